@@ -1,4 +1,4 @@
-"""The format of a data set, where settings leave it open."""
+"""The data set that settings name: its format, if they leave it open, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ def find_data(
 def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spans: Spans = NO_SPANS) -> str:
     """Return a text that changes when a file of the data set is added, removed or written.
 
-    Of data with spans only those count that are read.
-
-    Local files count by name, size and time of change, objects on S3 by name, size and ETag, those of other
-    stores by name, size and time of change; single files there, such as annotations, by their content.
+    Local files count by name, size and time of change; objects on S3 by name, size and ETag. Objects of
+    other stores count by name, size and time of change; single files there, such as annotations, by content.
+    Of data with spans, only the spans to read count.
 
     Args:
         data_path: folder of the data set.

@@ -1,4 +1,4 @@
-"""The images of a data set by split and in the order in which they are stored, on disk and not in memory."""
+"""The images of a data set by split, in the order of the shards; kept on disk, not in memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ImageIndex:
             detail = f"the id is that of {first.decode(*_ANY_TEXT)!r}, which comes first"
             self.reject(split, [Rejection(file.decode(*_ANY_TEXT), image_id, "duplicate_id", detail)])
         self._index.executemany("DELETE FROM images WHERE place = ?", [(row[-1],) for row in doubles])
-        # Sorted pages are read one after another, those that an index names are not.
+        # A sequential scan is faster than following the index.
         self._index.execute("DROP INDEX ids")
         self._flush()
 

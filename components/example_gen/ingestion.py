@@ -34,7 +34,7 @@ class Dataset:
         label_map: made from the categories.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
         unannotated: split to images that no annotation is about.
-        background: whether these are among the images, as such without objects; else they are left out.
+        background: whether these are kept as images without objects; else they are left out.
     """
 
     index: ImageIndex

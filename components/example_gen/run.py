@@ -24,7 +24,7 @@ from detection_core.data.label_map import format_label_map
 from detection_core.datasets.annotation_frame import check_exif_annotations
 from detection_core.datasets.card import make_card
 from detection_core.datasets.classes import similar_names
-from detection_core.datasets.encoding import find_decoding
+from detection_core.datasets.encoding import Decoding, find_decoding
 from detection_core.datasets.image_files import BACKGROUND, LEAVE_OUT, check_unannotated_images
 from detection_core.datasets.quarantine import check_limit, write_quarantine
 from detection_core.errors import ConfigError
@@ -43,7 +43,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         ConfigError: for a parameter that cannot be used.
         DataError: for data that cannot be used, or too much of it in quarantine.
     """
-    _check_parameters(job)
+    decoding = _check_parameters(job)
     label_map = load_label_map(job.label_map) if job.label_map else None
     spans = _spans(job)
     shard_folder = _shard_folder(job, spans)
@@ -62,7 +62,6 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         counts, quarantine = gather(dataset, read_reports(folder)), dataset.rejected
         check_limit(quarantine, annotated, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
-        decoding = find_decoding(job.decode_images)
         of_splits = {name: spans.of(name) for name in counts} if spans.all() else None
         card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, decoding, of_splits)
         if card.total.unannotated_images:
@@ -84,8 +83,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
     if card.unannotated == LEAVE_OUT:
         _logger.warning(
-            "ingest | %d images without annotations are left out; data.unannotated_images: background takes"
-            " them as such without objects",
+            "ingest | %d images without annotations are left out; data.unannotated_images: background keeps"
+            " them as images without objects",
             total.unannotated_images,
         )
     if card.images_in_two_splits:
@@ -108,14 +107,16 @@ def _spans(job: ExampleGenJob) -> Spans:
     return resolve_spans(job.data_path, job.splits, SpanQuery())
 
 
-def _check_parameters(job: ExampleGenJob) -> None:
+def _check_parameters(job: ExampleGenJob) -> Decoding:
+    """Refuse values out of range; return how images are decoded."""
     if not 0 <= job.quarantine_limit <= 1:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
-    find_decoding(job.decode_images)
+    decoding = find_decoding(job.decode_images)
     check_exif_annotations(job.exif_annotations)
     check_unannotated_images(job.unannotated_images)
     if job.shard_examples < 1:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
+    return decoding
 
 
 def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:

@@ -18,7 +18,7 @@ from components.example_gen.task_records import parse_json, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection
-from detection_core.datasets.annotation_frame import SHOWN, check_exif_annotations
+from detection_core.datasets.annotation_frame import SHOWN
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import find_decoding, make_example
@@ -87,18 +87,17 @@ def shard_settings(
         exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
 
     Raises:
-        ConfigError: for an unknown compression, way to decode or frame.
+        ConfigError: for an unknown compression.
     """
     if compression not in SUFFIXES:
         raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
-    find_decoding(decode)
     return {
         "label_ids": dict(label_ids),
         "compression": compression,
         "shards": shards,
         "decode": decode,
         "keypoint_names": {name: list(names) for name, names in (keypoint_names or {}).items()},
-        "exif_annotations": check_exif_annotations(exif_annotations),
+        "exif_annotations": exif_annotations,
     }
 
 

@@ -1,9 +1,9 @@
 """Spans of data: which of them a run reads.
 
-A path may hold `{SPAN}` (a number; `{SPAN:3}` with leading zeros, three digits wide) or `{YYYY}`, `{MM}` and
-`{DD}` (a date), as the input patterns of TFX's ExampleGen do. A span is what such a pattern finds. Spans are
-resolved once, when a run begins, and named to ExampleGen: a span that arrives while the run is under way
-belongs to the next.
+A path may hold the input patterns of TFX's ExampleGen: `{SPAN}` for a number, or `{YYYY}`, `{MM}` and
+`{DD}` for a date. `{SPAN:3}` is a number of three digits with leading zeros. A span is what a pattern
+matches. Spans are resolved once, at the start of a run, and passed to ExampleGen. A span that arrives later
+belongs to the next run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_SPANS = Spans()
 
 
 def has_pattern(path: str) -> bool:
-    """Tell whether a path holds a span pattern."""
+    """Return whether a path holds a span pattern."""
     return bool(_TOKEN.search(path))
 
 

@@ -30,7 +30,7 @@ def format_record(image: AnnotatedImage) -> str:
     """Return an image as a JSON text, a list of its fields; two lists where it has masks, which come last."""
     objects = [_object_fields(item) for item in image.objects]
     more = list(image[_OBJECTS_AT + 1 :])
-    while more and more[-1] == _MORE_UNSAID[len(more) - 1]:
+    while more and more[-1] == _MORE_DEFAULTS[len(more) - 1]:
         more.pop()
     fields = [*image[:_OBJECTS_AT], objects, *more]
     text = _encode(fields) if _is_finite(image.objects) else _encode_any(fields)
@@ -56,7 +56,7 @@ def read_record(fields: list[Any]) -> AnnotatedImage:
 
 
 def _rest(more: list[Any]) -> list[Any]:
-    return [*more[1:], *_MORE_UNSAID[max(1, len(more)) :]]
+    return [*more[1:], *_MORE_DEFAULTS[max(1, len(more)) :]]
 
 
 _encode_any = json.JSONEncoder(check_circular=False).encode
@@ -71,10 +71,10 @@ def _encode(value: Any) -> str:
 
 
 def _is_finite(objects: Sequence[AnnotatedObject]) -> bool:
-    """Tell whether all numbers of the objects may be written by orjson; what has more than a box may not."""
+    """Return whether orjson may write the objects: they have finite numbers and boxes only."""
     for item in objects:
         xmin, ymin, xmax, ymax = item.box
-        if not math.isfinite(xmin + ymin + xmax + ymax + item.area) or item[_LABEL_AT + 2 :] != _UNSAID[1:]:
+        if not math.isfinite(xmin + ymin + xmax + ymax + item.area) or item[_LABEL_AT + 2 :] != _DEFAULTS[1:]:
             return False
     return True
 
@@ -88,21 +88,21 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
-    said = item[: _LABEL_AT + 1]
+    known = item[: _LABEL_AT + 1]
     more = item[_LABEL_AT + 2 :]
-    return said if more == _UNSAID[1:] else (*said, None, *more)
+    return known if more == _DEFAULTS[1:] else (*known, None, *more)
 
 
 _OBJECTS_AT = AnnotatedImage._fields.index("objects")
-_MORE_UNSAID = tuple(
+_MORE_DEFAULTS = tuple(
     AnnotatedImage._field_defaults[name] for name in AnnotatedImage._fields[_OBJECTS_AT + 1 :]
 )
 _LABEL_AT = AnnotatedObject._fields.index("label")
-_UNSAID = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
+_DEFAULTS = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
 
 
 def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
-    item = AnnotatedObject._make((name, tuple(box), *rest, *(_UNSAID if len(rest) < _LABEL_AT else ())))
+    item = AnnotatedObject._make((name, tuple(box), *rest, *(_DEFAULTS if len(rest) < _LABEL_AT else ())))
     if item.keypoints is None:
         return item
     return item._replace(keypoints=[(x, y, seen) for x, y, seen in item.keypoints])

@@ -1,4 +1,4 @@
-"""The Beam pipeline that writes the shards, and how it is run."""
+"""The Beam pipeline that writes the shards, and the runner and worker processes that run it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-# Measured on 640x480 JPEGs: one core does about 2,000 images a second, and worker processes of Beam's
+# Measured on 640x480 JPEGs: one core encodes about 2,000 images a second. Worker processes of Beam's
 # DirectRunner take about 15 seconds to start.
 _IMAGES_PER_SECOND, _START_SECONDS = 2000, 15
 _POLL_SECONDS = 1.0
 
-# What DirectRunner hands its pipelines to. DirectRunner itself, as of Beam 2.77, first tries to download
-# another runner.
+# The runner behind DirectRunner, which as of Beam 2.77 first tries to download another runner.
 _LOCAL = ["--runner=FnApiRunner"]
 _IN_PROCESSES = "--direct_running_mode=multi_processing"
 IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
@@ -34,8 +33,8 @@ IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=
 def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
     """Write every shard.
 
-    One element is one shard: Beam's cost for an element is several times what an image costs, and a shard
-    that fails is done again as a whole.
+    One element is one shard, because Beam's cost of an element is several times that of an image. A shard
+    that fails is retried as a whole.
 
     Args:
         tasks: task path, as `shards.write_tasks` gives it, to its number of records.
@@ -113,8 +112,8 @@ _WORKER_PROGRAM = b"sdk_worker_main"
 def run_with_workers(run: Callable[[], None]) -> None:
     """Run a pipeline on Beam's own runner, and fail when a process of its workers dies.
 
-    As of Beam 2.77 the thread that waits for such a process raises (SubprocessSdkWorker in
-    runners/portability/local_job_service.py), and the runner goes on waiting for the worker's answer.
+    As of Beam 2.77, the thread that waits for a worker process raises if it dies. The runner still waits for
+    the worker's answer (SubprocessSdkWorker in runners/portability/local_job_service.py).
 
     Args:
         run: runs the pipeline to its end.

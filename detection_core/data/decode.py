@@ -51,8 +51,8 @@ class DecodeOptions:
         keypoints: K, keypoints of an object; 0: they are not read.
         score_columns: scores recorded for each object; 0: they are not read.
         background_column: whether the first of them is the background's.
-        target_size: int32 [2], rows and columns of an image, to those that it will be resized to, so that no
-            more of a JPEG file need be decoded; None: images are decoded as they are.
+        target_size: from int32 [2], rows and columns of an image, to its size after resizing. A JPEG file is
+            then decoded at a reduced size. None: images are decoded at full size.
         cache: where decoded images are kept; None: nowhere.
     """
 
@@ -166,8 +166,8 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
     Args:
         encoded: string [], the file.
         channels: colour channels to decode to.
-        target_size: see `DecodeOptions`; with it H and W of a JPEG file are its own divided by 1, 2, 4 or 8,
-            whatever is the least that is no smaller than its target.
+        target_size: see `DecodeOptions`. H and W of a JPEG file are then divided by 1, 2, 4 or 8: the largest
+            divisor that keeps the image at least as large as its target.
     """
 
     def whole() -> tf.Tensor:
@@ -287,7 +287,7 @@ def decode_example(
         options: what to read.
 
     Returns:
-        The record as it is: a class may be -1 or below (unknown text) and a box may be NaN, see
+        The record unfiltered: a class may be -1 or below (unknown text) and a box may be NaN. See
         `drop_unusable_objects`. A missing weight or confidence is 1, a missing area 0, a missing flag False.
     """
     options = options or DecodeOptions()

@@ -1,8 +1,8 @@
 """Annotated images to serialised `tf.train.Example` messages, with the Object Detection API's feature keys.
 
-The wire format is written directly. It is a handful of rules, needs no TensorFlow (whose import alone takes
-longer than to encode ten thousand images), and fixes the order of the features, so that equal fields always
-give equal bytes: those of protobuf's own deterministic serialisation.
+The wire format is written directly, without TensorFlow: its import takes longer than encoding ten thousand
+images. The order of the features is fixed, so that equal fields give equal bytes. These are the bytes of
+protobuf's own deterministic serialisation.
 """
 
 from __future__ import annotations

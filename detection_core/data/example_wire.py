@@ -1,4 +1,4 @@
-"""Serialised `tf.train.Example` messages read without TensorFlow, and where in them a value lies.
+"""Read serialised `tf.train.Example` messages without TensorFlow, find their values, and replace features.
 
 The wire format is that of https://protobuf.dev/programming-guides/encoding/.
 """
@@ -203,7 +203,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 def merge_example(
     original: bytes, made: Mapping[str, bytes], size: tuple[int, int], *, turned: bool
 ) -> bytes:
-    """Return a record with the features that were made anew, if they say something else than its own.
+    """Return a record with its changed features replaced.
 
     Args:
         original: the record, whose features were checked.
@@ -212,7 +212,7 @@ def merge_example(
         turned: the image is another one, so that masks have to be those in `made`.
 
     Returns:
-        The bytes of `original` themselves, where nothing had to be changed.
+        `original` itself, if nothing changed.
 
     Raises:
         ValueError: when `original` is no example, or has masks as numbers that would have to be turned.
@@ -256,5 +256,5 @@ def _values(data: bytes, at: Span) -> list[tuple[type, Any]]:
 
 
 def _is_png(mask: bytes, size: tuple[int, int]) -> bool:
-    """Tell whether a mask is a PNG file of the image's size, which every decoder takes."""
+    """Return whether a mask is a PNG file of the image's size, which every decoder takes."""
     return mask.startswith(_PNG_SIGNATURE) and mask[16:24] == struct.pack(">II", *size)

@@ -1,9 +1,9 @@
 """Decoded images on disk, for data sets that decode to more than the memory keeps.
 
-The folder and its size are `DETFLOW_IMAGE_CACHE` and `DETFLOW_IMAGE_CACHE_GB`; without the first nothing is
-kept. An entry is named after the bytes of the image's file and how they were decoded, so that none is ever
-out of date, another training finds it, and processes may share the folder. It appears whole or not at all,
-and its checksum is compared when it is read.
+`DETFLOW_IMAGE_CACHE` is the folder and `DETFLOW_IMAGE_CACHE_GB` its size; without a folder nothing is cached.
+The key of an entry is made of the image file's bytes and the decoding options. So entries are never out of
+date, and several trainings and processes can share the folder. Entries are written atomically, and their
+checksum is compared at each cache hit.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ImageCache:
                 self._give_up(f"{error.strerror or error}; free some space, or name another {FOLDER}")
 
     def _give_up(self, reason: str) -> None:
-        """Keep no more images, and say so once; the lock is held."""
+        """Stop caching images and log that once; the lock is held."""
         if not self._is_full:
             _logger.warning("decoded images | no more are kept in %s: %s", self.folder, reason)
         self._is_full = True

@@ -13,7 +13,7 @@ from detection_core.errors import DataError
 
 MAX_PIXELS = 1 << 27
 """Most pixels an image may have (400 MB when decoded): a header may claim more than fits in memory."""
-# Pillow has a bound of its own, and warns from half of it on.
+# Pillow has its own bound, and warns above half of it.
 warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 
 MAX_FILE_BYTES = 1 << 29
@@ -140,7 +140,7 @@ _MAGIC = tuple(
     )
 )
 
-# Files that people take for images they can use, told apart so that the message can say what they are.
+# Formats that people may expect to be readable; recognised so that the message can name them.
 _NOT_READ = tuple(
     (re.compile(magic, re.DOTALL), kind)
     for magic, kind in (
@@ -218,7 +218,7 @@ class _JpegMarkers:
             raise ImageFault(
                 "corrupt_image",
                 f"expected at most {_MAX_JPEG_MARKERS} JPEG markers and {_MAX_JPEG_FILL} bytes of fill before"
-                f" them, found more up to byte {at}; write the image anew",
+                f" them, found more up to byte {at}; write the image again",
             )
         return data[at + 1], at + 2
 
@@ -236,7 +236,7 @@ def _jpeg_size(marker: int, data: bytes, at: int) -> tuple[int, int]:
         raise ImageFault(
             "unsupported_image",
             f"expected an 8-bit baseline or progressive JPEG, found frame type {marker:#04x}, "
-            f"{precision} bits, {height} rows; save it anew",
+            f"{precision} bits, {height} rows; save it again",
         )
     return height, width
 

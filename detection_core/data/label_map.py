@@ -11,7 +11,7 @@ from detection_core.errors import DataError
 
 BACKGROUND = "background"
 MAX_CLASS_ID = 100_000
-"""Highest id of a class: a model has an output for every id up to it, and a list of their names is made."""
+"""Highest id of a class: a model has an output, and a name in memory, for every id up to its highest."""
 FREQUENCIES = (
     "UNSPECIFIED",
     "FREQUENT",

@@ -46,8 +46,8 @@ def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
         classes: C.
 
     Returns:
-        The first object of each box, whose class_scores [G, C] hold the confidence in each class that any of
-        them has, and 0 for other classes; its confidence is 1.
+        The first object of each box, with confidence 1. Its class_scores [G, C] hold the confidence of each
+        class among the objects with that box, and 0 for other classes.
     """
     boxes, count = truth.boxes, tf.shape(truth.boxes)[0]
     equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)

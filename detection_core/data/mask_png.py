@@ -1,10 +1,10 @@
-"""Instance masks to the PNG files that records hold, straight from where their runs begin and end.
+"""Encode instance masks as the PNG files that records hold, directly from their run lengths.
 
-The Object Detection API stores a mask as an 8-bit grey PNG of the whole image with the values 0 and 1. Nearly
-all of it is zeros. With PNG's `Up` filter, which stores the difference to the pixel above, all is zeros but
-the ends of the runs down each column, which is what COCO's run-length encoding lists. So no mask is ever
-painted: the differences are placed, deflate sees the rows between them, and the empty rows above and below
-are deflated once and kept. Formats: PNG (ISO 15948), zlib (RFC 1950), deflate (RFC 1951).
+The Object Detection API stores a mask as an 8-bit grey PNG of the whole image with the values 0 and 1.
+PNG's `Up` filter stores the difference to the pixel above. After it, only the ends of the runs down each
+column are not zero, and COCO's run-length encoding lists these. So no mask is painted: the differences are
+written, and only the rows between them are deflated. The empty rows above and below are deflated once and
+cached. Formats: PNG (ISO 15948), zlib (RFC 1950), deflate (RFC 1951).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def encode_mask_pngs(edges: Sequence[np.ndarray], height: int, width: int) -> li
     """Return the PNG file of each mask.
 
     Args:
-        edges: int64 [2R] each: for every run of ones down the columns, where it begins and where it has
-            ended, as `column * height + row`; ascending and without repetition.
+        edges: int64 [2R] each: begin and end (exclusive) of each run of ones down the columns. A place is
+            `column * height + row`; places are strictly ascending.
         height: of the image in pixels.
         width: likewise.
 
@@ -80,7 +80,7 @@ def _differences(edges: np.ndarray, height: int) -> tuple[np.ndarray, np.ndarray
     more: np.ndarray = (ends - 1) // height - column
     goes_on = bool(more.any())
     if goes_on:
-        # A run that goes on in the next columns begins anew at the top of each.
+        # A run that continues in the next columns starts again at the top of each.
         before = np.cumsum(more) - more
         tops = np.repeat(column + 1 - before, more) + np.arange(more.sum())
         begins = np.concatenate([begins, tops * height])

@@ -1,4 +1,4 @@
-"""The EXIF orientation of image files: read, and applied to the stored pixels.
+"""Store image files as training reads them: upright by their EXIF orientation, other formats as PNG.
 
 A camera stores the picture as its sensor saw it and notes how to turn it. Viewers follow the note,
 TensorFlow's decoders do not. So images are stored upright once, at ingest, without the note.
@@ -115,8 +115,8 @@ def turn_point(x: float, y: float, width: float, height: float, orientation: int
 def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     """Turn an image file's pixels as its orientation says and store them, without the note.
 
-    A JPEG keeps its quantization tables, turned with the picture, and its chroma sampling where that can be
-    written, so the second compression costs next to nothing: less than one of 255 levels on average.
+    A JPEG keeps its quantization tables, turned with the picture, and its chroma sampling where possible. So
+    compressing it twice changes pixels by less than one of 255 levels on average.
 
     Args:
         data: the whole file, JPEG or PNG.

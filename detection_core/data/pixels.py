@@ -45,7 +45,7 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
 def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
     """Decode an image file as a small grey square, turned as its EXIF orientation says.
 
-    Of a JPEG file no more is decoded than the square needs, as its format allows for 1/2 to 1/8 of its size.
+    A JPEG file is decoded at 1/2 to 1/8 of its size if the square needs no more.
 
     Args:
         stream: the file.

@@ -57,17 +57,16 @@ class Reader:
 
     Attributes:
         paths: TFRecord files.
-        groups: the same files, in groups that `weights` speaks of; empty: one group.
-        weights: of the groups, the probability up to scale that each gives the next training example; empty:
-            all files are read in full.
+        groups: the same files, in the groups of `weights`; empty: one group.
+        weights: sampling weight of each group for training; empty: all files are read in full.
         table: class text to class id, see `class_text_table`; None: only ids in the records count.
         decoding: what to read of a record.
         sequence: how records are read for training.
         max_boxes: objects of an image beyond it are left out of batches; `truth` has all of them.
         prefetched_batches: batches made ahead; negative: chosen while running.
         left_out: records that are not read.
-        repeat_threshold: training reads images of classes that fewer than this fraction of the images have
-            more often, see `RepeatFactors`; 0: each once an epoch.
+        repeat_threshold: fraction of the images below which a class is rare and its images are repeated, see
+            `RepeatFactors`; 0: each image is read once an epoch.
     """
 
     paths: tuple[RecordFile, ...]
@@ -98,7 +97,7 @@ class Reader:
         return self.decode(record).sample
 
     def keeping_decoded(self) -> Reader:
-        """Return a reader that keeps decoded images on disk, where the environment says so.
+        """Return a reader that keeps decoded images on disk, if the environment variable is set.
 
         Raises:
             ConfigError: when it names a folder or a size that is no use.
@@ -249,8 +248,8 @@ class Reader:
     def truth(self) -> Iterator[tuple[np.ndarray, Instances]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
-        Logs a warning with the number of unusable objects: many of them mean a label map that is not the one
-        of these records.
+        Logs a warning with the number of unusable objects; if there are many, the label map does not belong
+        to these records.
 
         Raises:
             DataError: when a record is damaged or cannot be decoded, naming it.

@@ -107,7 +107,7 @@ def _length(header: bytes, path: str, count: int) -> int:
 
 
 def bad_record(path: str, index: int, reason: str) -> DataError:
-    """Return the error for a record that cannot be read as such."""
+    """Return the error for a damaged record."""
     renamed = "" if is_gzip(path) else " (a GZIP file's name must end in .gz)"
     return DataError(
         f"expected an intact TFRecord, found record {index} damaged: {reason}{renamed}; make the file again "

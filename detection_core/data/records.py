@@ -198,7 +198,7 @@ def undecodable_record(path: str, index: int, record: bytes, reason: str) -> Dat
     return DataError(
         f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
         f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
-        " sets such records aside",
+        " sets these records aside",
         where=f"{path}, record {index}",
     )
 

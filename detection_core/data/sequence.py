@@ -20,7 +20,7 @@ from detection_core.storage.shard_cache import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
-# Separates the streams of consecutive seeds: epoch e of seed s must differ from epoch e + 1 of seed s - 1.
+# Separates the streams of consecutive seeds; else epoch e of seed s would equal epoch e + 1 of seed s - 1.
 _SEED_STRIDE = 1_000_003
 
 
@@ -173,8 +173,8 @@ class RepeatFactors:
     """How often each image is read in an epoch, so that images of rare classes are read several times.
 
     Gupta, Dollár and Girshick, "LVIS: A Dataset for Large Vocabulary Instance Segmentation", 2019,
-    https://arxiv.org/abs/1908.03195. A class in a fraction f of the images has the repeat factor
-    max(1, sqrt(t / f)); an image has the largest factor of its classes.
+    https://arxiv.org/abs/1908.03195. The repeat factor of a class in a fraction f of the images is
+    max(1, sqrt(t / f)). An image has the largest factor of its classes.
 
     Attributes:
         of_class: factor of each class, in 1 / 4096.
@@ -209,8 +209,8 @@ class RepeatFactors:
         Returns:
             What the pairs begin with, exactly `examples` of it.
         """
-        # Systematic sampling: the factors are laid end to end, with equal marks from a random offset on, as
-        # many as an epoch has examples. An image is read once for each mark in its stretch.
+        # Systematic sampling: the factors are laid end to end, with one equidistant mark for each example of
+        # the epoch, from a random offset on. An image is read once for each mark in its stretch.
         offset = tf.random.stateless_uniform([], seed, minval=0, maxval=self.total, dtype=tf.int64)
         counted = elements.scan(offset, self._marks)
         return counted.flat_map(lambda one, times: tf.data.Dataset.from_tensors(one).repeat(times))

@@ -34,7 +34,7 @@ SHAPE_FAULTS = {
     "malformed_keypoints": "an object's keypoints are not those that its class has, or are no numbers",
 }
 FILE_FAULTS = {
-    "missing_image": "there is no such image file",
+    "missing_image": "the image file does not exist",
     "unreadable_image": "the image file cannot be opened, or is no regular file",
     "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
 }
@@ -92,7 +92,7 @@ class AnnotatedObject(NamedTuple):
     Attributes:
         name: its class.
         box: (xmin, ymin, xmax, ymax) as annotated: in pixels, or in fractions of the image where
-            `AnnotatedImage.in_fractions` says so.
+            `AnnotatedImage.in_fractions` is set.
         area: square pixels; 0 where the source gives none.
         crowd: 1 for a box round a group.
         difficult: 0 or 1; None where the format does not say. Likewise every field after the label.
@@ -150,8 +150,7 @@ class AnnotatedImage(NamedTuple):
         labels: of the image as a whole; empty where the source has none.
         in_fractions: boxes, polygons and keypoints are in fractions of the image's width and height, not in
             pixels.
-        example: path of the `tf.train.Example` that the image is in, whose other features are to be kept; ""
-            where it comes from another format.
+        example: path of the image's `tf.train.Example`, whose other features are kept; "" for other formats.
     """
 
     source_id: str
@@ -211,7 +210,7 @@ class Rejected(Exception):
     Attributes:
         reason: a key of `REASONS`.
         detail: what was found.
-        mentions: texts among which is what the image is called, where it could not be told.
+        mentions: texts that may be the image's name, if the name is unknown.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -268,7 +267,7 @@ def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
         longest: bytes that it may have.
 
     Raises:
-        Rejected: when there is no such file, it is larger, or cannot be read.
+        Rejected: when the file is missing, larger, or cannot be read.
     """
     with _rejected_if_unreadable():
         return files.read_regular(path, longest)
@@ -289,7 +288,7 @@ def open_annotation(path: str) -> Iterator[IO[bytes]]:
     """Open an annotation file to be read in pieces.
 
     Raises:
-        Rejected: when there is no such file, or it cannot be read; in the block likewise.
+        Rejected: when the file is missing or cannot be read, also inside the block.
     """
     with _rejected_if_unreadable(), files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
         yield file
@@ -300,7 +299,7 @@ def _rejected_if_unreadable() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as e:
-        raise Rejected("missing_annotation", "there is no such file") from e
+        raise Rejected("missing_annotation", "the file does not exist") from e
     except OSError as e:
         if is_exhausted(e):
             raise

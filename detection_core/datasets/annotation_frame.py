@@ -53,14 +53,14 @@ def check_exif_annotations(value: str) -> str:
 def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> str:
     """Return which frame an image's annotations are in: `upright` or `stored`.
 
-    Annotation tools differ: some show the picture turned, some do not. The size that they note tells, where
-    turning changes it.
+    Some annotation tools show the picture turned, some do not. The annotated size shows which, unless turning
+    does not change the size.
 
     Args:
         record: with the size as annotated, 0 for none.
         frame: of the file.
-        unsaid: what holds where the size does not tell: a quarter turn of a square picture, half a turn, a
-            mirrored picture, or no size at all.
+        unsaid: the frame if the size is ambiguous: a quarter turn of a square picture, half a turn, a
+            mirrored picture, or no size.
 
     Raises:
         Rejected: when the size is neither of the two.
@@ -105,7 +105,7 @@ def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedOb
 
 
 def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
-    """Return an outline in pixels; masks of pixels have a size of their own."""
+    """Return polygons in pixels; pixel masks have their own size."""
     if not isinstance(mask, Polygons):
         return mask
     return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
@@ -119,7 +119,7 @@ def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[Annotated
 def _turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
     xmin, ymin, xmax, ymax = item.box
     (x0, y0), (x1, y1) = (turn_point(x, y, *frame) for x, y in ((xmin, ymin), (xmax, ymax)))
-    # An inverted box stays one, so that it is refused as such: only what turning swapped is swapped back.
+    # Swap only what turning has swapped: an inverted box stays inverted and is rejected later.
     first, last = turn_point(0, 0, *frame), turn_point(frame.width, frame.height, *frame)
     flip_x, flip_y = first[0] > last[0], first[1] > last[1]
     box = (x1 if flip_x else x0, y1 if flip_y else y0, x0 if flip_x else x1, y0 if flip_y else y1)

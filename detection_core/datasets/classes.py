@@ -1,4 +1,4 @@
-"""The label map: given, or made from the categories of all splits."""
+"""The classes and keypoints that all records of a data set share, made from those of its splits."""
 
 from __future__ import annotations
 

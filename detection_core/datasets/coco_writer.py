@@ -1,7 +1,6 @@
 """Annotated images as entries of COCO JSON, https://cocodataset.org/#format-data.
 
-What COCO has no field for stands in `attributes` of an annotation, where CVAT has it, or in `detflow` of an
-annotation or image.
+Fields outside of COCO are written to `attributes` of an annotation, as by CVAT, or to `detflow`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ BESIDE = {
     "attributes": ("difficult", "truncated", "occluded"),
     "detflow": ("pose", "group_of", "depiction", "confidence", "weight"),
 }
-"""Key of an annotation to the fields of an object that stand there, where its source says them."""
+"""Key of an annotation to the fields of an object that it holds, if the source has them."""
 
 _KEPT_IN_MEMORY = 1 << 24
 
@@ -148,8 +147,8 @@ def _annotation(
         entry["keypoints"] = list(itertools.chain(*item.keypoints))
         entry["num_keypoints"] = sum(1 for *_, seen in item.keypoints if seen)
     for key, names in BESIDE.items():
-        said = {name: getattr(item, name) for name in names if getattr(item, name) is not None}
-        entry |= {key: said} if said else {}
+        values = {name: getattr(item, name) for name in names if getattr(item, name) is not None}
+        entry |= {key: values} if values else {}
     return entry
 
 

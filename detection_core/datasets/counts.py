@@ -152,7 +152,7 @@ _TOTALS = (
     "clipped_boxes",
 )
 _CROWD = operator.itemgetter(AnnotatedObject._fields.index("crowd"))
-_SAID = operator.itemgetter(
+_COUNTED_FIELDS = operator.itemgetter(
     *(AnnotatedObject._fields.index(name) for name in ("name", "area", "crowd", "difficult", "truncated"))
 )
 
@@ -160,8 +160,7 @@ _SAID = operator.itemgetter(
 class Counts:
     """Counts by name, and ranges of measures.
 
-    Examples are added up some thousands at a time, as to change thirty numbers for each would take as long as
-    to encode it.
+    Examples are counted in batches of some thousands: counting each alone would take as long as encoding it.
 
     Attributes:
         digests: beginnings of the images' SHA-256, to find images that two splits share.
@@ -224,7 +223,7 @@ class Counts:
             )
         )
         self._formats.append(image.format)
-        self._objects += map(_SAID, objects)
+        self._objects += map(_COUNTED_FIELDS, objects)
         self._boxes += boxes
         self.digests.append(image.sha256[:16])
         if any(map(_CROWD, objects)):

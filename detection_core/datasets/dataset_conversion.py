@@ -65,9 +65,8 @@ def convert_to_coco(
 ) -> Conversion:
     """Write a data set as COCO JSON with its images.
 
-    The new folder holds `annotations.json` and `images`, or for a set that is divided into splits
-    `annotations/instances_SPLIT.json` and `images/SPLIT`; and `quarantine.jsonl`, if something could not be
-    used.
+    The new folder holds `annotations.json` and `images`. For a data set with splits it holds
+    `annotations/instances_SPLIT.json` and `images/SPLIT`. Rejected records are listed in `quarantine.jsonl`.
 
     Args:
         root: the folder of the data set; what it holds is found by looking.
@@ -78,7 +77,7 @@ def convert_to_coco(
 
     Raises:
         ConfigError: when `out` holds something already, or the format is not known.
-        DataError: when there is no such data set, or nothing in it can be used.
+        DataError: when no data set is found, or nothing in it can be used.
     """
     layout = _choose(root, data_format)
     if files.exists(out) and (not files.is_dir(out) or files.list_dir(out)):
@@ -146,7 +145,7 @@ def _read_all(
 def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) -> None:
     part = file_part(image.path)
     if not files.exists(part.path if part else image.path):
-        raise Rejected("missing_image", "there is no such file")
+        raise Rejected("missing_image", "the file does not exist")
     size = (image.width, image.height) if image.width and image.height else shown_size(image.path)
     name = os.path.normpath(image.filename)
     place = path_inside(folder, name)

@@ -117,7 +117,7 @@ class CheckedExample:
         objects: likewise, as annotated.
         boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
         clipped: how many of them were.
-        converted: whether the image file was in a format that had to be decoded and stored anew.
+        converted: whether the image file had to be converted to PNG.
         decoded: whether its pixels were looked at.
         turned: whether its pixels were turned, as their EXIF orientation says.
         annotated_as_stored: whether its objects had to be turned with them.
@@ -145,7 +145,7 @@ def make_example(
 ) -> CheckedExample:
     """Read, check and encode one image. JPEG and PNG files are stored as they are, if they are upright.
 
-    Of an image that comes in a record, the record is kept as it is, or with all features that need no change.
+    A record that already holds the image is kept, except for the features that have to change.
 
     Args:
         record: as a reader made it.
@@ -275,7 +275,7 @@ def _read_file(path: str) -> bytes:
     try:
         return files.read_regular(path, MAX_FILE_BYTES)
     except (FileNotFoundError, NotADirectoryError) as e:
-        raise Rejected("missing_image", "there is no such file") from e
+        raise Rejected("missing_image", "the file does not exist") from e
     except OSError as e:
         if is_exhausted(e):
             raise
@@ -300,11 +300,11 @@ def _columns(
         is_crowd=[o.crowd for o in objects],
         area=[o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)],
         **_mask_columns(objects, drawn_on),
-        **_more_columns(objects),
+        **_optional_columns(objects),
     )
 
 
-_MORE: tuple[tuple[str, str, Any], ...] = (
+_OPTIONAL_COLUMNS: tuple[tuple[str, str, Any], ...] = (
     ("difficult", "difficult", 0),
     ("truncated", "truncated", 0),
     ("views", "pose", ""),
@@ -317,13 +317,17 @@ _MORE: tuple[tuple[str, str, Any], ...] = (
 """Column, field of the object, and what an object has that does not say, where another one does."""
 
 
-_SAID = operator.itemgetter(*(AnnotatedObject._fields.index(field) for _, field, _ in _MORE))
+_OPTIONAL_FIELDS = operator.itemgetter(
+    *(AnnotatedObject._fields.index(field) for _, field, _ in _OPTIONAL_COLUMNS)
+)
 
 
-def _more_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
+def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
     """Return the columns of which at least one object says something."""
     found = {}
-    for (name, _, default), values in zip(_MORE, zip(*map(_SAID, objects), strict=True), strict=False):
+    for (name, _, default), values in zip(
+        _OPTIONAL_COLUMNS, zip(*map(_OPTIONAL_FIELDS, objects), strict=True), strict=False
+    ):
         if values.count(None) < len(values):
             found[name] = [default if value is None else value for value in values]
     return found

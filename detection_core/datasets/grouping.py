@@ -25,8 +25,8 @@ MOST_PACKED_BYTES = 1 << 24
 _BATCH = 5000
 
 _EARLY, _LATE, _UNPLACED, _UNLISTED, _ALONE = range(5)
-"""Parts that came before their image and after it, by block; those whose image has not come yet, and does not
-come at all; those of an image by itself, whose block is too large."""
+"""Kinds of parts. Those added before or after their image are stored by block. Unplaced parts have no image
+so far, unlisted ones have none at the end. Parts in a block that is too large are stored by image."""
 
 
 def open_index(schema: str) -> sqlite3.Connection:
@@ -46,8 +46,8 @@ def open_index(schema: str) -> sqlite3.Connection:
 class Grouping:
     """Images, and parts of them such as annotations, which name their image and come in any order.
 
-    In memory are the keys of the images, all else is on disk. A part is written together with hundreds of
-    others, whose images are near its own, so that it costs little more than to pack it.
+    Only the keys of the images are in memory, all else is on disk. Parts of neighbouring images are written
+    together in blocks, because single writes would be slow.
 
     Values are what `marshal` takes: numbers, texts, and lists and dictionaries of them. The index is private
     to the process and lives no longer, so that the format may change with Python.
@@ -68,7 +68,7 @@ class Grouping:
         self._waiting_bytes = 0
 
     def __contains__(self, key: Any) -> bool:
-        """Tell whether an image of this key has been added."""
+        """Return whether an image of this key has been added."""
         return key in self._places
 
     def add_image(self, key: Any, value: Any) -> None:

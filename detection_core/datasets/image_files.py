@@ -1,4 +1,4 @@
-"""The image files below a folder, found by what annotations call them."""
+"""The image files of a data set: find them by annotated name, read their sizes, list unannotated ones."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class ImageFiles:
     """The image files below a folder.
 
-    Tools write an image's name with a path of another machine, with another suffix or none, in another
-    Unicode normal form. A name that is none of a file here is looked up by its longest tail, and taken where
-    that is one file alone. No name is followed out of the folder.
+    Tools write an image's name with a path of another machine, with another suffix or none, or in another
+    Unicode normal form. A name without an exact match is looked up by its longest tail, which must match one
+    file only. Names that lead out of the folder are rejected.
     """
 
     def __init__(self, folder: str) -> None:
@@ -60,11 +60,11 @@ class ImageFiles:
 
         Args:
             name: as the annotation gives it, perhaps with a path or an address of another machine.
-            beside: path of the annotation file without its suffix, relative to the annotations' folder: what
-                an image is called that has the annotation's own name.
+            beside: path of the annotation file without its suffix, relative to the annotations' folder; tried
+                as the image's name.
 
         Returns:
-            The path; the name itself, where no file has it, and the file is then missing.
+            The path; the name itself if no file has it.
 
         Raises:
             Rejected: when the name leaves the folder, and no one file in it is meant.
@@ -95,7 +95,7 @@ class ImageFiles:
         }
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file that `find` would return for a name."""
+        """Return whether there is a file that `find` would return for a name."""
         return self._has(self.find(name))
 
     def path(self, name: str) -> str:
@@ -239,7 +239,7 @@ def shown_size(path: str) -> tuple[int, int]:
         with _open_beginning(path) as file, Image.open(file) as image:
             return _size_of(image, file)
     except (FileNotFoundError, NotADirectoryError) as e:
-        raise Rejected("missing_image", "there is no such file") from e
+        raise Rejected("missing_image", "the file does not exist") from e
     except Exception:  # Pillow's parsers raise almost anything
         return _size_of_whole(path)
 
@@ -265,7 +265,7 @@ def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
 
 
 def _is_noted_behind_pixels(file: IO[bytes]) -> bool:
-    """Tell whether a PNG may have an orientation behind its pixels.
+    """Return whether a PNG may have an orientation behind its pixels.
 
     Raises:
         EOFError: when it is not all there.

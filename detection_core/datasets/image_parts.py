@@ -34,7 +34,7 @@ from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 KEY = "images"
-"""The only key of such a location: a folder or a list, or several of them with `|` between them."""
+"""The only key of this kind of location: folders or lists of images, separated by `|`."""
 
 _OR = "|"
 
@@ -191,12 +191,12 @@ def _split_of_list(name: str) -> str:
 
 
 def _is_wordy(path: str) -> bool:
-    """Tell whether a name holds more than the split, as those of a class's own sets do."""
+    """Return whether a name holds more than the split, as those of a class's own sets do."""
     return not stem(posixpath.basename(path)).isalpha()
 
 
 def _is_list(listing: FolderListing, path: str, images: set[str]) -> bool:
-    """Tell whether most lines of a file name images."""
+    """Return whether most lines of a file name images."""
     head, tail = listing.ends(path, _HEAD)
     lines = [line.strip() for line in head.decode(errors="replace").splitlines()]
     lines = [line for line in (lines[:-1] if tail else lines) if line]

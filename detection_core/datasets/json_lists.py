@@ -1,8 +1,7 @@
-"""Reads the lists of a large JSON object element by element, in bounded memory.
+"""Read the lists of a large JSON object element by element, in bounded memory.
 
-Python's own parser reads the elements out of a window of text: all whole objects of it at once, and what is
-left one by one. A window can only end inside an element, which the parser then does not find whole, or inside
-a number near its end; both are read again with more.
+Python's own parser reads a window of the text: first all complete objects at once, then the rest one by one.
+A window may end inside an element or a number. That element is parsed again with a longer window.
 """
 
 from __future__ import annotations

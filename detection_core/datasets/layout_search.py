@@ -36,8 +36,7 @@ def find_layouts(root: str) -> list[Layout]:
         root: local or on an object store; or the data.yaml of a YOLO set, whose folder then is looked into.
 
     Raises:
-        DataError: when there is no such folder, or no data set in it that is told apart; `describe_search`
-            is in the message.
+        DataError: when the folder is missing or holds no known data set; the message has `describe_search`.
     """
     readers, file = list(READERS.values()), ""
     if root.lower().endswith(YAML) and files.exists(root) and not files.is_dir(root):
@@ -145,7 +144,7 @@ def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
 
 
 def _leads_somewhere(data_format: str, root: str, locations: Sequence[Any]) -> bool:
-    """Tell whether a reader finds all that splits are to be read from."""
+    """Return whether a reader finds all that splits are to be read from."""
     try:
         for location in locations:
             READERS[data_format].locate_split(root, location)
@@ -163,7 +162,7 @@ def _named_files(root: str, locations: Sequence[Any]) -> Iterator[str]:
 
 
 def _recognises(data_format: str, root: str, path: str) -> bool:
-    """Tell whether a reader takes a file for one of its own, in a folder that holds no other."""
+    """Return whether a reader recognises a file that is alone in its folder."""
     folder, _, name = path.rpartition("/")
     folders = {"": (), folder: (name,)} if folder else {"": (name,)}
     try:
@@ -177,7 +176,7 @@ def describe_search(root: str) -> str:
     """Say what is looked for in a folder, and what is there.
 
     Raises:
-        DataError: when there is no such folder.
+        DataError: when the folder does not exist.
     """
     return _describe(list_data_set(root, bounded=True))
 

@@ -40,12 +40,11 @@ class Layout:
 
     Attributes:
         format: a key of `readers.READERS`.
-        path: what `data.path` is to be: the folder that was looked into, or the one inside it that holds the
-            set.
-        splits: what `data.splits` is to be: split to where its annotations are, relative to `path`, or to
-            its fraction where the set comes in one piece.
-        evidence: what was seen, in a line.
-        images: how many image files belong to it, as far as was looked.
+        path: value for `data.path`: the folder that was searched, or the folder of the set inside it.
+        splits: value for `data.splits`: split to its annotations, relative to `path`; or to its fraction, for
+            a set in one piece.
+        evidence: what was found, in one line.
+        images: number of its image files, as far as they were listed.
         names: of some annotated images, for a set in one piece.
     """
 
@@ -65,7 +64,7 @@ def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
         bounded: see `folder_listing.list_folder`.
 
     Raises:
-        DataError: when there is no such folder.
+        DataError: when the folder does not exist.
     """
     try:
         return list_folder(root, bounded=bounded)
@@ -154,9 +153,8 @@ def find_image_folder(
 ) -> str | None:
     """Return the folder of a listing that image names start from; None where none of them is found.
 
-    A name whose folders are not there counts by its last part, and one without a suffix is that of an image
-    with any. Where no folder holds all that are found, it
-    is the one that holds their folders.
+    A name whose folders do not exist is matched by its last part; a name without suffix matches any suffix.
+    If no folder holds all images that are found, return the common parent of their folders.
 
     Args:
         listing: of the data set.
@@ -195,7 +193,7 @@ def find_image_folder(
 
 
 def is_image(name: str) -> bool:
-    """Tell whether a file name is that of an image."""
+    """Return whether a file name is that of an image."""
     return name.lower().endswith(IMAGE_SUFFIXES)
 
 

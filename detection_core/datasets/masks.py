@@ -33,7 +33,7 @@ _LONGEST = 6
 
 
 def has_area(mask: Mask | None) -> bool:
-    """Tell whether a mask may cover anything; tools write empty polygons for boxes without a mask."""
+    """Return whether a mask may cover anything; tools write empty polygons for boxes without a mask."""
     if isinstance(mask, Polygons):
         return any(len(ring) >= 2 * _POINTS for ring in mask.rings)
     return mask is not None
@@ -114,8 +114,8 @@ def _checked_ring(ring: Sequence[float], height: int, width: int) -> np.ndarray:
     points = np.asarray(ring, np.float64)
     if points.ndim != 1 or points.size % 2:
         raise ValueError(f"expected x and y of each of a polygon's points, found {points.size} numbers")
-    # Not a number compares false. Filling takes memory by how long an edge is, so none may be much longer
-    # than the image; pycocotools clips what leaves it.
+    # A comparison with NaN is false. Filling needs memory for the length of an edge, so edges much longer
+    # than the image are refused; pycocotools clips the rest.
     longest = 2 * max(height, width)
     if not np.abs(points).max(initial=0.0) <= longest:
         raise ValueError(
@@ -137,14 +137,14 @@ def _checked_packed(counts: str) -> bytes:
 
 _CHARACTERS = bytes(range(48, 112))
 _KINDS = bytes(ord("e") if 48 <= c < 80 else ord("m") for c in range(256))
-"""Of a run length's characters the last is below 80: `e`; more follow each other one: `m`."""
+"""Character to its kind: `e`, below 80, ends a run length; after `m` more characters follow."""
 
 
 def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
     """Return the run lengths of COCO's compressed form, of all masks of an image at once.
 
-    Five bits a character, the least first, the sixth says that more follow; a length from the fourth on is
-    stored as the difference to the one but one before (rleToString of pycocotools' maskApi.c).
+    A character holds five bits, the lowest first; its sixth bit is set if more follow. From the fourth length
+    on, the difference to the length two before is stored (rleToString of pycocotools' maskApi.c).
     """
     if not packed:
         return []

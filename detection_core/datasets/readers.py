@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from detection_core.datasets.annotated_images import Annotations
 from detection_core.datasets.classes import check_keypoint_names
@@ -102,9 +102,27 @@ class AnnotationReader:
         return found
 
 
+class _Format(Protocol):
+    """What a module of `formats` has."""
+
+    LOOKS_FOR: str
+
+    def locate(self, root: str, location: Any) -> Sequence[str]: ...
+
+    def read(self, root: str, location: Any) -> Annotations: ...
+
+    def find(self, listing: FolderListing) -> Layout | None: ...
+
+
+def _reader(module: _Format) -> AnnotationReader:
+    return AnnotationReader(
+        locate=module.locate, read=module.read, find=module.find, looks_for=module.LOOKS_FOR
+    )
+
+
 READERS: dict[str, AnnotationReader] = {
-    "coco": AnnotationReader(locate=coco.locate, read=coco.read, find=coco.find, looks_for=coco.LOOKS_FOR),
-    "voc": AnnotationReader(locate=voc.locate, read=voc.read, find=voc.find, looks_for=voc.LOOKS_FOR),
+    "coco": _reader(coco),
+    "voc": _reader(voc),
     "yolo": AnnotationReader(
         locate=yolo.locate,
         read=yolo.read,
@@ -112,37 +130,14 @@ READERS: dict[str, AnnotationReader] = {
         looks_for=yolo_layout.LOOKS_FOR,
         background=True,
     ),
-    "cvat": AnnotationReader(locate=cvat.locate, read=cvat.read, find=cvat.find, looks_for=cvat.LOOKS_FOR),
-    "label_studio": AnnotationReader(
-        locate=label_studio.locate,
-        read=label_studio.read,
-        find=label_studio.find,
-        looks_for=label_studio.LOOKS_FOR,
-    ),
-    "labelme": AnnotationReader(
-        locate=labelme.locate, read=labelme.read, find=labelme.find, looks_for=labelme.LOOKS_FOR
-    ),
-    "csv": AnnotationReader(
-        locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
-    ),
-    "createml": AnnotationReader(
-        locate=createml.locate, read=createml.read, find=createml.find, looks_for=createml.LOOKS_FOR
-    ),
-    "via": AnnotationReader(locate=via.locate, read=via.read, find=via.find, looks_for=via.LOOKS_FOR),
-    "open_images": AnnotationReader(
-        locate=open_images.locate,
-        read=open_images.read,
-        find=open_images.find,
-        looks_for=open_images.LOOKS_FOR,
-    ),
-    "tfrecord": AnnotationReader(
-        locate=tfrecord.locate,
-        read=tfrecord.read,
-        find=tfrecord.find,
-        looks_for=tfrecord.LOOKS_FOR,
-        read_named=tfrecord.read_named,
-        image_files=False,
-    ),
+    "cvat": _reader(cvat),
+    "label_studio": _reader(label_studio),
+    "labelme": _reader(labelme),
+    "csv": _reader(csv_boxes),
+    "createml": _reader(createml),
+    "via": _reader(via),
+    "open_images": _reader(open_images),
+    "tfrecord": dataclasses.replace(_reader(tfrecord), read_named=tfrecord.read_named, image_files=False),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""
 

@@ -1,4 +1,4 @@
-"""What annotation tools draw, as boxes and masks in pixels."""
+"""Shapes of annotation tools, painted masks included, as boxes and masks in pixels."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_object(
 
 
 def box_around(points: Iterable[Point]) -> tuple[float, float, float, float]:
-    """Return (xmin, ymin, xmax, ymax) around points, of which there is at least one."""
+    """Return (xmin, ymin, xmax, ymax) around points, at least one."""
     x, y = zip(*points, strict=True)
     return min(x), min(y), max(x), max(y)
 
@@ -213,9 +213,10 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
 def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
     """Return a mask from Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
 
-    32 bits give the number of values, 5 the length of one (less one), 4 each the four lengths of runs (less
-    one). Then follow runs: a bit that says whether all values are alike, 2 bits that choose the length, and
-    the number of values (less one); then one value, or all of them. This is `thi.ng/rle-pack`.
+    The format is that of `thi.ng/rle-pack`. Its header: the number of values (32 bits), the bits of a value
+    less one (5), and four bit lengths less one (4 each). A run begins with a bit, set if its values are all
+    equal. Two bits choose one of the four lengths for the number of values less one, which follows. Then
+    comes the one value, or every value.
 
     Args:
         data: the stream's bytes.

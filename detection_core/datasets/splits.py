@@ -44,7 +44,7 @@ def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_by_ratio(splits: Mapping[str, Any]) -> bool:
-    """Tell whether splits are ratios and not locations."""
+    """Return whether splits are ratios and not locations."""
     return all(_is_ratio(value) for value in splits.values())
 
 

@@ -245,7 +245,7 @@ def _parts(
 
 
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
-    """Read the size of so many image files; return path, rows and columns of those that have one; faults."""
+    """Read the sizes of at most this many images; return (path, (rows, columns)) of each, and the faults."""
     sizes: list[tuple[str, tuple[int, int]]] = []
     faults: list[str] = []
     opened = images[:: -(-len(images) // most)] if images else ()
@@ -261,7 +261,7 @@ def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, 
 def _sizes_of(
     objects: Iterable[tuple[AnnotatedImage, int]], known: Mapping[str, tuple[int, int]], most: int
 ) -> Mapping[str, tuple[int, int]]:
-    """Return path to rows and columns, for images whose annotations do not tell them of so many more."""
+    """Return path to rows and columns; read at most `most` more image files for sizes."""
     silent = {image.path: image for image, _ in objects if not (image.width and image.height)}
     further, _ = _open([image for path, image in silent.items() if path not in known][:most], most)
     return {**known, **dict(further)}

@@ -191,7 +191,7 @@ class ImageIds:
         """Read the list `images` of a COCO JSON file.
 
         Raises:
-            DataError: when it has no list of images, or an image lacks its id or file name.
+            DataError: when the list is missing, or an image lacks its id or file name.
         """
         self._path = path
         self._ids: dict[str, int] = {}

@@ -98,7 +98,7 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
     """Return the location of each split that files or their own subsets tell; of "" where they tell none.
 
     Raises:
-        DataError: when there are several files, and no telling which split each is.
+        DataError: when there are several files and their splits are ambiguous.
     """
     by_split: dict[str, list[str]] = collections.defaultdict(list)
     for path in found:
@@ -132,12 +132,12 @@ def describe_files(
     Args:
         listing: of the data set.
         data_format: a key of `readers.READERS`.
-        what: such files are called in messages.
+        what: name of these files in messages.
         found: the files.
         usual: see `only_file`.
 
     Raises:
-        DataError: when there are several files, and no telling which split each is.
+        DataError: when there are several files and their splits are ambiguous.
     """
     if not found:
         return None
@@ -170,11 +170,11 @@ def locate_sources(
         location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, perhaps with
             `"subset": NAME`; None for every file that `find_files` finds.
         find_files: the files of the format in a listing.
-        what: such files are called in messages.
+        what: name of these files in messages.
 
     Raises:
         ConfigError: when the location is something else.
-        DataError: when something is not there, or there is no telling which file is meant.
+        DataError: when a file or folder is missing, or several files could be meant.
     """
     if location is None:
         return _all_sources(root, find_files, what)
@@ -192,12 +192,35 @@ def locate_sources(
     return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
 
 
-def locate_paths(
-    root: str, location: Any, find_files: Callable[[FolderListing], Found], what: str
-) -> list[str]:
-    """Return the annotation files and image folders of a split; arguments and errors of `locate_sources`."""
-    sources = locate_sources(root, location, find_files, what)
-    return [path for source in sources for path in (source.annotations, source.images)]
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """A format whose annotation files are found by their content and hold all images of a split.
+
+    Attributes:
+        name: a key of `readers.READERS`.
+        title: of the format, for messages.
+        what: one of its files, for messages.
+        find_files: the files of the format in a listing.
+    """
+
+    name: str
+    title: str
+    what: str
+    find_files: Callable[[FolderListing], Found]
+
+    def find(self, listing: FolderListing) -> Layout | None:
+        """Find the annotation files in a folder, and where their images are; see `describe_files`."""
+        return describe_files(listing, self.name, self.title, self.find_files(listing))
+
+    def sources(self, root: str, location: Any) -> list[Source]:
+        """Find the annotation files and image folders of a split; see `locate_sources`."""
+        return locate_sources(root, location, self.find_files, self.what)
+
+    def locate(self, root: str, location: Any) -> list[str]:
+        """Return the paths of `sources`."""
+        return [
+            path for source in self.sources(root, location) for path in (source.annotations, source.images)
+        ]
 
 
 def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: str) -> list[Source]:

@@ -72,7 +72,7 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
 
 
 def is_coco(head: bytes, tail: bytes) -> bool:
-    """Tell whether a file with this beginning and end is COCO JSON with objects."""
+    """Return whether a file with this beginning and end is COCO JSON with objects."""
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
     text = head + tail

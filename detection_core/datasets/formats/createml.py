@@ -18,33 +18,21 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    FileFormat,
     candidates,
-    describe_files,
-    locate_paths,
-    locate_sources,
 )
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, read_entries
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
-from detection_core.datasets.layouts import Layout, spread
+from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import make_object
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "Create ML: a JSON list of images with annotations of label and coordinates"
 
-_WHAT = "a JSON file of Create ML"
 _NAMES = ("image", "imagefilename", "filename")
 _NAME = re.compile(rb'"(?:image|imagefilename|filename)"\s*:\s*"([^"\\]+)"')
 _SAMPLE = 100
 _SIDES = ("x", "y", "width", "height")
-
-
-def find(listing: FolderListing) -> Layout | None:
-    """Find the Create ML files in a folder, and where their images are.
-
-    Raises:
-        DataError: when there are several files, and no telling which split each is.
-    """
-    return describe_files(listing, "createml", "Create ML JSON", find_files(listing))
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -58,19 +46,10 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     return found
 
 
-def locate(root: str, location: Any) -> list[str]:
-    """Find the JSON file and the image folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for every such file
-            below `root`.
-
-    Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
-    """
-    return locate_paths(root, location, find_files, _WHAT)
+_FORMAT = FileFormat(
+    name="createml", title="Create ML JSON", what="a JSON file of Create ML", find_files=find_files
+)
+find, locate = _FORMAT.find, _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -78,12 +57,13 @@ def read(root: str, location: Any) -> Annotations:
 
     Args:
         root: folder of the data set.
-        location: see `locate`.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for all files
+            of the format below `root`.
 
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    return read_entries(locate_sources(root, location, find_files, _WHAT), _entries, _name, _objects)
+    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
 
 def _entries(path: str) -> Iterator[Any]:

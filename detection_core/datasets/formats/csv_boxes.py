@@ -18,15 +18,13 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    FileFormat,
     Source,
-    describe_files,
-    locate_paths,
-    locate_sources,
 )
 from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_head, open_csv, read_rows
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles, image_without_objects
-from detection_core.datasets.layouts import TRAIN, Layout, split_word, spread
+from detection_core.datasets.layouts import TRAIN, split_word, spread
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
@@ -35,17 +33,7 @@ LOOKS_FOR = (
     "CSV: filename, class, xmin, ymin, xmax, ymax in the first row, or an importer's columns without one"
 )
 
-_WHAT = "a CSV file of boxes"
 _SAMPLE = 100
-
-
-def find(listing: FolderListing) -> Layout | None:
-    """Find the CSV files of boxes in a folder, and where their images are.
-
-    Raises:
-        DataError: when there are several files, and no telling which split each is.
-    """
-    return describe_files(listing, "csv", "CSV", find_files(listing))
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -66,19 +54,8 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     return found
 
 
-def locate(root: str, location: Any) -> list[str]:
-    """Find the CSV file and the image folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "TRAIN"` for
-            the rows of a set; None for every such file below `root`.
-
-    Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
-    """
-    return locate_paths(root, location, find_files, _WHAT)
+_FORMAT = FileFormat(name="csv", title="CSV", what="a CSV file of boxes", find_files=find_files)
+find, locate = _FORMAT.find, _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -88,7 +65,9 @@ def read(root: str, location: Any) -> Annotations:
 
     Args:
         root: folder of the data set.
-        location: see `locate`.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "TRAIN"` for
+            the rows of a set; None for all files of the
+            format below `root`.
 
     Raises:
         DataError: when a file as a whole cannot be used.
@@ -98,7 +77,7 @@ def read(root: str, location: Any) -> Annotations:
     about: set[str] = set()
     folders: dict[str, ImageFiles] = {}
     streams = []
-    for source in locate_sources(root, location, find_files, _WHAT):
+    for source in _FORMAT.sources(root, location):
         available = folders.setdefault(source.images, ImageFiles(source.images))
         rows = _group(source, rejected)
         about.update(path for image in rows.names for path in _paths_of(image, available))

@@ -1,10 +1,10 @@
 """Rows of CSV files of boxes, whatever their columns.
 
-Files with a header have the columns of the Object Detection API's tutorials (filename, width, height, class,
-xmin, ymin, xmax, ymax), in any order and by the names that other tools give them. Without one they are those
-that Google Cloud's importers take (https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/
-prepare-data: set, path, label and up to four corners in fractions of the image) or those of keras-retinanet
-(path, x1, y1, x2, y2, class).
+Files with a header have the columns of the Object Detection API's tutorials: filename, width, height, class,
+xmin, ymin, xmax, ymax. Their order is free, and other tools' names for them are known. Files without a header
+have the columns of keras-retinanet (path, x1, y1, x2, y2, class) or of Google Cloud's importers: set, path,
+label and up to four corners in fractions of the image, see
+https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def open_csv(path: str) -> Iterator[TextIO]:
             buffered = io.BufferedReader(file, _PIECE)  # type: ignore[type-var] # as open() gives it
             yield io.TextIOWrapper(buffered, encoding=_encoding(buffered.peek(2)), newline="")
     except UnicodeError as e:
-        raise DataError(f"expected CSV in UTF-8, found other text ({e}); save it anew", where=path) from e
+        raise DataError(f"expected CSV in UTF-8, found other text ({e}); save it again", where=path) from e
     except OSError as e:
         reason = e.strerror or str(e)
         raise DataError(f"expected a CSV file, found one that cannot be read: {reason}", where=path) from e

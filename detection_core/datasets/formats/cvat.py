@@ -28,10 +28,9 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    FileFormat,
     Source,
     describe_files,
-    locate_paths,
-    locate_sources,
 )
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
@@ -65,7 +64,7 @@ def find(listing: FolderListing) -> Layout | None:
     """Find the CVAT files in a folder, and where their images are.
 
     Raises:
-        DataError: for a file of video tracks, and when there is no telling which split each file is.
+        DataError: for a file of video tracks, or several files whose splits are ambiguous.
     """
     found = find_files(listing)
     videos = [path for path, file in found.items() if not file.names]
@@ -96,19 +95,8 @@ def _text(data: bytes) -> str:
     return html.unescape(data.decode(errors="replace"))
 
 
-def locate(root: str, location: Any) -> list[str]:
-    """Find the XML file and the image folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "Train"` for
-            the images of a subset; None for every such file below `root`.
-
-    Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
-    """
-    return locate_paths(root, location, find_files, _WHAT)
+_FORMAT = FileFormat(name="cvat", title="CVAT XML", what=_WHAT, find_files=find_files)
+locate = _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -116,7 +104,9 @@ def read(root: str, location: Any) -> Annotations:
 
     Args:
         root: folder of the data set.
-        location: see `locate`.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "Train"` for
+            the images of a subset; None for all files of the
+            format below `root`.
 
     Raises:
         DataError: when a file as a whole cannot be used.
@@ -126,7 +116,7 @@ def read(root: str, location: Any) -> Annotations:
     keypoint_names: dict[str, list[str]] = {}
     images = (
         _read_images(source, categories, keypoint_names, rejected)
-        for source in locate_sources(root, location, find_files, _WHAT)
+        for source in _FORMAT.sources(root, location)
     )
     return Annotations(
         categories=categories,

@@ -28,7 +28,7 @@ def parse_json(path: str) -> Any:
     """Return what is in a JSON file.
 
     Raises:
-        Rejected: when there is no such file, or it cannot be parsed.
+        Rejected: when the file is missing or cannot be parsed.
     """
     data = read_annotation(path, MAX_IMAGE_FILE_BYTES)
     try:
@@ -87,7 +87,7 @@ def list_of(value: object, what: str) -> list[Any]:
 
 
 def size_of(width: object, height: object) -> tuple[int, int]:
-    """Return an image's size in pixels; 0 for a side that is not told.
+    """Return an image's size in pixels; 0 for an unknown side.
 
     Raises:
         Rejected: as a malformed record.

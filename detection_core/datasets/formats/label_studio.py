@@ -26,16 +26,14 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    FileFormat,
     Source,
     candidates,
-    describe_files,
-    locate_paths,
-    locate_sources,
 )
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists
-from detection_core.datasets.layouts import Layout, is_image
+from detection_core.datasets.layouts import is_image
 from detection_core.datasets.shapes import (
     Point,
     add_mask,
@@ -67,15 +65,6 @@ _IMAGE_WIDE = ("choices", "textarea", "rating", "taxonomy", "number", "pairwise"
 Result = Mapping[str, Any]
 
 
-def find(listing: FolderListing) -> Layout | None:
-    """Find the Label Studio exports in a folder, and where their images are.
-
-    Raises:
-        DataError: when there are several files and their splits are ambiguous.
-    """
-    return describe_files(listing, "label_studio", "Label Studio JSON", find_files(listing))
-
-
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     """Return the Label Studio exports in a folder."""
     found = {}
@@ -95,19 +84,8 @@ def _some_names(text: bytes) -> Iterator[str]:
         yield from (name, _UPLOADED.sub("", name, count=1)) if _UPLOADED.match(name) else (name,)
 
 
-def locate(root: str, location: Any) -> list[str]:
-    """Find the JSON file and the image folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for the only export
-            below `root`.
-
-    Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
-    """
-    return locate_paths(root, location, find_files, _WHAT)
+_FORMAT = FileFormat(name="label_studio", title="Label Studio JSON", what=_WHAT, find_files=find_files)
+find, locate = _FORMAT.find, _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -118,12 +96,13 @@ def read(root: str, location: Any) -> Annotations:
 
     Args:
         root: folder of the data set.
-        location: see `locate`.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for the only export
+            below `root`.
 
     Raises:
         DataError: when the file as a whole cannot be used.
     """
-    sources = locate_sources(root, location, find_files, _WHAT)
+    sources = _FORMAT.sources(root, location)
     met: dict[str, list[str]] = {}
     if any(_mentions(source.annotations, _POINT.encode()) for source in sources):
         # Every object has all keypoints of its class, so their names must be known before the first object.
@@ -189,7 +168,7 @@ def _tasks(path: str) -> Iterator[Any]:
 
 
 def _mentions(path: str, word: bytes) -> bool:
-    """Tell whether a file holds a word, in any encoding that JSON may have."""
+    """Return whether a file holds a word, in any encoding that JSON may have."""
     forms = [word.decode().encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be")]
     before = b""
     try:

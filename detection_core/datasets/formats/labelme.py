@@ -105,7 +105,7 @@ def locate(root: str, location: Any) -> list[str]:
 
     Raises:
         ConfigError: when the location is something else.
-        DataError: when there is no such folder.
+        DataError: when the folder does not exist.
     """
     if not isinstance(location, str | None):
         raise ConfigError(f"expected a folder of LabelMe files, found {shorten(location)}", where="splits")
@@ -127,7 +127,7 @@ def read(root: str, location: Any) -> Annotations:
         location: see `locate`.
 
     Raises:
-        DataError: when there is no such folder; while the images are read, when no file is LabelMe's.
+        DataError: when the folder is missing; while the images are read, when no file is LabelMe's.
     """
     folder, _ = locate(root, location)
     inside = os.path.relpath(folder, root).replace(os.sep, "/") if folder != root else ""

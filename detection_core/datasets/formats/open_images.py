@@ -1,6 +1,6 @@
 """Open Images: CSV files of boxes, of labels of whole images and of masks, and a folder of JPEG files.
 
-The images are those in the folder that a row names: most people have a part of the set and all of its rows.
+Only rows whose image is in the folder count: most users have all rows, but only some of the images.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def find(listing: FolderListing) -> Layout | None:
     """Find Open Images' files of boxes in a folder, and where their images are.
 
     Raises:
-        DataError: when there are several files, and no telling which split each is.
+        DataError: when there are several files and their splits are ambiguous.
     """
     return describe_files(listing, "open_images", "Open Images", find_boxes(listing))
 
@@ -72,9 +72,9 @@ def locate(root: str, location: Any) -> list[str]:
 
     Args:
         root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None for every such file below
-            `root`. With `"hierarchy": FILE` an object counts for all classes that contain its own too. Class
-            descriptions, image labels and masks of the same split are found beside it.
+        location: `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None for all files of the
+            format below `root`. With `"hierarchy": FILE` an object also counts for all classes that contain
+            its class. Class descriptions, image labels and masks of the split are found beside that file.
 
     Raises:
         ConfigError: when the location is something else.

@@ -53,7 +53,7 @@ def locate(root: str, location: Any) -> list[str]:
 
     Raises:
         ConfigError: when the location is something else.
-        DataError: when there is no such file.
+        DataError: when the file does not exist.
     """
     listing = list_data_set(root)
     return [*_record_files(root, location), *(listing.path(path) for path in listing.paths(*LABEL_MAPS))]

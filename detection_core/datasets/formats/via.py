@@ -21,10 +21,8 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    FileFormat,
     candidates,
-    describe_files,
-    locate_paths,
-    locate_sources,
 )
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
 from detection_core.datasets.formats.json_files import (
@@ -35,7 +33,7 @@ from detection_core.datasets.formats.json_files import (
     read_entries,
 )
 from detection_core.datasets.grouping import Grouping
-from detection_core.datasets.layouts import Layout, spread
+from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
@@ -52,15 +50,6 @@ _CLASS_NAMES = ("class", "label", "name", "type", "category", "object")
 """Attributes that tell the class, where a region has several."""
 
 
-def find(listing: FolderListing) -> Layout | None:
-    """Find the files of regions in a folder, and where their images are.
-
-    Raises:
-        DataError: when there are several files, and no telling which split each is.
-    """
-    return describe_files(listing, "via", "VIA", find_files(listing))
-
-
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     """Return the files of regions in a folder."""
     found = {}
@@ -74,19 +63,8 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     return found
 
 
-def locate(root: str, location: Any) -> list[str]:
-    """Find the file of regions and the image folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for every such file
-            below `root`.
-
-    Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
-    """
-    return locate_paths(root, location, find_files, _WHAT)
+_FORMAT = FileFormat(name="via", title="VIA", what=_WHAT, find_files=find_files)
+find, locate = _FORMAT.find, _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -94,12 +72,13 @@ def read(root: str, location: Any) -> Annotations:
 
     Args:
         root: folder of the data set.
-        location: see `locate`.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for all files
+            of the format below `root`.
 
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    return read_entries(locate_sources(root, location, find_files, _WHAT), _entries, _name, _objects)
+    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
 
 def _entries(path: str) -> Iterator[Any]:

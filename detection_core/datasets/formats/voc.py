@@ -110,7 +110,7 @@ def _find_standard(
         split: f"{_SETS}/{word}.txt" for word, split in _SETS_OF_SPLITS.items() if f"{word}.txt" in sets
     }
     count = sum(map(is_image, listing.folders[images]))
-    more = f"; {others} more such sets beside it" if others else ""
+    more = f"; {others} more sets beside it" if others else ""
     divided = f", image sets {', '.join(locations)}" if locations else ""
     found = f"{len(xml[annotations])} XML files in {annotations}/, {count} images in {images}/"
     return Layout(
@@ -183,7 +183,7 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
     return common_folder([best, *(other for other, here in named.items() if here & missing)])
 
 
-_UNSAID = {"": 0, "unspecified": 0, "0": 0, "1": 1}
+_FLAG_VALUES = {"": 0, "unspecified": 0, "0": 0, "1": 1}
 
 
 def locate(root: str, location: Any) -> tuple[str, str, str]:
@@ -192,7 +192,7 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
     Args:
         root: folder of the data set.
         location: `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`; or an image set file, for
-            folders named `Annotations` and `JPEGImages`; None for every annotation file there is.
+            folders named `Annotations` and `JPEGImages`; None for all annotation files.
 
     Returns:
         The three paths; the first is "" where there is no image set.
@@ -227,8 +227,8 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the annotation files of an image set, or all below the annotation folder.
 
-    The categories are the classes that occur; the format has no list of them. Where there is no image set,
-    images without an annotation file were not looked at yet: tools write one for an image without objects.
+    The categories are the classes that occur; the format does not list them. Without an image set, images
+    that have no annotation file have not been annotated yet: tools write one for images without objects.
 
     Args:
         root: folder of the data set.
@@ -276,7 +276,7 @@ def _read_images(
 
 
 def _all_files(folder: str) -> list[str]:
-    """Return the annotation files below a folder, and folders of such a name, which cannot be read."""
+    """Return the annotation files below a folder, with folders named like one, which cannot be read."""
     listing = list_folder(folder)
     return sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
 
@@ -305,7 +305,8 @@ def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
             for side in ("xmin", "ymin", "xmax", "ymax")
         )
         difficult, truncated = (
-            _UNSAID[(element.findtext(flag) or "").strip().lower()] for flag in ("difficult", "truncated")
+            _FLAG_VALUES[(element.findtext(flag) or "").strip().lower()]
+            for flag in ("difficult", "truncated")
         )
     except (Rejected, ValueError, KeyError) as e:
         raise Rejected(

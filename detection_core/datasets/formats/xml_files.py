@@ -29,7 +29,7 @@ def parse_xml(path: str) -> ElementTree.Element:
     """Return the root element of an XML file without a document type.
 
     Raises:
-        Rejected: when there is no such file, or it cannot be parsed.
+        Rejected: when the file is missing or cannot be parsed.
     """
     data = read_annotation(path)
     _check_elements(data.count(b"<") // 2)
@@ -59,7 +59,7 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
         check_root: called with the root's tag; it raises what is to be said of another file.
 
     Raises:
-        Rejected: when there is no such file, or it cannot be parsed.
+        Rejected: when the file is missing or cannot be parsed.
     """
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["start"])
     prolog = _Prolog()

@@ -1,7 +1,7 @@
 """YOLO: a text file an image, with a line an object in fractions of the image.
 
-The format is that of https://docs.ultralytics.com/datasets/: `class x y width height` of a box about its
-center, `class x y x y ...` of an outline, and boxes followed by keypoints where data.yaml gives `kpt_shape`.
+See https://docs.ultralytics.com/datasets/. A box is `class x y width height` with its center, an outline
+`class x y x y ...`. Keypoints follow the box if data.yaml has `kpt_shape`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def locate(root: str, location: Any) -> list[str]:
             `{"names": "classes.txt", "images": FOLDER}`; None for every image below `root`.
 
     Returns:
-        The file of classes, the folders and lists of the images, and the folders of their label files; `root`
-        where there is no list of them.
+        The file of classes, the folders and lists of the images, and the folders of their label files. `root`
+        if nothing lists the images.
 
     Raises:
         ConfigError: when the location is something else.

@@ -114,8 +114,8 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
 def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
     """Return the folder or file of a listing that a path in data.yaml means.
 
-    Such paths are relative to `path`, to the file, or to a folder that was there when the file was written,
-    or begin on another machine. None leads out of the listing.
+    A path is relative to `path`, to the file, or to a folder of the machine that wrote the file. It may also
+    be absolute on that machine. No path leads out of the listing.
 
     Raises:
         DataError: when there is nothing that is meant.
@@ -214,7 +214,7 @@ def _has(listing: FolderListing, path: str, *words: bytes) -> bool:
 
 
 def _has_labels(listing: FolderListing) -> bool:
-    """Tell whether images have text files of their name that hold rows of numbers."""
+    """Return whether images have text files of their name that hold rows of numbers."""
     images = [path for path in listing.paths() if is_image(path)]
     for label in list(labels_of(listing, images[:1000]).values())[:_SAMPLE]:
         head, _ = listing.ends(label, _LINE_BYTES)

@@ -1,7 +1,7 @@
 """Frames of video files, one at a time, and videos made of frames.
 
-FFmpeg's libraries do the work, through PyAV (`detflow[video]`): one wheel for every platform brings them.
-Unlike OpenCV's reader, it tells a damaged packet from the end of the file, and gives the time of each frame.
+PyAV (`detflow[video]`) brings FFmpeg's libraries as a wheel for every platform. Unlike OpenCV's reader, it
+distinguishes a broken packet from the end of the file, and gives the time of each frame.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def test_a_bad_image_is_left_out_and_reported(tmp_path):
     assert write_shard(task) == 6
     (report,) = read_reports(str(out))
     assert report["split"] == "train" and report["counts"]["counts"]["total"]["images"] == 6
-    assert report["rejected"] == [["3.jpg", "3", "missing_image", "there is no such file"]]
+    assert report["rejected"] == [["3.jpg", "3", "missing_image", "the file does not exist"]]
     with pytest.raises(ConfigError, match="GZIP"):
         shard_settings({}, "ZIP")
 

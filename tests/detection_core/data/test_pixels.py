@@ -47,7 +47,7 @@ def test_both_decoders_see_the_same_and_a_thumbnail_is_the_picture_made_small(*,
     expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
     found = pixels.read_thumbnail(io.BytesIO(SOUND[name]), 16)
     assert found.shape == (16, 16) and found.dtype == np.uint8
-    # A JPEG file is decoded at a half of its size, with filters of its own.
+    # A JPEG file is decoded at a half of its size, with its own filters.
     assert mean_difference(found, np.asarray(expected)) < 8
 
 

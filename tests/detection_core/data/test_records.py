@@ -267,7 +267,7 @@ def test_each_element_has_those_that_follow_and_no_more_are_read():
 
     elements = tf.data.Dataset.range(1000).map(lambda i: tf.py_function(seen, [i], tf.int64))
     seeded = elements.map(lambda i: SeededElement(i, tf.stack([i, i])))
-    # What tf.data reads ahead of its own accord is no part of a window.
+    # What tf.data reads ahead is no part of a window.
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.inject_prefetch = False

@@ -190,7 +190,7 @@ def test_what_is_no_fault_of_an_image_is_raised_and_what_is_no_file_or_class_ref
     refused(Rejected, "'cat' is not in the label map", make_example, record, {"dog": 1})
     with few_descriptors(0):
         refused(OSError, "Too many open files", make_example, record, {"cat": 1}, None)
-    said = {"": "regular file", "a.jpg/x.jpg": "no such file", "x" * 300: "too long"}
+    said = {"": "regular file", "a.jpg/x.jpg": "does not exist", "x" * 300: "too long"}
     for name, message in said.items():
         refused(Rejected, message, make_example, AnnotatedImage("1", "x", str(tmp_path / name), 0, 0, []), {})
 
@@ -210,7 +210,7 @@ def _total(example, name):
 
 
 def _recorded(tmp_path, image, box=(0.25, 0.5, 0.5, 1.0), **changed):
-    """An image in a record of the Object Detection API, with keys of its own, as its reader finds it."""
+    """An image in a record of the Object Detection API, with its own keys, as its reader finds it."""
     sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
     texts = {"image/encoded": image, "image/filename": b"a.jpg", "image/source_id": b"7"}
     texts |= {"image/object/class/text": b"cat", "mine/camera": b"east"}
@@ -255,7 +255,7 @@ def test_a_record_whose_masks_or_boxes_cannot_be_kept_is_rejected(tmp_path):
 
 
 QUARANTINE = {
-    "train": [Rejection("b.jpg", "2", "missing_image", "there is no such file")] * 2,
+    "train": [Rejection("b.jpg", "2", "missing_image", "the file does not exist")] * 2,
     "eval": [Rejection("a.jpg", "1", "box_outside", 'said "so"')],
 }
 

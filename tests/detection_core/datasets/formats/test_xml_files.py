@@ -38,7 +38,7 @@ def test_what_is_not_plain_xml_is_refused(tmp_path, *, data, said):
 
 def test_plain_xml_is_parsed_and_a_missing_sparse_file_or_a_pipe_has_a_reason(tmp_path):
     assert _parse(tmp_path, "<x><y>1</y></x>").findtext("y") == "1"
-    refused(Rejected, "no such file", parse_xml, str(tmp_path / "b.xml"))
+    refused(Rejected, "the file does not exist", parse_xml, str(tmp_path / "b.xml"))
     os.mkfifo(tmp_path / "pipe")
     refused(Rejected, "regular file", parse_xml, str(tmp_path / "pipe"))
     os.truncate(tmp_path / "a.xml", 5 * 2**30)
@@ -69,7 +69,7 @@ def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, *,
     monkeypatch.setattr(xml_files, "MAX_SILENCE", 100)
     (tmp_path / "a.xml").write_text(text)
     refused(Rejected, said, _tags, tmp_path / "a.xml")
-    refused(Rejected, "no such file", _tags, tmp_path / "b.xml")
+    refused(Rejected, "the file does not exist", _tags, tmp_path / "b.xml")
 
 
 def test_memory_does_not_grow_with_the_children_and_their_elements_have_a_bound(tmp_path, monkeypatch):
@@ -320,7 +320,7 @@ def test_images_are_where_most_names_agree_and_of_two_sets_the_larger_is_taken(t
     write_voc(tmp_path / "VOC2007", "ab")
     write_voc(tmp_path / "VOC2012", "cde")
     layout = _find(tmp_path)
-    assert layout.path == str(tmp_path / "VOC2012") and "1 more such sets beside it" in layout.evidence
+    assert layout.path == str(tmp_path / "VOC2012") and "1 more sets beside it" in layout.evidence
     refused(DataError, "expected the folder of a data set", voc.find_folders, str(tmp_path / "none"))
 
 
