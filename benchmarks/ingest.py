@@ -66,7 +66,7 @@ def make_dataset(root: Path, images: int) -> None:
 def plain_loop(data: Path, out: Path) -> None:
     """The least that does the job: one loop, one file, no Beam, no counts."""
     from components.example_gen.ingestion import read_dataset
-    from detection_core.data.record_writer import write_record
+    from detection_core.data.record_format import write_record
     from detection_core.datasets.encoding import make_example
 
     dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)

@@ -21,7 +21,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.family import model_message
-from pipeline.init.ladder import find_network, list_networks
+from detection_core.zoo.networks import find_network, list_networks
 
 _CLASSES = 90
 _SIDE, _STEPS = 256, 3

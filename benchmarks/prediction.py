@@ -22,7 +22,7 @@ import tensorflow as tf
 from benchmarks.training_step import CONFIG, build, make_batch, time_steps
 from detection_core.detectors.base import Detector
 from detection_core.structures import Images
-from detection_core.training.host_allocator import keep_host_memory
+from detection_core.training.memory import keep_host_memory
 
 # Standard deviations, on noise: of class logits around their first bias, and of box codes.
 SPREAD = {"class_head_pointwise": 1.5, "box_head_pointwise": 1.0}

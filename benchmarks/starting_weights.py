@@ -35,7 +35,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.zoo.fine_tuning import fine_tuning_recipe
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import find_model
 
 PACKAGE, ASSETS = "@mediapipe/objectron@0.4.1675468480", "package/objectron_solution_packed_assets.data"
 FIRST_BYTE, END = 184, 9_987_912

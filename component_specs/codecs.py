@@ -8,12 +8,12 @@ YAMLs and compiled packages in use declare these parameters as STRING.
 
 from __future__ import annotations
 
+import base64
+import bz2
 import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
-
-from component_specs.packed_text import pack, unpack
 
 Scalar = str | int | float | bool
 _SHOWN = 300
@@ -284,3 +284,29 @@ def _parse(carried: Scalar, expected: str) -> Any:
 
 def _unexpected(expected: str, carried: Scalar) -> ValueError:
     return ValueError(f"expected {expected}, found {shorten(carried)}")
+
+
+# Shorter texts are not packed, so that they stay readable in packages and runs.
+PLAIN_BYTES = 8 * 1024
+_MARK = "bz2:"
+
+
+def pack(text: str) -> str:
+    """Return a text that `unpack` turns back; a short one as it is."""
+    if len(text.encode()) <= PLAIN_BYTES and not text.startswith(_MARK):
+        return text
+    return _MARK + base64.b64encode(bz2.compress(text.encode())).decode()
+
+
+def unpack(text: str) -> str:
+    """Return the text that `pack` was given.
+
+    Raises:
+        ValueError: for a packed text that is broken.
+    """
+    if not text.startswith(_MARK):
+        return text
+    try:
+        return bz2.decompress(base64.b64decode(text.removeprefix(_MARK), validate=True)).decode()
+    except (ValueError, OSError, EOFError) as e:
+        raise ValueError(f"not a packed text ({e})") from e

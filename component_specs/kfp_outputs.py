@@ -1,16 +1,21 @@
-"""What a step gives on Kubeflow Pipelines beside its Job's artifacts: output parameters, and views.
+"""Output parameters and views of a step on Kubeflow Pipelines, and its interface as JSON text.
 
-Neither is a field of the Job: output parameters are taken from what `run` returns, and views are drawn from
-the artifacts when `run` is done, so that a component and its TFX spec know nothing of them.
+Output parameters and views are no fields of the Job, so a component and its TFX spec do not know them. Output
+parameters are taken from the result of `run`; views are drawn from the artifacts afterwards.
+
+The interface stands in the component's YAML. The container compares it with its own, so that different
+versions of YAML and image are detected before the step begins.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from component_specs import JOBS
+from component_specs.annotations import job_fields
 from component_specs.codecs import Codec, Plain, Scalar
 from component_specs.data_validator import EARLIER_SPANS
 from component_specs.evaluator import THRESHOLDS
@@ -108,3 +113,49 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
 def encode_results(component: str, report: Mapping[str, Any]) -> dict[str, Scalar]:
     """Return the output parameters of a step as they travel, given what its `run` returned."""
     return {name: codec.encode(report[name]) for name, codec in KFP_OUTPUTS[component].results.items()}
+
+
+OPTIONAL = "?"
+
+
+def interface(component: str) -> dict[str, Any]:
+    """Return the component's name, and the types of what it takes and gives; `?` may be left out."""
+    fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
+    return {
+        "component": component,
+        "inputs": {n: i.type.name + OPTIONAL * i.optional for n, i in fields.inputs.items()},
+        "parameters": {
+            n: p.carried_as.__name__ + OPTIONAL * (not p.required) for n, p in fields.parameters.items()
+        },
+        "outputs": {n: o.type.name for n, o in fields.outputs.items()},
+        "results": {n: codec.carried_as.__name__ + OPTIONAL for n, codec in given.results.items()},
+        "views": {n: view.kfp + OPTIONAL for n, view in given.views.items()},
+    }
+
+
+def format_interface(component: str) -> str:
+    """Return the interface as compact JSON, which holds no `{{` (Kubeflow Pipelines would replace that)."""
+    return json.dumps(interface(component), separators=(",", ":"))
+
+
+def find_mismatch(theirs: dict[str, Any], component: str) -> str:
+    """Return how another interface of the component differs from this one, "" where the two can meet.
+
+    What only one side knows does no harm where it may be left out.
+
+    Args:
+        theirs: from the YAML that called.
+        component: the one that is called.
+    """
+    ours = interface(component)
+    if theirs.get("component") != component:
+        return f"it is for the component {theirs.get('component')!r}"
+    for kind in ("inputs", "parameters", "outputs", "results", "views"):
+        here, there = ours[kind], theirs.get(kind, {})
+        for name in sorted({*here, *there}):
+            known = {side.get(name, "").rstrip(OPTIONAL) for side in (here, there)} - {""}
+            if len(known) > 1:
+                return f"{kind[:-1]} {name} is {there[name]} there and {here[name]} here"
+            if name not in here or (name not in there and not here[name].endswith(OPTIONAL)):
+                return f"{kind[:-1]} {name} is known {'there' if name in there else 'here'} only"
+    return ""

@@ -18,8 +18,7 @@ from kfp import compiler, dsl
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from component_specs.interface import format_interface
-from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.kfp_outputs import KFP_OUTPUTS, format_interface
 from component_specs.registration import entry_module
 
 FOLDER = Path(__file__).parent / "yaml"

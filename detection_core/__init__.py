@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         StorageError,
     )
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.evaluate_options import EvaluateOptions
+    from detection_core.tasks.evaluate import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
 
 _MODULES = {
@@ -64,7 +64,7 @@ _MODULES = {
     "ExportedFiles": "api",
     "TrainEvalPipelineConfig": "protos.pipeline_pb2",
     "Detector": "detectors.base",
-    "EvaluateOptions": "tasks.evaluate_options",
+    "EvaluateOptions": "tasks.evaluate",
     "TFLiteExportOptions": "tasks.export",
     "TrainReport": "artifacts.model_run",
     "EvalReport": "artifacts.evaluation",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.evaluate_options import EvaluateOptions
+    from detection_core.tasks.evaluate import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
 
 Path = str | os.PathLike[str]
@@ -201,8 +201,7 @@ def evaluate(
         ModelError: when a detector cannot be run or gives what is not a number.
     """
     from detection_core.config.input_paths import require_evaluation_input
-    from detection_core.tasks.evaluate import evaluate_config, own_config
-    from detection_core.tasks.evaluate_options import EvaluateOptions
+    from detection_core.tasks.evaluate import EvaluateOptions, evaluate_config, own_config
 
     path = os.fspath(model)
     options = options or EvaluateOptions()

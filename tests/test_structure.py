@@ -18,23 +18,28 @@ TESTED_IN = {
     "components/data_validator/test_run.py": (
         "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
-    "detection_core/config/messages/test_detectors.py": "recipe tflite",
-    "detection_core/config/test_check.py": "detection_core/allowed_values",
+    "detection_core/config/messages/test_detectors.py": "recipe sizes tflite",
+    "detection_core/config/test_check.py": "detection_core/allowed_values detection_core/detectors/rules",
     "detection_core/families/ssd/test_checkpoint_names.py": "detection_core/detectors/checkpoint_names",
     "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",
-    "detection_core/config/messages/test_ssd.py": (
-        "box_predictors hyperparams losses matchers post_processing"
+    "detection_core/families/ssd/test_check.py": (
+        "detection_core/config/messages/anchors detection_core/config/messages/box_coders"
+        " detection_core/config/messages/extractors detection_core/config/messages/image_resizers"
+        " detection_core/config/messages/box_predictors detection_core/config/messages/hyperparams"
+        " detection_core/config/messages/losses detection_core/config/messages/matchers"
+        " detection_core/config/messages/post_processing"
     ),
     "detection_core/config/messages/test_training.py": (
         "augmentations fine_tuning input_reader monitoring optimizers"
     ),
-    "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "known_classes",
+    "detection_core/tasks/test_file_benchmark.py": (
+        "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
+    ),
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
-    "detection_core/tasks/test_train.py": "fitting model_run",
-    "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
+    "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
     "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
@@ -58,6 +63,7 @@ HAND_A_CONFIG_ON = (
     "optimizers/*.py",
     "quantization/*.py",
     "tasks/*.py",
+    "tasks/*/*.py",
     "training/*.py",
 )
 CONFIG_SECTIONS = {
@@ -87,10 +93,7 @@ SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
         (BUILDERS, MESSAGES),
-        (
-            "anchors box_coders fine_tuning graph_rewriter hyperparams input_reader losses matchers"
-            " monitoring post_processing"
-        ),
+        ("anchors losses post_processing"),
     ),
     ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),
     (
@@ -99,8 +102,9 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
+    ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
+    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
     (
         "a step's file, and what draws the pictures in it",
         (ARTIFACTS, "detection_core/evaluation"),
@@ -117,7 +121,9 @@ SAME_NAME = (
         ("detection_core/detectors", SSD, EFFICIENTDET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build check description model tflite"),
+    ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
+    ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     (
@@ -130,19 +136,18 @@ SAME_NAME = (
         (BUILDERS, f"{SSD}/checkpoint_names"),
         "backbones heads",
     ),
-    (
-        "a function of tensors, and the builder that sets it up",
-        (OPS, BUILDERS),
-        "calibration post_processing",
-    ),
-    ("a function of tensors, and the loss made of it", (OPS, "detection_core/parts/losses"), "iou"),
-    ("keypoints in tensors, and as data sets have them", (OPS, "detection_core/datasets"), "keypoints"),
+    ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (
         "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
         (MESSAGES, SSD, "detection_core/exporters"),
         "tflite",
     ),
-    ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
+    (
+        "the recipe to train on, and its messages",
+        ("detection_core/zoo", MESSAGES),
+        "fine_tuning",
+    ),
+    ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("the verb, and the compiler of the protos", ("pipeline/cli", "detection_core/protos"), "compile"),
@@ -165,7 +170,6 @@ WITHOUT_PAPER = {
     f"{PARTS}/box_coders/base.py": "protocol",
     f"{PARTS}/heads/predictions.py": "protocol and shapes of all heads",
     f"{PARTS}/losses/base.py": "protocols",
-    f"{PARTS}/losses/masking.py": "masks of weights, no loss",
     f"{PARTS}/matchers/base.py": "base class of all matchers",
 }
 CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "necks", "samplers", "targets")

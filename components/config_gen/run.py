@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from component_specs import ConfigGenJob
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.load import parse_pipeline_config, write_as_run
 
 

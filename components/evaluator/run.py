@@ -6,8 +6,7 @@ from typing import Any
 
 from component_specs import EvaluatorJob
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.tasks.evaluate import evaluate_examples
-from detection_core.tasks.evaluate_options import EvaluateOptions
+from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
 
 
 def run(job: EvaluatorJob) -> dict[str, Any]:

@@ -11,24 +11,22 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from component_specs.example_gen import SPANS, Spans
-from components.example_gen.data_search import find_data
-from components.example_gen.fingerprint import fingerprint
+from components.example_gen.data_search import find_data, fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.example_gen.transforms import write_shards
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
-from detection_core.artifacts.dataset_card import CARD
-from detection_core.artifacts.message_files import LABEL_MAP
-from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.dataset_card import CARD, QUARANTINE
+from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.datasets.annotation_frame import check_exif_annotations
 from detection_core.datasets.card import make_card
 from detection_core.datasets.classes import similar_names
-from detection_core.datasets.decoding import find_decoding
+from detection_core.datasets.encoding import find_decoding
+from detection_core.datasets.image_files import BACKGROUND, LEAVE_OUT, check_unannotated_images
 from detection_core.datasets.quarantine import check_limit, write_quarantine
-from detection_core.datasets.unannotated import BACKGROUND, LEAVE_OUT, check_unannotated_images
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 

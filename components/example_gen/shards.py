@@ -16,16 +16,15 @@ import google_crc32c
 from components.example_gen.image_index import IndexedImages
 from components.example_gen.task_records import parse_json, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection
 from detection_core.datasets.annotation_frame import SHOWN, check_exif_annotations
+from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
-from detection_core.datasets.decoding import find_decoding
-from detection_core.datasets.encoding import make_example
-from detection_core.datasets.keypoints import make_layout
+from detection_core.datasets.encoding import find_decoding, make_example
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from detection_core.storage.record_files import Shard
+from detection_core.storage.shard_cache import Shard
 
 WORK = ".work"
 """Folder beside the splits for the shards' lists and reports; gone when all is done."""

@@ -13,8 +13,7 @@ from detection_core.artifacts.blessing import Verdict, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.evaluation import METRICS, EvalReport
-from detection_core.artifacts.published import PublishedVersion
-from detection_core.artifacts.pushed import PUSHED, PushReport
+from detection_core.artifacts.published import PUSHED, PublishedVersion, PushReport
 from detection_core.artifacts.tflite_provenance import unmeasured
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files

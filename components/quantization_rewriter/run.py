@@ -9,8 +9,8 @@ from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.tasks.examples import check_split
+from detection_core.tasks.fitting.work_folder import ResumeOptions
 from detection_core.tasks.quantize import quantize
-from detection_core.tasks.work_folder import ResumeOptions
 
 
 def run(job: QuantizationRewriterJob) -> dict[str, Any]:

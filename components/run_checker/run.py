@@ -29,7 +29,7 @@ from component_specs.evaluator import Thresholds
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
-from components.example_gen.fingerprint import fingerprint
+from components.example_gen.data_search import fingerprint
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
@@ -38,7 +38,7 @@ from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
-from detection_core.tasks.starting_files import fingerprint_files, starting_files
+from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
 """Fields that other steps take from here, as `resolved_NAME`: their placeholders are filled."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.load import PipelineConfig, load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 

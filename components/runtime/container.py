@@ -16,8 +16,7 @@ from components.runtime.kfp.output import write_output
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import CleanFormatter, clean_tracebacks
-from detection_core.training.host_allocator import keep_host_memory
-from detection_core.training.memory import peak_host_memory
+from detection_core.training.memory import keep_host_memory, peak_host_memory
 
 Job = TypeVar("Job")
 

@@ -13,9 +13,9 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.starting_files import starting_files
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.work_folder import ResumeOptions
 from detection_core.tasks.train import train
-from detection_core.tasks.work_folder import ResumeOptions
 from detection_core.training.warm_start import check_same_classes
 
 

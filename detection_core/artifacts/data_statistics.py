@@ -1,14 +1,17 @@
-"""Statistics of objects: box_statistics.json, what examples are compared by from span to span.
+"""Statistics of examples: box_statistics.json, span_statistics.json, and the files of TFX's validation.
 
-Every number is a sum over images, so that statistics of parts add up to those of the whole.
+Drift from span to span is measured on the JSON files. Every number in them is a sum over images, so that
+statistics of parts add up to those of the whole.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.storage import files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,3 +80,48 @@ STATISTICS = JsonFile(
     remedy="validate the examples again",
     indent=None,
 )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanStatistics:
+    """What span_statistics.json holds.
+
+    Attributes:
+        span: number or date.
+        statistics: of its training images.
+    """
+
+    span: str
+    statistics: SampleStatistics
+
+
+SPAN_STATISTICS = JsonFile(
+    name="span_statistics.json",
+    content=SpanStatistics,
+    writer="DataValidator",
+    remedy="remove it: the span is not compared with then",
+    indent=None,
+)
+
+
+STATISTICS_FILE = "FeatureStats.pb"
+"""Of a split, in a folder of its own: a DatasetFeatureStatisticsList, binary."""
+SCHEMA_FILE = "schema.pbtxt"
+"""A Schema, as text."""
+ANOMALIES_FILE = "SchemaDiff.pb"
+"""Of a split, in a folder of its own: an Anomalies, binary."""
+
+
+def split_file(folder: str, split: str, name: str) -> str:
+    """Return the path of a split's file."""
+    return files.join(folder, f"Split-{split}", name)
+
+
+def write_message(path: str, message: Any) -> None:
+    """Write a message, as text where its name ends with `.pbtxt`; equal messages give equal bytes."""
+    from google.protobuf import text_format
+
+    if path.endswith(".pbtxt"):
+        files.write_text(path, text_format.MessageToString(message, as_utf8=True))
+    else:
+        files.write_bytes(path, message.SerializeToString(deterministic=True))

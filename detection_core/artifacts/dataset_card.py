@@ -1,7 +1,6 @@
-"""The dataset card: dataset_card.json, statistics of the examples.
+"""The dataset card, dataset_card.json, and the quarantine, quarantine.jsonl, of examples.
 
-A reader takes a count that is missing as 0, as older cards lack some; whether a split's shards and images are
-counted at all it can tell.
+Older cards lack some counts: a missing count is read as 0, except for a split's shards and images (None).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_file import JsonFile, JsonLines
 from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
@@ -225,4 +224,31 @@ class DatasetCard:
 
 CARD = JsonFile(
     name="dataset_card.json", content=DatasetCard, writer="ExampleGen", remedy="make the examples again"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuarantinedEntry:
+    """A rejected image or annotation.
+
+    Attributes:
+        split: that it belongs to.
+        file: image or annotation file, relative to its folder.
+        record: id of the image or annotation; "" where there is none.
+        reason: a key of `detection_core.datasets.annotated_images.REASONS`.
+        detail: what was found.
+    """
+
+    split: str = ""
+    file: str = ""
+    record: str = ""
+    reason: str = ""
+    detail: str = ""
+
+
+QUARANTINE = JsonLines(
+    name="quarantine.jsonl",
+    content=QuarantinedEntry,
+    writer="ExampleGen",
+    remedy="make the examples again",
 )

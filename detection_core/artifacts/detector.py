@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from detection_core.artifacts import message_files, quantization
+from detection_core.artifacts import quantization
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.errors import ContractError
 from detection_core.storage import files
@@ -18,7 +18,10 @@ from detection_core.storage import files
 SERVING = "Format-Serving"
 SAVED_MODEL = "saved_model.pb"
 EXTRA = "assets.extra/detflow"
-PIPELINE_CONFIG, LABEL_MAP = message_files.PIPELINE_CONFIG, message_files.LABEL_MAP
+PIPELINE_CONFIG = "pipeline.config"
+"""A TrainEvalPipelineConfig as text: in a config artifact, a model run and a detector folder."""
+LABEL_MAP = "label_map.pbtxt"
+"""A StringIntLabelMap as text: beside examples and in a detector folder."""
 MODEL_INFO = "model.json"
 CHECKPOINT = "checkpoint/ckpt-0"
 QUANTIZATION = quantization.QUANTIZATION.name

@@ -1,11 +1,11 @@
-"""What `detflow predict` writes beside each picture that it draws: a JSON file of the detections."""
+"""Detections that `detflow predict` writes: a JSON file per image, or a JSON line per frame of a video."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_file import JsonFile, JsonLines
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT
 from detection_core.storage import files
 
@@ -110,3 +110,48 @@ def read_prediction(path: str) -> Prediction:
         ContractError: when it is something else, damaged or of a newer version.
     """
     return PREDICTION.parse(files.read_text(path), path)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FramePrediction:
+    """What a detector finds in one frame.
+
+    Attributes:
+        frame: number of the frame, from 0, of those that could be decoded.
+        seconds: its time from the beginning of the video.
+        detections: best first.
+    """
+
+    frame: int
+    seconds: float
+    detections: tuple[DetectedObject, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VideoPrediction:
+    """What was done with a video.
+
+    Attributes:
+        video: path of the file.
+        frames: frames that a detector looked at.
+        detections: objects found in all of them.
+        faults: packets of the file that could not be decoded; their frames are missing.
+        frames_per_second: how fast it went, reading and writing included.
+        lines: file with a line a frame.
+        annotated: video with the boxes drawn; "" where none was asked for.
+        error: why the video could not be used; "" where it could.
+    """
+
+    video: str
+    frames: int = 0
+    detections: int = 0
+    faults: int = 0
+    frames_per_second: float = 0.0
+    lines: str = ""
+    annotated: str = ""
+    error: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
+
+
+FRAMES = JsonLines(
+    name="VIDEO.jsonl", content=FramePrediction, writer="`detflow predict`", remedy="predict again"
+)

@@ -1,4 +1,4 @@
-"""The files of a push destination: a version's own, and the pointer to the deployed one."""
+"""The files of a push destination (versions, and the pointer to the deployed one) and pushed.json."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 from collections.abc import Iterable, Mapping
 
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import OMIT_DEFAULT
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -168,3 +169,23 @@ def _read(path: str) -> str:
         raise ContractError(
             f"expected the JSON that Pusher writes, found no text ({e}); {_REMEDY}", where=path
         ) from e
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushReport:
+    """What pushed.json holds.
+
+    Attributes:
+        pushed: whether the model was published, or is published already by the same run.
+        version: that it has at the destination; None where it was not published and is not deployed.
+        reasons: why, for people.
+        path: of the destination; "" where nothing was published.
+    """
+
+    pushed: bool
+    version: int | None
+    reasons: list[str]
+    path: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
+
+
+PUSHED = JsonFile(name="pushed.json", content=PushReport, writer="Pusher", remedy="run the workflow again")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.errors import ContractError
-from detection_core.storage.record_files import Shard
+from detection_core.storage.shard_cache import Shard
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

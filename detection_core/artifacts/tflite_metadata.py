@@ -1,7 +1,8 @@
-"""Reading the standard metadata of a TensorFlow Lite file: how its input is normalised, and its labels.
+"""Read the metadata of a TensorFlow Lite file: normalisation of the input, labels, and box decoding.
 
-The records are those that LiteRT's task libraries read: a `TFLITE_METADATA` buffer (a flatbuffer of the
-TensorFlow Lite support library's schema M001) and a label file, appended to the model as a zip archive.
+LiteRT's task libraries read them from a `TFLITE_METADATA` buffer (a flatbuffer of the TensorFlow Lite support
+library's schema M001) and from a label file in a zip archive after the model. Files without post-processing
+add MediaPipe's `DETECTOR_METADATA` (object_detector_metadata_schema.fbs, V001): how box codes become boxes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from ai_edge_litert.schema_py_generated import Model
 from flatbuffers import number_types as types
 
@@ -227,4 +229,69 @@ def _read_labels(content: bytes, where: str) -> tuple[str, ...]:
         f"expected labels of at most {MAX_LABEL_BYTES} bytes, found more in {names[0]}; remove the"
         " archive from the file's end",
         where=where,
+    )
+
+
+DECODING_NAME = "DETECTOR_METADATA"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BoxDecoding:
+    """What a reader of a file without post-processing has to know.
+
+    Attributes:
+        anchors: float32 [A, 4], centre y and x, height and width, normalised.
+        scales: of y, x, height and width; box codes are divided by them.
+        num_classes: C, of the scores.
+        sigmoid: whether the scores are the sigmoid of what the file gives.
+    """
+
+    anchors: np.ndarray
+    scales: tuple[float, float, float, float]
+    num_classes: int
+    sigmoid: bool
+
+
+def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
+    """Read how a file's outputs are decoded; None where its metadata do not say so.
+
+    Args:
+        content: a TensorFlow Lite file.
+        where: its path, for errors.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file or a damaged one.
+    """
+    verify_tflite(content, where=where)
+    try:
+        for graph in metadata_graphs(read_root(Model, content)):
+            for entry in graph.tables(slots.SubGraphMetadata.CUSTOM_METADATA):
+                if entry.text(slots.CustomMetadata.NAME) == DECODING_NAME:
+                    return _decoding(Table.root(entry.raw(slots.CustomMetadata.DATA), entry.allowance))
+    except FlatbufferError as error:
+        raise damaged(error, where) from error
+    return None
+
+
+def _decoding(detector: Table) -> BoxDecoding:
+    anchors = (
+        detector.table(slots.ObjectDetectorOptions.SSD_ANCHORS_OPTIONS)
+        .table(slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA)
+        .tables(slots.FixedAnchorsSchema.ANCHORS)
+    )
+    fields = slots.FixedAnchor
+    order = (fields.Y_CENTER, fields.X_CENTER, fields.HEIGHT, fields.WIDTH)
+    options = detector.table(slots.ObjectDetectorOptions.TENSORS_DECODING_OPTIONS)
+    names = slots.TensorsDecodingOptions
+    y, x, height, width = (
+        options.number(slot, types.Float32Flags)
+        for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
+    )
+    return BoxDecoding(
+        anchors=np.array(
+            [[anchor.number(slot, types.Float32Flags) for slot in order] for anchor in anchors], np.float32
+        ),
+        scales=(y, x, height, width),
+        num_classes=options.number(names.NUM_CLASSES, types.Int32Flags),
+        sigmoid=bool(options.number(names.SIGMOID_SCORE, types.Uint8Flags)),
     )

@@ -1,17 +1,24 @@
-"""Flips, quarter turns, and the image beside itself."""
+"""Geometry."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 import tensorflow as tf
 
 from detection_core.augment.augmentation import apply_with_probability, uniforms
-from detection_core.ops.keypoints import mirror_keypoints, reorder_keypoints, turn_keypoints
-from detection_core.ops.objects import keep_objects
+from detection_core.ops.objects import (
+    hide_outside,
+    keep_objects,
+    mirror_keypoints,
+    reorder_keypoints,
+    turn_keypoints,
+    with_keypoints,
+)
 from detection_core.structures import Sample
 
 VERTICAL, HORIZONTAL = 0, 1
@@ -156,3 +163,121 @@ class RandomSelfConcatImage:
             repeat = functools.partial(repeat_image, axis=axis)
             sample = apply_with_probability(draws[axis], probability, repeat, sample)
         return sample
+
+
+REPLACEMENT = 128
+_LEAST_SIDE = 0.05
+
+
+def rotation(size: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
+    """Turn counter-clockwise round the middle of an image of int32 [2] `size`."""
+    angle = degrees * (math.pi / 180.0)
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    last_row, last_column = tf.unstack(tf.cast(size, tf.float32) - 1.0)
+    shift_x = (last_column - (cosine * last_column - sine * last_row)) / 2.0
+    shift_y = (last_row - (sine * last_column + cosine * last_row)) / 2.0
+    return tf.stack([tf.stack([cosine, -sine, shift_x]), tf.stack([sine, cosine, shift_y])])
+
+
+def shear(level: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
+    """Push rows to the left, or columns up, by `level` pixels a row or column."""
+    one, zero = tf.constant(1.0), tf.constant(0.0)
+    across, down = (level, zero) if horizontal else (zero, level)
+    return tf.stack([tf.stack([one, across, zero]), tf.stack([down, one, zero])])
+
+
+def shift(pixels: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
+    """Push the image to the left or up by a number of pixels."""
+    one, zero = tf.constant(1.0), tf.constant(0.0)
+    across, down = (pixels, zero) if horizontal else (zero, pixels)
+    return tf.stack([tf.stack([one, zero, across]), tf.stack([zero, one, down])])
+
+
+def mirror(size: tf.Tensor) -> tf.Tensor:
+    """Swap left and right of an image of int32 [2] `size`."""
+    last_column, zero = tf.cast(size[1], tf.float32) - 1.0, tf.constant(0.0)
+    return tf.stack([tf.stack([-1.0, zero, last_column]), tf.constant([0.0, 1.0, 0.0])])
+
+
+def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int) -> tf.Tensor:
+    """Warp uint8 [h, w, c] to the nearest pixel; what comes from outside becomes `fill`."""
+    flat = tf.concat([tf.reshape(warp, [6]), tf.zeros([2])], 0)
+    size, shape = tf.shape(pixels)[:2], pixels.shape
+    warped = tf.raw_ops.ImageProjectiveTransformV3(
+        images=pixels[tf.newaxis],
+        transforms=flat[tf.newaxis],
+        output_shape=size,
+        interpolation="NEAREST",
+        fill_mode="CONSTANT",
+        fill_value=float(fill),
+    )[0]
+    return tf.ensure_shape(warped, shape)
+
+
+def warp_masks(masks: tf.Tensor, warp: tf.Tensor) -> tf.Tensor:
+    """Warp uint8 [G, h, w]; zero-sized masks stay as they are."""
+    if masks.shape[1:] == [0, 0]:
+        return masks
+
+    def warped() -> tf.Tensor:
+        return tf.transpose(warp_pixels(tf.transpose(masks, [1, 2, 0]), warp, 0), [2, 0, 1])
+
+    return tf.ensure_shape(tf.cond(tf.shape(masks)[0] > 0, warped, lambda: masks), masks.shape)
+
+
+def warp_keypoints(keypoints: tf.Tensor, warp: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Move normalised keypoints with the pixels of an image of int32 [2] `size`; outside they become NaN."""
+    scale = tf.cast(size, tf.float32)
+    points = tf.reverse(keypoints * scale - 0.5, [-1])
+    back = tf.linalg.inv(warp[:, :2])
+    moved = tf.linalg.matvec(back, points - warp[:, 2])
+    moved = (tf.reverse(moved, [-1]) + 0.5) / scale
+    return hide_outside(moved, tf.constant([0.0, 0.0, 1.0, 1.0]))
+
+
+def warp_boxes(boxes: tf.Tensor, warp: tf.Tensor, size: tf.Tensor, *, middle: bool = False) -> tf.Tensor:
+    """Enclose the warped corners of boxes, at whole pixels as published policies were learned with.
+
+    Args:
+        boxes: float32 [G, 4], normalised.
+        warp: of the pixels.
+        size: int32 [2], rows and columns of the image.
+        middle: whether whole pixels are counted from the middle of the image, which the warp leaves in its
+            place, rather than from the first pixel.
+
+    Returns:
+        float32 [G, 4], in the image; one that left it keeps a narrow strip at the border.
+    """
+    scale, origin = tf.cast(size, tf.float32), 0.5 if middle else 0.0
+    sides = _truncated((boxes - origin) * tf.tile(scale, [2]))
+    ymin, xmin, ymax, xmax = tf.unstack(sides, axis=-1)
+    corners = tf.stack([tf.stack([x, y], -1) for y in (ymin, ymax) for x in (xmin, xmax)], axis=1)
+    offset = tf.zeros([2]) if middle else warp[:, 2]
+    moved = _truncated(tf.linalg.matvec(tf.linalg.inv(warp[:, :2]), corners - offset))
+    moved = tf.reverse(moved, [-1]) / scale + origin
+    found = tf.concat([tf.reduce_min(moved, axis=1), tf.reduce_max(moved, axis=1)], axis=-1)
+    return with_area(tf.clip_by_value(found, 0.0, 1.0))
+
+
+def _truncated(values: tf.Tensor) -> tf.Tensor:
+    """Round towards zero."""
+    return tf.cast(tf.cast(values, tf.int32), tf.float32)
+
+
+def with_area(boxes: tf.Tensor) -> tf.Tensor:
+    """Widen sides of length zero to a strip that lies in the image."""
+    low, high = boxes[:, :2], boxes[:, 2:]
+    none = low == high
+    low, high = (
+        tf.where(none, tf.minimum(low, 1.0 - _LEAST_SIDE), low),
+        tf.where(none, tf.maximum(high, _LEAST_SIDE), high),
+    )
+    return tf.concat([low, high], axis=-1)
+
+
+def warp_sample(sample: Sample, warp: tf.Tensor, boxes: tf.Tensor) -> Sample:
+    """Warp image, masks and keypoints; the boxes are given."""
+    truth, size = sample.truth, tf.shape(sample.image)[:2]
+    truth = truth._replace(boxes=boxes, masks=warp_masks(truth.masks, warp))
+    truth = with_keypoints(truth, warp_keypoints(truth.keypoints, warp, size))
+    return sample._replace(image=warp_pixels(sample.image, warp, REPLACEMENT), truth=truth)

@@ -1,21 +1,24 @@
-"""Augmentations that make one image of several, and the chain that has them among the others.
-
-The other images come out of a pool: those that follow the image in the order of the training. What is drawn
-depends on the image's own seed alone, so that neither threads nor the step at which a training is resumed
-change it. An image of the pool has gone through all steps before the one that mixes, with a seed of its own:
-it is never the same picture twice.
-"""
+"""Mixing."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import Augmentation
-from detection_core.structures import Sample
+from detection_core.augment.augmentation import (
+    Augmentation,
+    apply_with_probability,
+    random_int,
+    scaled,
+    uniforms,
+)
+from detection_core.augment.crops import in_larger_frame, joined_objects, place
+from detection_core.ops.objects import keep_objects
+from detection_core.structures import GroundTruth, Sample
 
 # Separates the streams of an image's partners from those of its own steps.
 _PARTNER = 1_000
@@ -115,3 +118,258 @@ def partner_number(size: tf.Tensor, number: tf.Tensor, i: int, seed: tf.Tensor) 
 def unmixed(sample: Sample) -> Sample:
     """Return the sample as what mixes would give it: with a float32 image."""
     return sample._replace(image=tf.cast(sample.image, tf.float32))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MixUp(Mixing):
+    """Blend an image with another, without a change of either's geometry.
+
+    Both lie in the upper left of a frame that holds the two. The loss of each image's objects weighs as much
+    as its pixels do.
+
+    Zhang et al., "Bag of Freebies for Training Object Detection Neural Networks", 2019,
+    https://arxiv.org/abs/1902.04103.
+
+    Attributes:
+        probability: of a blend.
+        alpha: the image's part of the blend is drawn from Beta(alpha, alpha).
+    """
+
+    probability: float = 1.0
+    alpha: float = 1.5
+
+    def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+
+        def blend(first: Sample) -> Sample:
+            return blended(first, partner(0), self.part(tf.random.fold_in(seed, 1)))
+
+        return apply_with_probability(uniforms(seed, 1)[0], self.probability, blend, unmixed(sample))
+
+    def part(self, seed: tf.Tensor) -> tf.Tensor:
+        """Draw how much of the image is seen, float32 []."""
+        # Of two gamma variates, each one's part of their sum has a beta distribution.
+        gammas = tf.random.stateless_gamma([2], seed, self.alpha)
+        return tf.math.divide_no_nan(gammas[0], gammas[0] + gammas[1])
+
+
+def blended(first: Sample, second: Sample, part: tf.Tensor) -> Sample:
+    """Blend two samples.
+
+    Args:
+        first: the sample; its id stays.
+        second: another.
+        part: float32 [], how much of the first is seen, 0 to 1.
+    """
+    sizes = [tf.shape(sample.image)[:2] for sample in (first, second)]
+    frame, corner = tf.maximum(*sizes), tf.zeros([2], tf.int32)
+    samples = [
+        place(sample, scaled=size, offset=corner, frame=frame)
+        for sample, size in zip((first, second), sizes, strict=True)
+    ]
+    parts = (part, 1.0 - part)
+    truths = [
+        sample.truth._replace(weights=sample.truth.weights * weight)
+        for sample, weight in zip(samples, parts, strict=True)
+    ]
+    image = samples[0].image * parts[0] + samples[1].image * parts[1]
+    return first._replace(image=image, truth=joined_objects(truths))
+
+
+Fit = Literal["STRETCH", "KEEP_ASPECT_RATIO"]
+GREY = (114.0, 114.0, 114.0)
+"""What surrounds images that were mixed, where a config names no colour."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mosaic(Mixing):
+    """Join an image with three others, two above and two below a random point.
+
+    Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020,
+    https://arxiv.org/abs/2004.10934. `STRETCH` is the mosaic of google/automl's EfficientDet: each image is
+    stretched to its quarter. `KEEP_ASPECT_RATIO` is that of the YOLO family: each is scaled to fit half the
+    mosaic's sides and lies with a corner at the point.
+
+    Attributes:
+        probability: of a mosaic.
+        height: rows of it.
+        width: columns of it.
+        min_fraction: of the sides, by which the point stays away from the border.
+        fit: how an image fills its quarter.
+        min_visible: an object stays if at least this fraction of its box is in the quarter.
+        per_channel_pad_value: R, G and B of what stays empty; none: `GREY`.
+    """
+
+    probability: float = 1.0
+    height: int = 680
+    width: int = 680
+    min_fraction: float = 0.25
+    fit: Fit = "STRETCH"
+    min_visible: float = 0.1
+    per_channel_pad_value: tuple[float, ...] = ()
+
+    def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        draws = uniforms(seed, 3)
+
+        def mosaic(first: Sample) -> Sample:
+            return self.joined([first, *(partner(i) for i in range(3))], self.point(draws[1:]))
+
+        return apply_with_probability(draws[0], self.probability, mosaic, unmixed(sample))
+
+    def point(self, draws: tf.Tensor) -> tf.Tensor:
+        """Choose where the images meet, int32 [2], row and column; draws are float32 [2] of [0, 1)."""
+        sides = [
+            random_int(draws[i], int(side * self.min_fraction), int(side * (1.0 - self.min_fraction)) - 1)
+            for i, side in enumerate((self.height, self.width))
+        ]
+        return tf.maximum(tf.stack(sides), 1)
+
+    def joined(self, samples: Sequence[Sample], point: tf.Tensor) -> Sample:
+        """Return the mosaic.
+
+        Args:
+            samples: four: above and left of the point, below and left, above and right, below and right.
+            point: int32 [2], row and column.
+        """
+        whole = tf.constant([self.height, self.width])
+        quarters = []
+        for number, sample in enumerate(samples):
+            after = tf.constant([number % 2, number // 2])
+            corner = after * point
+            frame = tf.where(after == 1, whole - point, point)
+            quarter = self._quarter(sample, frame, after)
+            truth = in_larger_frame(quarter.truth, corner=corner, frame=frame, larger=whole)
+            quarters.append(quarter._replace(truth=truth))
+        images = [quarter.image for quarter in quarters]
+        image = tf.concat([tf.concat(images[:2], 0), tf.concat(images[2:], 0)], 1)
+        return samples[0]._replace(
+            image=tf.ensure_shape(image, [self.height, self.width, 3]),
+            truth=joined_objects([quarter.truth for quarter in quarters]),
+        )
+
+    def _quarter(self, sample: Sample, frame: tf.Tensor, after: tf.Tensor) -> Sample:
+        """Lay an image into its quarter; `after` is 1 for rows and columns behind the point, else 0."""
+        if self.fit == "STRETCH":
+            return place(sample, scaled=frame, offset=tf.zeros([2], tf.int32), frame=frame)
+        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
+        half = tf.constant([self.height, self.width], tf.float32) / 2.0
+        scaled = tf.maximum(tf.cast(tf.round(size * tf.reduce_min(half / size)), tf.int32), 1)
+        return place(
+            sample,
+            scaled=scaled,
+            offset=tf.where(after == 1, 0, frame - scaled),
+            frame=frame,
+            min_visible=self.min_visible,
+            pad_value=self.per_channel_pad_value or GREY,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CopyPaste(Mixing):
+    """Paste some objects of another image, scaled and moved with it, onto this one.
+
+    With masks the objects' pixels are pasted, and the masks and boxes of what they hide are cut. Without, the
+    rectangles of their boxes are pasted. Crowds are never pasted.
+
+    Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
+    https://arxiv.org/abs/2012.07177; for rectangles compare Dwibedi et al., "Cut, Paste and Learn", 2017,
+    https://arxiv.org/abs/1708.01642.
+
+    Attributes:
+        probability: of pasting.
+        object_probability: of each object of the other image to be pasted.
+        scale_min: smallest factor of the other image, to what fits this one.
+        scale_max: largest factor.
+        min_visible: an object stays if at least this fraction of it is neither hidden nor outside.
+    """
+
+    probability: float = 1.0
+    object_probability: float = 0.5
+    scale_min: float = 0.5
+    scale_max: float = 1.5
+    min_visible: float = 0.3
+
+    def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        draws = uniforms(seed, 4)
+
+        def paste(below: Sample) -> Sample:
+            placed = self._placed(partner(0), tf.shape(below.image)[:2], draws[1:])
+            chosen = tf.random.stateless_uniform(tf.shape(placed.truth.classes), tf.random.fold_in(seed, 1))
+            kept = (chosen < self.object_probability) & ~placed.truth.is_crowd
+            above = placed._replace(truth=keep_objects(placed.truth, kept))
+            return pasted(below, above, min_visible=self.min_visible)
+
+        return apply_with_probability(draws[0], self.probability, paste, unmixed(sample))
+
+    def _placed(self, sample: Sample, frame: tf.Tensor, draws: tf.Tensor) -> Sample:
+        """Scale the other image and put it where all of it is in the frame, or all of the frame is in it."""
+        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
+        factor = scaled(draws[0], self.scale_min, self.scale_max)
+        fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
+        whole = tf.maximum(tf.cast(tf.round(size * fitting * factor), tf.int32), 1)
+        offset = tf.cast(tf.round(tf.cast(frame - whole, tf.float32) * draws[1:]), tf.int32)
+        return place(sample, scaled=whole, offset=offset, frame=frame, min_visible=self.min_visible)
+
+
+def pasted(below: Sample, above: Sample, *, min_visible: float) -> Sample:
+    """Paste all objects of one sample onto another of the same size.
+
+    Args:
+        below: what they are pasted onto.
+        above: whose objects are pasted; its image is seen nowhere else.
+        min_visible: an object of `below` stays if at least this fraction of it is still seen.
+    """
+    rows, columns = tf.unstack(tf.shape(below.image)[:2])
+    with_masks = below.truth.masks.shape[1:] != [0, 0]
+    shapes = above.truth.masks if with_masks else rectangles(above.truth.boxes, rows, columns)
+    cover = tf.reduce_any(shapes > 0, axis=0)
+    image = tf.where(cover[..., tf.newaxis], above.image, below.image)
+    uncovered = _cut_masks if with_masks else _uncovered_boxes
+    truth = uncovered(below.truth, cover, min_visible)
+    return below._replace(image=image, truth=joined_objects([truth, above.truth]))
+
+
+def rectangles(boxes: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Return uint8 [G, rows, columns], 1 where the middle of a pixel is in a box [G, 4]."""
+    y = (tf.range(tf.cast(rows, tf.float32)) + 0.5) / tf.cast(rows, tf.float32)
+    x = (tf.range(tf.cast(columns, tf.float32)) + 0.5) / tf.cast(columns, tf.float32)
+    ymin, xmin, ymax, xmax = tf.unstack(boxes[:, :, tf.newaxis], axis=1)
+    in_rows, in_columns = (y >= ymin) & (y < ymax), (x >= xmin) & (x < xmax)
+    return tf.cast(in_rows[:, :, tf.newaxis] & in_columns[:, tf.newaxis], tf.uint8)
+
+
+def _uncovered_boxes(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> GroundTruth:
+    """Leave out the objects whose boxes are mostly covered."""
+    shape = tf.shape(cover)
+    inside = tf.cast(rectangles(truth.boxes, shape[0], shape[1]), tf.float32)
+    seen = tf.reduce_sum(inside * tf.cast(~cover, tf.float32), [1, 2])
+    whole = tf.reduce_sum(inside, [1, 2])
+    # A box that is thinner than a pixel covers none: nothing is known of it, so it stays.
+    return keep_objects(truth, (whole == 0.0) | (seen >= min_visible * tf.maximum(whole, 1.0)))
+
+
+def _cut_masks(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> GroundTruth:
+    """Take the cover from the masks, leave out what is mostly hidden, and fit the boxes of what is partly."""
+    before = tf.reduce_sum(tf.cast(truth.masks > 0, tf.float32), [1, 2])
+    masks = tf.where(cover, tf.zeros_like(truth.masks), truth.masks)
+    after = tf.reduce_sum(tf.cast(masks > 0, tf.float32), [1, 2])
+    boxes = tf.where((after < before)[:, tf.newaxis], boxes_of_masks(masks), truth.boxes)
+    kept = (before == 0.0) | ((after > 0.0) & (after >= min_visible * before))
+    return keep_objects(truth._replace(masks=masks, boxes=boxes), kept)
+
+
+def boxes_of_masks(masks: tf.Tensor) -> tf.Tensor:
+    """Return float32 [G, 4], the box around each mask [G, H, W], normalised; zero where a mask is empty."""
+    sides = []
+    for axis in (2, 1):
+        shown = tf.reduce_any(masks > 0, axis=axis)  # [G, rows], then [G, columns]
+        length = tf.shape(shown)[1]
+        numbers = tf.range(length)
+        first = tf.reduce_min(tf.where(shown, numbers, length), axis=1)
+        end = tf.reduce_max(tf.where(shown, numbers + 1, 0), axis=1)
+        some = tf.reduce_any(shown, axis=1)
+        ends = tf.stack([tf.where(some, first, 0), end], axis=1)
+        sides.append(tf.cast(ends, tf.float32) / tf.cast(length, tf.float32))
+    return tf.stack([sides[0][:, 0], sides[1][:, 0], sides[0][:, 1], sides[1][:, 1]], axis=1)

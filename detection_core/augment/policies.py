@@ -1,11 +1,4 @@
-"""Learned augmentation policies.
-
-Zoph et al., "Learning Data Augmentation Strategies for Object Detection", 2019,
-https://arxiv.org/abs/1906.11172.
-
-A policy is a list of sub-policies, of which each image gets one: a few operations, each with its probability
-and a level of 0..10.
-"""
+"""Policies."""
 
 from __future__ import annotations
 
@@ -15,10 +8,93 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment import patches, tones, warps
+from detection_core.augment import colour, geometry, patches
 from detection_core.augment.augmentation import random_int, uniforms
-from detection_core.augment.policy_tables import POLICIES, SubPolicy
 from detection_core.structures import Sample
+
+SubPolicy = tuple[tuple[str, float, int], ...]
+
+_V0: tuple[SubPolicy, ...] = (
+    (("TranslateX_BBox", 0.6, 4), ("Equalize", 0.8, 10)),
+    (("TranslateY_Only_BBoxes", 0.2, 2), ("Cutout", 0.8, 8)),
+    (("Sharpness", 0.0, 8), ("ShearX_BBox", 0.4, 0)),
+    (("ShearY_BBox", 1.0, 2), ("TranslateY_Only_BBoxes", 0.6, 6)),
+    (("Rotate_BBox", 0.6, 10), ("Color", 1.0, 6)),
+)
+_V1: tuple[SubPolicy, ...] = (
+    *_V0,
+    (("Color", 0.0, 0), ("ShearX_Only_BBoxes", 0.8, 4)),
+    (("ShearY_Only_BBoxes", 0.8, 2), ("Flip_Only_BBoxes", 0.0, 10)),
+    (("Equalize", 0.6, 10), ("TranslateX_BBox", 0.2, 2)),
+    (("Color", 1.0, 10), ("TranslateY_Only_BBoxes", 0.4, 6)),
+    (("Rotate_BBox", 0.8, 10), ("Contrast", 0.0, 10)),
+    (("Cutout", 0.2, 2), ("Brightness", 0.8, 10)),
+    (("Color", 1.0, 6), ("Equalize", 1.0, 2)),
+    (("Cutout_Only_BBoxes", 0.4, 6), ("TranslateY_Only_BBoxes", 0.8, 2)),
+    (("Color", 0.2, 8), ("Rotate_BBox", 0.8, 10)),
+    (("Sharpness", 0.4, 4), ("TranslateY_Only_BBoxes", 0.0, 4)),
+    (("Sharpness", 1.0, 4), ("SolarizeAdd", 0.4, 4)),
+    (("Rotate_BBox", 1.0, 8), ("Sharpness", 0.2, 8)),
+    (("ShearY_BBox", 0.6, 10), ("Equalize_Only_BBoxes", 0.6, 8)),
+    (("ShearX_BBox", 0.2, 6), ("TranslateY_Only_BBoxes", 0.2, 10)),
+    (("SolarizeAdd", 0.6, 8), ("Brightness", 0.8, 10)),
+)
+_V2: tuple[SubPolicy, ...] = (
+    (("Color", 0.0, 6), ("Cutout", 0.6, 8), ("Sharpness", 0.4, 8)),
+    (("Rotate_BBox", 0.4, 8), ("Sharpness", 0.4, 2), ("Rotate_BBox", 0.8, 10)),
+    (("TranslateY_BBox", 1.0, 8), ("AutoContrast", 0.8, 2)),
+    (("AutoContrast", 0.4, 6), ("ShearX_BBox", 0.8, 8), ("Brightness", 0.0, 10)),
+    (("SolarizeAdd", 0.2, 6), ("Contrast", 0.0, 10), ("AutoContrast", 0.6, 0)),
+    (("Cutout", 0.2, 0), ("Solarize", 0.8, 8), ("Color", 1.0, 4)),
+    (("TranslateY_BBox", 0.0, 4), ("Equalize", 0.6, 8), ("Solarize", 0.0, 10)),
+    (("TranslateY_BBox", 0.2, 2), ("ShearY_BBox", 0.8, 8), ("Rotate_BBox", 0.8, 8)),
+    (("Cutout", 0.8, 8), ("Brightness", 0.8, 8), ("Cutout", 0.2, 2)),
+    (("Color", 0.8, 4), ("TranslateY_BBox", 1.0, 6), ("Rotate_BBox", 0.6, 6)),
+    (("Rotate_BBox", 0.6, 10), ("BBox_Cutout", 1.0, 4), ("Cutout", 0.2, 8)),
+    (("Rotate_BBox", 0.0, 0), ("Equalize", 0.6, 6), ("ShearY_BBox", 0.6, 8)),
+    (("Brightness", 0.8, 8), ("AutoContrast", 0.4, 2), ("Brightness", 0.2, 2)),
+    (("TranslateY_BBox", 0.4, 8), ("Solarize", 0.4, 6), ("SolarizeAdd", 0.2, 10)),
+    (("Contrast", 1.0, 10), ("SolarizeAdd", 0.2, 8), ("Equalize", 0.2, 4)),
+)
+_V3: tuple[SubPolicy, ...] = (
+    (("Posterize", 0.8, 2), ("TranslateX_BBox", 1.0, 8)),
+    (("BBox_Cutout", 0.2, 10), ("Sharpness", 1.0, 8)),
+    (("Rotate_BBox", 0.6, 8), ("Rotate_BBox", 0.8, 10)),
+    (("Equalize", 0.8, 10), ("AutoContrast", 0.2, 10)),
+    (("SolarizeAdd", 0.2, 2), ("TranslateY_BBox", 0.2, 8)),
+    (("Sharpness", 0.0, 2), ("Color", 0.4, 8)),
+    (("Equalize", 1.0, 8), ("TranslateY_BBox", 1.0, 8)),
+    (("Posterize", 0.6, 2), ("Rotate_BBox", 0.0, 10)),
+    (("AutoContrast", 0.6, 0), ("Rotate_BBox", 1.0, 6)),
+    (("Equalize", 0.0, 4), ("Cutout", 0.8, 10)),
+    (("Brightness", 1.0, 2), ("TranslateY_BBox", 1.0, 6)),
+    (("Contrast", 0.0, 2), ("ShearY_BBox", 0.8, 0)),
+    (("AutoContrast", 0.8, 10), ("Contrast", 0.2, 10)),
+    (("Rotate_BBox", 1.0, 10), ("Cutout", 1.0, 10)),
+    (("SolarizeAdd", 0.8, 6), ("Equalize", 0.8, 8)),
+)
+_TEST: tuple[SubPolicy, ...] = ((("TranslateX_BBox", 1.0, 4), ("Equalize", 1.0, 10)),)
+
+# RandAugment of one operation, whose strength is beyond the scale of the learned policies.
+# Cubuk et al., "RandAugment: Practical Automated Data Augmentation", 2019, https://arxiv.org/abs/1909.13719;
+# operations and strength are those of google/automl's EfficientDet.
+_RANDAUG: tuple[SubPolicy, ...] = tuple(
+    ((name, 1.0, 15),)
+    for name in (
+        "Equalize", "Solarize", "Color", "Cutout", "SolarizeAdd", "TranslateX_BBox", "TranslateY_BBox",
+        "ShearX_BBox", "ShearY_BBox", "Rotate_BBox",
+    )
+)  # fmt: skip
+
+POLICIES: dict[str, tuple[SubPolicy, ...]] = {
+    "v0": _V0,
+    "v1": _V1,
+    "v2": _V2,
+    "v3": _V3,
+    "test": _TEST,
+    "randaug": _RANDAUG,
+}
+
 
 # An image has many boxes, so each is changed with a smaller probability than a whole image would be.
 _BOX_PROBABILITY = 1.0 / 3.0
@@ -62,8 +138,8 @@ def _warp(make: _Warp, largest: float, *, middle: bool = False) -> Operation:
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
         size = tf.shape(sample.image)[:2]
         warp = make(size, amount)
-        boxes = warps.warp_boxes(sample.truth.boxes, warp, size, middle=middle)
-        return warps.warp_sample(sample, warp, boxes)
+        boxes = geometry.warp_boxes(sample.truth.boxes, warp, size, middle=middle)
+        return geometry.warp_sample(sample, warp, boxes)
 
     return Operation(apply, _fraction_of(largest), either_sign=True)
 
@@ -71,10 +147,10 @@ def _warp(make: _Warp, largest: float, *, middle: bool = False) -> Operation:
 def _warp_in_boxes(make: _Warp, largest: float) -> Operation:
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
         def warped(part: tf.Tensor, fill: int) -> tf.Tensor:
-            return warps.warp_pixels(part, make(tf.shape(part)[:2], amount), fill)
+            return geometry.warp_pixels(part, make(tf.shape(part)[:2], amount), fill)
 
         change = patches.BoxChange(
-            lambda part, _: warped(part, warps.REPLACEMENT), lambda part: warped(part, 0)
+            lambda part, _: warped(part, geometry.REPLACEMENT), lambda part: warped(part, 0)
         )
         return patches.change_boxes(sample, change, probability * _BOX_PROBABILITY, seed)
 
@@ -111,46 +187,48 @@ def _factor(level: float) -> float:
 
 
 def _shift_x(size: tf.Tensor, amount: tf.Tensor) -> tf.Tensor:
-    return warps.shift(amount, horizontal=True)
+    return geometry.shift(amount, horizontal=True)
 
 
 def _shift_y(size: tf.Tensor, amount: tf.Tensor) -> tf.Tensor:
-    return warps.shift(amount, horizontal=False)
+    return geometry.shift(amount, horizontal=False)
 
 
 def _shear_x(size: tf.Tensor, amount: tf.Tensor) -> tf.Tensor:
-    return warps.shear(amount, horizontal=True)
+    return geometry.shear(amount, horizontal=True)
 
 
 def _shear_y(size: tf.Tensor, amount: tf.Tensor) -> tf.Tensor:
-    return warps.shear(amount, horizontal=False)
+    return geometry.shear(amount, horizontal=False)
 
 
 OPERATIONS: dict[str, Operation] = {
-    "AutoContrast": _tone(lambda image, _: tones.autocontrast(image), _none),
-    "Equalize": _tone(lambda image, _: tones.equalize(image), _none),
-    "Posterize": _tone(tones.posterize, _int_fraction_of(4)),
-    "Solarize": _tone(tones.solarize, _int_fraction_of(256)),
-    "SolarizeAdd": _tone(tones.solarize_add, _int_fraction_of(110)),
-    "Color": _tone(tones.enhance_colour, _factor),
-    "Contrast": _tone(tones.enhance_contrast, _factor),
-    "Brightness": _tone(tones.enhance_brightness, _factor),
-    "Sharpness": _tone(tones.enhance_sharpness, _factor),
+    "AutoContrast": _tone(lambda image, _: colour.autocontrast(image), _none),
+    "Equalize": _tone(lambda image, _: colour.equalize(image), _none),
+    "Posterize": _tone(colour.posterize, _int_fraction_of(4)),
+    "Solarize": _tone(colour.solarize, _int_fraction_of(256)),
+    "SolarizeAdd": _tone(colour.solarize_add, _int_fraction_of(110)),
+    "Color": _tone(colour.enhance_colour, _factor),
+    "Contrast": _tone(colour.enhance_contrast, _factor),
+    "Brightness": _tone(colour.enhance_brightness, _factor),
+    "Sharpness": _tone(colour.enhance_sharpness, _factor),
     "Cutout": Operation(_cut_out, _int_fraction_of(100)),
     "BBox_Cutout": Operation(_cut_out_of_a_box, _fraction_of(0.75)),
-    "Rotate_BBox": _warp(warps.rotation, 30.0, middle=True),
+    "Rotate_BBox": _warp(geometry.rotation, 30.0, middle=True),
     "TranslateX_BBox": _warp(_shift_x, 250.0),
     "TranslateY_BBox": _warp(_shift_y, 250.0),
     "ShearX_BBox": _warp(_shear_x, 0.3),
     "ShearY_BBox": _warp(_shear_y, 0.3),
-    "Rotate_Only_BBoxes": _warp_in_boxes(warps.rotation, 30.0),
+    "Rotate_Only_BBoxes": _warp_in_boxes(geometry.rotation, 30.0),
     "TranslateX_Only_BBoxes": _warp_in_boxes(_shift_x, 120.0),
     "TranslateY_Only_BBoxes": _warp_in_boxes(_shift_y, 120.0),
     "ShearX_Only_BBoxes": _warp_in_boxes(_shear_x, 0.3),
     "ShearY_Only_BBoxes": _warp_in_boxes(_shear_y, 0.3),
-    "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: warps.mirror(size), 0.0)._replace(either_sign=False),
-    "Solarize_Only_BBoxes": _tone_in_boxes(tones.solarize, _int_fraction_of(256)),
-    "Equalize_Only_BBoxes": _tone_in_boxes(lambda image, _: tones.equalize(image), _none),
+    "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: geometry.mirror(size), 0.0)._replace(
+        either_sign=False
+    ),
+    "Solarize_Only_BBoxes": _tone_in_boxes(colour.solarize, _int_fraction_of(256)),
+    "Equalize_Only_BBoxes": _tone_in_boxes(lambda image, _: colour.equalize(image), _none),
     "Cutout_Only_BBoxes": Operation(_cut_out_in_boxes, _int_fraction_of(50), by_box=True),
 }
 # What moves pixels inside boxes: masks follow, but nothing tells where a keypoint goes that lies in several.

@@ -1,14 +1,23 @@
-"""Other sizes of an image."""
+"""Scaling."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from detection_core.augment.augmentation import random_int, scaled, skip_with_probability, uniforms
-from detection_core.ops.resampling import Method, resize_masks, resize_pixels
-from detection_core.structures import Sample
+from detection_core.augment.crops import Window, crop_image, crop_masks, place
+from detection_core.ops.objects import end_at_last_pixel, hide_outside, with_keypoints
+from detection_core.ops.resampling import (
+    Method,
+    pad_bottom_right,
+    pad_masks_bottom_right,
+    resize_masks,
+    resize_pixels,
+)
+from detection_core.structures import GroundTruth, Sample
 
 
 def resize(
@@ -149,3 +158,128 @@ def downscale_to_pixels(sample: Sample, target: tf.Tensor) -> Sample:
     pixels = tf.reduce_prod(tf.shape(sample.image)[:2])
     scale = tf.sqrt(tf.cast(target, tf.float32) / tf.cast(pixels, tf.float32))
     return tf.cond(pixels > target, lambda: resize(sample, _scaled_size(sample, scale)), lambda: sample)
+
+
+class Placement(NamedTuple):
+    """Where an image comes to lie in the network's input.
+
+    Attributes:
+        scaled: int32 [2], rows and columns of the whole image once scaled.
+        offset: int32 [2], rows and columns that are cut off above and to the left.
+    """
+
+    scaled: tf.Tensor
+    offset: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleJitter:
+    """Scale the image to a random part of a target size, then cut or pad it to fill the network's input.
+
+    Tan et al., "EfficientDet: Scalable and Efficient Object Detection", 2020,
+    https://arxiv.org/abs/1911.09070.
+
+    Attributes:
+        height: rows of the network's input.
+        width: columns of it.
+        target_height: rows that the factor multiplies; 0: `height`.
+        target_width: columns; 0: `width`.
+        scale_min: smallest factor.
+        scale_max: largest factor.
+        per_channel_pad_value: colour of the padding; empty: 0.
+    """
+
+    height: int = 512
+    width: int = 512
+    target_height: int = 0
+    target_width: int = 0
+    scale_min: float = 0.1
+    scale_max: float = 2.0
+    per_channel_pad_value: tuple[float, ...] = ()
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        placement = self.placement(tf.shape(sample.image)[:2], uniforms(seed, 3))
+        return self.placed(sample, placement)
+
+    def placement(self, size: tf.Tensor, draws: tf.Tensor) -> Placement:
+        """Choose scale and offset.
+
+        Args:
+            size: int32 [2], rows and columns of the image.
+            draws: float32 [3] of [0, 1): the factor, and how far down and right the cut lies.
+        """
+        target = tf.constant([self.target_height or self.height, self.target_width or self.width], tf.float32)
+        factor = scaled(draws[0], self.scale_min, self.scale_max)
+        wanted = tf.cast(tf.cast(factor * target, tf.int32), tf.float32)
+        sides = tf.cast(size, tf.float32)
+        whole = tf.maximum(tf.cast(sides * tf.reduce_min(wanted / sides), tf.int32), 1)
+        room = tf.maximum(tf.cast(whole - [self.height, self.width], tf.float32), 0.0)
+        return Placement(whole, tf.cast(room * draws[1:], tf.int32))
+
+    def placed(self, sample: Sample, placement: Placement) -> Sample:
+        """Return the sample as it lies in the network's input; objects without area are left out."""
+        side = tf.constant([self.height, self.width])
+        window = Window(placement.offset, tf.minimum(placement.scaled - placement.offset, side))
+        image = resize_pixels(sample.image, placement.scaled, half_pixel_centers=True)
+        image = pad_bottom_right(crop_image(image, window), side, self.per_channel_pad_value)
+        masks = resize_masks(sample.truth.masks, placement.scaled, half_pixel_centers=True)
+        truth = sample.truth._replace(masks=pad_masks_bottom_right(crop_masks(masks, window), side))
+        image = tf.ensure_shape(image, [self.height, self.width, 3])
+        return sample._replace(image=image, truth=_placed_objects(truth, placement, side))
+
+
+def _placed_objects(truth: GroundTruth, placement: Placement, side: tf.Tensor) -> GroundTruth:
+    """Bring boxes and keypoints into the frame; boxes end one pixel before its end."""
+    size, offset = tf.cast(side, tf.float32), tf.cast(placement.offset, tf.float32)
+    scaled_size = tf.cast(placement.scaled, tf.float32)
+    pixels = truth.boxes * tf.tile(scaled_size, [2]) - tf.tile(offset, [2])
+    keypoints = (truth.keypoints * scaled_size - offset) / size
+    truth = truth._replace(boxes=pixels / tf.tile(size, [2]))
+    truth = with_keypoints(truth, hide_outside(keypoints, tf.constant([0.0, 0.0, 1.0, 1.0])))
+    return end_at_last_pixel(truth, size)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LargeScaleJitter:
+    """Scale the image to a random part or multiple of a frame, then cut or pad it to fill the frame.
+
+    Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
+    https://arxiv.org/abs/2012.07177, call it so and find that it needs long trainings. `scale_jitter` is
+    google/automl's form of it, whose boxes end a pixel before the frame; objects that are mostly cut off stay
+    there.
+
+    Attributes:
+        height: rows of the frame.
+        width: columns of it.
+        scale_min: smallest factor, of what fits the frame.
+        scale_max: largest factor.
+        min_visible: an object stays if at least this fraction of its box is in the frame.
+        per_channel_pad_value: R, G and B below and to the right of a small image; none: 0.
+    """
+
+    height: int = 1024
+    width: int = 1024
+    scale_min: float = 0.1
+    scale_max: float = 2.0
+    min_visible: float = 0.1
+    per_channel_pad_value: tuple[float, ...] = ()
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        draws = uniforms(seed, 3)
+        frame = tf.constant([self.height, self.width])
+        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
+        factor = scaled(draws[0], self.scale_min, self.scale_max)
+        fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
+        whole = tf.maximum(tf.cast(tf.round(size * fitting * factor), tf.int32), 1)
+        room = tf.cast(tf.maximum(whole - frame, 0), tf.float32)
+        found = place(
+            sample,
+            scaled=whole,
+            offset=-tf.cast(tf.round(room * draws[1:]), tf.int32),
+            frame=frame,
+            min_visible=self.min_visible,
+            pad_value=self.per_channel_pad_value,
+        )
+        return found._replace(image=tf.ensure_shape(found.image, [self.height, self.width, 3]))

@@ -11,19 +11,14 @@ from google.protobuf.message import Message
 from detection_core.augment import (
     boxes_and_labels,
     colour,
-    copy_paste,
     crops,
     geometry,
-    grid_mask,
-    large_scale_jitter,
-    mixup,
-    mosaic,
+    mixing,
     noise,
     pads,
+    patches,
     policies,
-    scale_jitter,
     scaling,
-    squares,
 )
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.augment.mixing import MixedAugmentations, Mixing
@@ -180,7 +175,7 @@ def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
 
 def _mosaic(message: Mosaic) -> Mixing:
     fit: Any = Mosaic.Fit.Name(message.fit)
-    return mosaic.Mosaic(
+    return mixing.Mosaic(
         probability=message.probability,
         height=message.height,
         width=message.width,
@@ -226,18 +221,18 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "random_jpeg_quality": _same_fields(noise.RandomJpegQuality),
     "random_downscale_to_target_pixels": _downscale,
     "random_patch_gaussian": _same_fields(noise.RandomPatchGaussian),
-    "random_square_crop_by_scale": _same_fields(squares.RandomSquareCropByScale),
-    "random_scale_crop_and_pad_to_square": _same_fields(squares.RandomScaleCropAndPadToSquare),
+    "random_square_crop_by_scale": _same_fields(pads.RandomSquareCropByScale),
+    "random_scale_crop_and_pad_to_square": _same_fields(pads.RandomScaleCropAndPadToSquare),
     "adjust_gamma": _same_fields(colour.AdjustGamma),
     "autoaugment_image": _same_fields(policies.AutoAugmentImage),
     "convert_class_logits_to_softmax": _same_fields(boxes_and_labels.ConvertClassLogitsToSoftmax),
-    "automl_scale_jitter": _same_fields(scale_jitter.ScaleJitter),
-    "automl_grid_mask": _same_fields(grid_mask.GridMask),
+    "automl_scale_jitter": _same_fields(scaling.ScaleJitter),
+    "automl_grid_mask": _same_fields(patches.GridMask),
     "drop_crowd_boxes": _same_fields(boxes_and_labels.DropCrowdBoxes),
     "mosaic": _mosaic,
-    "mixup": _same_fields(mixup.MixUp),
-    "copy_paste": _same_fields(copy_paste.CopyPaste),
-    "large_scale_jitter": _same_fields(large_scale_jitter.LargeScaleJitter),
+    "mixup": _same_fields(mixing.MixUp),
+    "copy_paste": _same_fields(mixing.CopyPaste),
+    "large_scale_jitter": _same_fields(scaling.LargeScaleJitter),
     "registered": lambda message: build_registered("augmentation", message),
 }
 

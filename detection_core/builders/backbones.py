@@ -14,8 +14,6 @@ from detection_core.parts.backbones import (
     mobiledet,
     mobilenet,
     mobilenet_edgetpu,
-    mobilenet_v1,
-    mobilenet_v2,
     mobilenet_v3,
     resnet_v1,
 )
@@ -71,10 +69,10 @@ class BackboneEntry:
 
 
 def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-    options = mobilenet_v1.MobileNetV1Options(
+    options = mobilenet.MobileNetV1Options(
         depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth, narrow_top=shape.narrow_top
     )
-    return mobilenet_v1.mobilenet_v1(inputs, layers, options)
+    return mobilenet.mobilenet_v1(inputs, layers, options)
 
 
 def _mobilenet_v3(size: str, minimalistic: bool) -> BackboneEntry:
@@ -161,7 +159,7 @@ BACKBONES: dict[str, BackboneEntry] = {
         hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
         build=_mobilenet_v1,
     ),
-    "mobilenet_v2": _plain("mobilenet_v2", mobilenet_v2.mobilenet_v2),
+    "mobilenet_v2": _plain("mobilenet_v2", mobilenet.mobilenet_v2),
     **{f"mobilenet_v3_{size}": _mobilenet_v3(size, minimalistic=False) for size in mobilenet_v3.BLOCKS},
     **{
         f"mobilenet_v3_{size}_minimalistic": _mobilenet_v3(size, minimalistic=True)

@@ -14,18 +14,20 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
 from detection_core.augment.augmentation import Augmentations
-from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.input_reader import build_input_reader
-from detection_core.builders.training_labels import score_columns
-from detection_core.builders.training_stream import build_training_stream
+from detection_core.builders.input_pipeline import (
+    build_input_reader,
+    build_training_stream,
+    model_image_resizer,
+    score_columns,
+)
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
-from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
+from detection_core.data.sequence import mixture
 from detection_core.structures import Batch, Instances, Sample
 
 _logger = logging.getLogger(__name__)
@@ -289,6 +291,15 @@ def build_representative_dataset(
     message.num_epochs = 1
     reader = build_input_reader(message, label_map, "train_input_reader")
     return _plain_batches(reader, model_image_resizer(config.model), batch_size)
+
+
+def representative_pixels(
+    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+) -> Iterator[tf.Tensor]:
+    """Yield the first `examples` training images, in whole batches, float32 [B, H, W, 3], resized, 0..255."""
+    dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)
+    for batch in dataset.take(-(-examples // batch_size)):
+        yield batch.images.pixels
 
 
 def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data.Dataset:

@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_train_dataset, train_reader
-from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.training_stream import build_training_stream
+from detection_core.builders.input_pipeline import build_training_stream, model_image_resizer
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.decode import decode_pixels, parse_record

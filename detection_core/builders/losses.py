@@ -7,14 +7,17 @@ from typing import Any
 
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.registered import build_registered
-from detection_core.parts.losses.anchor_losses import AnchorLosses
-from detection_core.parts.losses.base import ClassificationLoss, LocalizationLoss
-from detection_core.parts.losses.dice import DiceLoss
-from detection_core.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
-from detection_core.parts.losses.iou import GiouLoss, IouLoss
-from detection_core.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
-from detection_core.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
-from detection_core.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, LocalizationLoss
+from detection_core.parts.losses.classification import (
+    BootstrappedSigmoidLoss,
+    DiceLoss,
+    PenaltyReducedFocalLoss,
+    SigmoidFocalLoss,
+    SigmoidLoss,
+    SoftmaxAgainstLogitsLoss,
+    SoftmaxLoss,
+)
+from detection_core.parts.losses.localization import GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
 from detection_core.parts.samplers.balanced import BalancedSampler
 from detection_core.parts.samplers.hard_examples import (
     HardExampleMiner,

@@ -11,7 +11,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import ConfigError, ModelError
-from detection_core.training.scales import Scales, resized, sharing_layers
+from detection_core.training.multi_scale import MultiScaleModel, resized, sharing_layers
 from detection_core.training.step import Losses
 
 WHERE = "train_config.multi_scale"
@@ -19,12 +19,12 @@ _DEFAULT_SCALES = (0.75, 1.0, 1.25)
 _MULTIPLE = 32
 
 
-def asks_for_scales(config: CheckedConfig) -> bool:
+def uses_multi_scale(config: CheckedConfig) -> bool:
     """Tell whether a config's training goes through several sizes."""
     return bool(config.train_config.HasField("multi_scale"))
 
 
-def build_scales(config: CheckedConfig, detector: Detector) -> Scales | None:
+def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiScaleModel | None:
     """Build the losses of a detector at the sizes that its training goes through.
 
     Call it where the detector was built: in the same strategy's scope, to compute in the same precision.
@@ -40,7 +40,7 @@ def build_scales(config: CheckedConfig, detector: Detector) -> Scales | None:
         ConfigError: when the detector takes images of several sizes already, or cannot take one of these.
     """
     train = config.train_config
-    if not asks_for_scales(config):
+    if not uses_multi_scale(config):
         return None
     own = detector.input_shape.size
     if own is None:
@@ -50,7 +50,9 @@ def build_scales(config: CheckedConfig, detector: Detector) -> Scales | None:
         )
     sizes = scaled_sizes(own, tuple(train.multi_scale.scale) or _DEFAULT_SCALES)
     losses = [detector.losses if size == own else _losses_at(config, detector, size) for size in sizes]
-    return Scales(detector, losses, seed=train.seed, steps_per_scale=train.multi_scale.steps_per_scale)
+    return MultiScaleModel(
+        detector, losses, seed=train.seed, steps_per_scale=train.multi_scale.steps_per_scale
+    )
 
 
 def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[int, int]]:

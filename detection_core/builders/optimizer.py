@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.optimizers import automl_schedules, schedules
+from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import automl_learning_rate_pb2, optimizer_pb2
 
@@ -69,8 +69,8 @@ _Automl = (
 )
 
 
-def _warmup(message: _Automl) -> automl_schedules.WarmupOptions:
-    return automl_schedules.WarmupOptions(
+def _warmup(message: _Automl) -> schedules.WarmupOptions:
+    return schedules.WarmupOptions(
         learning_rate=message.learning_rate,
         warmup_learning_rate=message.warmup_learning_rate,
         warmup_steps=message.warmup_steps,
@@ -78,25 +78,25 @@ def _warmup(message: _Automl) -> automl_schedules.WarmupOptions:
 
 
 def _automl_cosine(message: automl_learning_rate_pb2.AutomlCosineLearningRate) -> schedules.Schedule:
-    return automl_schedules.AutomlCosine(
-        automl_schedules.AutomlCosineOptions(warmup=_warmup(message), total_steps=message.total_steps)
+    return schedules.AutomlCosine(
+        schedules.AutomlCosineOptions(warmup=_warmup(message), total_steps=message.total_steps)
     )
 
 
 def _automl_polynomial(message: automl_learning_rate_pb2.AutomlPolynomialLearningRate) -> schedules.Schedule:
-    options = automl_schedules.AutomlPolynomialOptions(
+    options = schedules.AutomlPolynomialOptions(
         warmup=_warmup(message), total_steps=message.total_steps, power=message.power
     )
-    return automl_schedules.AutomlPolynomial(options)
+    return schedules.AutomlPolynomial(options)
 
 
 def _automl_stepwise(message: automl_learning_rate_pb2.AutomlStepwiseLearningRate) -> schedules.Schedule:
-    options = automl_schedules.AutomlStepwiseOptions(
+    options = schedules.AutomlStepwiseOptions(
         warmup=_warmup(message),
         first_drop_step=message.first_drop_step,
         second_drop_step=message.second_drop_step,
     )
-    return automl_schedules.AutomlStepwise(options)
+    return schedules.AutomlStepwise(options)
 
 
 LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {

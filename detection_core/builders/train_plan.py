@@ -1,22 +1,167 @@
-"""What a training needs of a pipeline.config beside detector, examples and first weights."""
+"""Train plan."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
-from detection_core.builders.monitoring import build_loggers, build_profile
+from detection_core.artifacts.coco_names import MAP
 from detection_core.builders.optimizer import build_optimizer
-from detection_core.builders.train_options import build_train_options
-from detection_core.builders.validation_plan import ValidationPlan, build_validation
+from detection_core.config.load import format_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.detectors.checkpoint_names import FineTuneOptions
+from detection_core.detectors.family import extractor_type, model_message
+from detection_core.errors import ConfigError
+from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import NO_LOGGERS, LoggerOptions
+from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import precision_pb2 as proto
-from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
+from detection_core.protos.validation_pb2 import Validation
+from detection_core.storage import files
+from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.profiling import ProfileOptions
-from detection_core.training.reproducible import Reproducibility
+from detection_core.training.validation import ValidationOptions
+from detection_core.zoo.starting_points import ZOO
+
+
+def build_train_options(
+    train_config: TrainConfig,
+    *,
+    log_every: int = 20,
+    checkpoint_every: int = 0,
+    checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    steps_per_call: int = 1,
+) -> TrainOptions:
+    """Turn a checked `train_config` into the loop's options.
+
+    Args:
+        train_config: the message; its optimizer is read by `build_optimizer`.
+        log_every: steps between reports.
+        checkpoint_every: steps between checkpoints; 0: a tenth of the training, of at most 1000 steps.
+        checkpoint_minutes: time after which one is written whatever the step; 0: by steps alone.
+        steps_per_call: updates in one call of the compiled function.
+
+    Raises:
+        ConfigError: when the time is below 0.
+    """
+    if not checkpoint_minutes >= 0:
+        raise ConfigError(
+            f"expected 0, for checkpoints by steps alone, or more, found {checkpoint_minutes}",
+            where="checkpoint_minutes",
+        )
+    steps = train_config.num_steps
+    return TrainOptions(
+        num_steps=steps,
+        log_every=log_every,
+        checkpoint_minutes=checkpoint_minutes,
+        checkpoint_every=checkpoint_every or max(1, min(1000, steps // 10)),
+        keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
+        steps_per_call=steps_per_call,
+        gradient_accumulation_steps=train_config.gradient_accumulation_steps,
+        gradient_clipping_by_norm=train_config.gradient_clipping_by_norm,
+        gradient_clipping_by_variable_norm=train_config.gradient_clipping_by_variable_norm,
+        bias_grad_multiplier=train_config.bias_grad_multiplier,
+        add_regularization_loss=train_config.add_regularization_loss,
+        update_trainable_variables=tuple(train_config.update_trainable_variables),
+        freeze_variables=tuple(train_config.freeze_variables),
+        backbone_rate_decay=train_config.backbone_rate_decay,
+        freeze_backbone_stages=train_config.freeze_backbone_stages,
+        summarize_gradients=train_config.summarize_gradients,
+        max_skipped_updates=train_config.max_skipped_updates,
+        deterministic=train_config.deterministic,
+        initial_loss_scale=train_config.initial_loss_scale,
+        histograms_every_steps=train_config.monitoring.histograms_every_steps,
+        seed=train_config.seed,
+        batch_size=train_config.batch_size,
+    )
+
+
+def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
+    """Return which updates a config wants to be traced; None: none."""
+    message = train_config.monitoring
+    if not message.HasField("profile"):
+        return None
+    return ProfileOptions(first_step=message.profile.first_step, steps=message.profile.steps)
+
+
+def build_loggers(train_config: TrainConfig) -> LoggerOptions:
+    """Read what a checked config says of where its training is followed."""
+    message = train_config.monitoring
+    mlflow = MlflowOptions(
+        tracking_uri=message.mlflow.tracking_uri,
+        experiment=message.mlflow.experiment,
+        run_name=message.mlflow.run_name,
+    )
+    wandb = WandbOptions(
+        project=message.wandb.project, entity=message.wandb.entity, run_name=message.wandb.run_name
+    )
+    return LoggerOptions(
+        trackers=(
+            *([mlflow] if message.HasField("mlflow") else []),
+            *([wandb] if message.HasField("wandb") else []),
+        ),
+        metric_lines=message.metric_lines,
+    )
+
+
+PICTURES = 4
+"""Images drawn at each validation where `eval_config.num_visualizations` is not given."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidationPlan:
+    """What a config says of validation while training.
+
+    Attributes:
+        options: when, by which score, and what follows.
+        max_images: at most so many images, the same each time; 0: all.
+        writes_best: the best weights are written, not the last ones.
+        pictures: images drawn at each validation, the same each time.
+    """
+
+    options: ValidationOptions
+    max_images: int
+    writes_best: bool
+    pictures: int = PICTURES
+
+
+def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> ValidationPlan | None:
+    """Read what a checked config says of validation while training.
+
+    It is on where `train_config.validation` is set, or `eval_config.eval_interval_secs` is given as for the
+    Object Detection API's evaluation beside a training.
+
+    Args:
+        config: its input readers are filled in.
+        checkpoint_every: updates between checkpoints, and between validations where nothing else is said.
+
+    Returns:
+        None where it is off.
+    """
+    message, evaluation = config.train_config.validation, config.eval_config
+    seconds = evaluation.eval_interval_secs if evaluation.HasField("eval_interval_secs") else 0
+    if not config.train_config.HasField("validation") and not (seconds and config.eval_input_reader):
+        return None
+    minutes = message.every_minutes or (0.0 if message.every_steps else seconds / 60)
+    objective = {metric.name: metric.weight for metric in message.metric}
+    return ValidationPlan(
+        options=ValidationOptions(
+            every_steps=message.every_steps or (0 if minutes else checkpoint_every),
+            every_minutes=minutes,
+            objective=objective or {MAP: 1.0},
+            keep_best=message.keep_best,
+            patience=message.patience,
+            min_gain=message.min_gain,
+            averaged=evaluation.use_moving_averages,
+        ),
+        max_images=message.max_images,
+        writes_best=message.weights == Validation.BEST,
+        pictures=evaluation.num_visualizations if evaluation.HasField("num_visualizations") else PICTURES,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,3 +243,80 @@ def build_reproducibility(train_config: TrainConfig) -> Reproducibility:
 def build_optimization(config: CheckedConfig) -> Optimization:
     """Build the optimizer of a config's `train_config`; call it in the scope of the training's strategy."""
     return build_optimizer(config.train_config.optimizer)
+
+
+_MEASURING = (
+    "eval_interval_secs",
+    "metrics_set",
+    "use_moving_averages",
+    "include_metrics_per_category",
+    "all_metrics_per_category",
+    "super_categories",
+    "recall_lower_bound",
+    "recall_upper_bound",
+    "skip_predictions_for_unlabeled_class",
+)
+"""Fields of `eval_config` by which a training is validated; the others draw."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingIdentity:
+    """What a training was asked to do.
+
+    Attributes:
+        text: the config without its paths, without where its training is followed, and without what evaluates
+            the result, unless it is validated.
+        inputs: glob patterns of the files that it trains on: the label map, then the records; where it is
+            validated, then the same of what it is validated on.
+    """
+
+    text: str
+    inputs: tuple[str, ...]
+
+
+def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
+    """Tell what a config asks a training to do; the config itself is left as it is.
+
+    The text names folders of unfinished work, which an update of detflow must find again: it never changes
+    for a config that was there before.
+    """
+    about = copy.deepcopy(config)
+    reader = about.train_input_reader
+    inputs = (files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path)
+    reader.ClearField("label_map_path")
+    reader.tf_record_input_reader.ClearField("input_path")
+    about.train_config.ClearField("fine_tune_checkpoint")
+    about.train_config.ClearField("monitoring")
+    for field in ("eval_config", "eval_input_reader"):
+        about.ClearField(field)
+    if build_validation(config, checkpoint_every=1) is not None:
+        # Which weights are written then depends on what they are measured on, and how.
+        evaluated = config.eval_input_reader[0]
+        inputs += (files.escape(evaluated.label_map_path), *evaluated.tf_record_input_reader.input_path)
+        about.eval_config.CopyFrom(config.eval_config)
+        for present, _ in config.eval_config.ListFields():
+            if present.name not in _MEASURING:
+                about.eval_config.ClearField(present.name)
+    return TrainingIdentity(text=format_pipeline_config(about), inputs=inputs)
+
+
+def freezes_batch_norm(config: CheckedConfig) -> bool:
+    """Tell whether a training normalises with the statistics that it starts with."""
+    return bool(getattr(model_message(config.model)[0], "freeze_batchnorm", False))
+
+
+def build_fine_tune_options(config: CheckedConfig) -> FineTuneOptions:
+    """Return what a checked config restores from its `fine_tune_checkpoint`.
+
+    The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given. A detector of
+    the model zoo is object-based, and gives all that fits where no type is given.
+    """
+    train = config.train_config
+    of_zoo = train.fine_tune_checkpoint.startswith(ZOO)
+    old = "detection" if train.from_detection_checkpoint else "classification"
+    return FineTuneOptions(
+        kind=train.fine_tune_checkpoint_type or ("full" if of_zoo else old),
+        named=train.fine_tune_checkpoint_version == CheckpointVersion.V1 and not of_zoo,
+        extractor=extractor_type(model_message(config.model)[0]),
+        heads=train.load_all_detection_checkpoint_vars,
+    )

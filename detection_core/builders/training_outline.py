@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from detection_core.builders.augment import build_augmentations
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.graph_rewriter import find_quantization_options
-from detection_core.builders.input_reader import build_decoding
+from detection_core.builders.detector import configured_model, find_quantization_options
+from detection_core.builders.input_pipeline import build_decoding, build_label_targets, score_columns
 from detection_core.builders.train_plan import build_optimization, build_precision
-from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.epochs import in_steps
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.quantization import QuantizationOptions

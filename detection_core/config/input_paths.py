@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 
-from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.pipeline_config import Config, PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 
 from detection_core.config.messages.table import rules_of
 from detection_core.config.problems import child_path, walk_messages
-from detection_core.config.rules import Rules
 from detection_core.detectors.family import find_family
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 
 _logger = logging.getLogger(__name__)

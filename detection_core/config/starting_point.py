@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.detectors.family import extractor_type, model_message
+from detection_core.detectors.family import extractor_type, find_family, model_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.zoo.keras_backbones import IMAGENET, find_backbone
 
@@ -17,7 +16,7 @@ def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:
     start = config.train_config.fine_tune_checkpoint
     if start != IMAGENET or config.model.WhichOneof("model") is None:
         return start
-    message = model_message(config.model)[0]
-    extractor = EXTRACTORS.get(extractor_type(message))
-    multiplier = message.feature_extractor.depth_multiplier if extractor else 1.0
-    return find_backbone(extractor.backbone if extractor else "", multiplier).name
+    message, family = model_message(config.model)[0], find_family(config.model)
+    support = family.checkpoints if family else None
+    backbone = support.backbone(extractor_type(message)) if support else ""
+    return find_backbone(backbone, message.feature_extractor.depth_multiplier if backbone else 1.0).name

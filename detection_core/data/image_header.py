@@ -73,7 +73,7 @@ def read_structure(data: bytes) -> ImageStructure:
 
     JPEG: every marker segment, and the entropy-coded data for markers that do not belong there, up to the end
     marker. PNG: every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only
-    named, with a size of 0; see `detection_core.data.image_conversion`.
+    named, with a size of 0; see `detection_core.data.orientation`.
 
     Args:
         data: the whole file.

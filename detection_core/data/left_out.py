@@ -12,7 +12,7 @@ from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.records import READING_ERRORS, check_records, first_line, read_records
 from detection_core.errors import as_user_error
 from detection_core.storage import files
-from detection_core.storage.record_files import RecordFile, uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 
 _BUCKETS = 1 << 62
 

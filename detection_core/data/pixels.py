@@ -11,9 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from detection_core.data.image_conversion import CONVERTIBLE
 from detection_core.data.image_header import ImageFault, check_size
-from detection_core.data.orientation import noted_orientation, turn_upright
+from detection_core.data.orientation import CONVERTIBLE, noted_orientation, turn_upright
 
 FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
 """Pillow's names of the formats that are read: no other plug-in of it is ever offered the bytes."""

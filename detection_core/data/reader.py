@@ -26,12 +26,18 @@ from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_cache import image_cache
 from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import check_records, count_records, naming_bad_records
-from detection_core.data.repeat_factors import RepeatFactors, find_repeat_factors
-from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
+from detection_core.data.sequence import (
+    RepeatFactors,
+    SequenceOptions,
+    find_repeat_factors,
+    ordered_records,
+    shuffled_epochs,
+    shuffled_files,
+)
 from detection_core.errors import DataError
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
-from detection_core.storage.record_files import RecordFile, uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 from detection_core.structures import Instances, Sample
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +65,7 @@ class Reader:
         prefetched_batches: batches made ahead; negative: chosen while running.
         left_out: records that are not read.
         repeat_threshold: training reads images of classes that fewer than this fraction of the images have
-            more often, see `repeat_factors`; 0: each once an epoch.
+            more often, see `RepeatFactors`; 0: each once an epoch.
     """
 
     paths: tuple[RecordFile, ...]

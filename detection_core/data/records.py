@@ -11,11 +11,18 @@ import tensorflow as tf
 
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.data.example_columns import column_fault, image_name
-from detection_core.data.record_scan import bad_record, count_local_records
+from detection_core.data.record_format import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.record_files import RecordFile, Shard, uri_of
-from detection_core.storage.shard_cache import FETCHED_AHEAD, fetch, fetch_in_dataset, find_failure
+from detection_core.storage.shard_cache import (
+    FETCHED_AHEAD,
+    RecordFile,
+    Shard,
+    fetch,
+    fetch_in_dataset,
+    find_failure,
+    uri_of,
+)
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordFile]:

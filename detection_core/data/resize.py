@@ -7,8 +7,13 @@ from typing import Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from detection_core.ops.padding import pad_bottom_right, pad_masks_bottom_right
-from detection_core.ops.resampling import Method, resize_masks, resize_pixels
+from detection_core.ops.resampling import (
+    Method,
+    pad_bottom_right,
+    pad_masks_bottom_right,
+    resize_masks,
+    resize_pixels,
+)
 
 
 class Resized(NamedTuple):

@@ -7,14 +7,16 @@ skipping the records of one epoch, undecoded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core.data.left_out import without
 from detection_core.data.records import fetched_ahead, record_reader
-from detection_core.storage.record_files import RecordFile, uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
@@ -119,3 +121,151 @@ def shuffled_files(
         return _interleaved(order, paths, options)
 
     return epoch_elements
+
+
+# Choices of a mixture are drawn in blocks, so that the choices before a start position are counted quickly.
+_BLOCK = 4096
+
+
+def _block(weights: Sequence[float], seed: int, number: tf.Tensor | int) -> tf.Tensor:
+    """Return int64 [_BLOCK]: which sequence each of a block's elements comes from."""
+    logits = tf.math.log(tf.constant([list(weights)], tf.float32))
+    block_seed = tf.stack([tf.constant(seed, tf.int64), tf.cast(number, tf.int64)])
+    return tf.random.stateless_categorical(logits, _BLOCK, block_seed)[0]
+
+
+def taken_before(weights: Sequence[float], *, seed: int, start: int) -> list[int]:
+    """Count how many of the first `start` elements of a mixture come from each sequence."""
+    counts: np.ndarray = np.zeros(len(weights), np.int64)
+    for number in range(-(-start // _BLOCK)):
+        chosen = _block(weights, seed, number).numpy()[: start - number * _BLOCK]
+        counts += np.bincount(chosen, minlength=len(weights))
+    return counts.tolist()
+
+
+def mixture(
+    sequences: Sequence[Callable[[int], tf.data.Dataset]], weights: Sequence[float], *, seed: int, start: int
+) -> tf.data.Dataset:
+    """Draw each element from one of several sequences.
+
+    Args:
+        sequences: each takes a position and gives its elements from there on.
+        weights: of the sequences, above 0; probabilities up to scale.
+        seed: any integer.
+        start: position in the mixture to begin at.
+    """
+    positions = taken_before(weights, seed=seed, start=start)
+    parts = [sequence(position) for sequence, position in zip(sequences, positions, strict=True)]
+    first, skipped = divmod(start, _BLOCK)
+    blocks = tf.data.Dataset.range(first, tf.int64.max)
+    choices = blocks.flat_map(
+        lambda number: tf.data.Dataset.from_tensor_slices(_block(weights, seed, number))
+    )
+    return tf.data.Dataset.choose_from_datasets(parts, choices.skip(skipped), stop_on_empty_dataset=False)
+
+
+# Repeat factors are integers in this unit, so that sums do not depend on the order of the images.
+_ONE = 1 << 12
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RepeatFactors:
+    """How often each image is read in an epoch, so that images of rare classes are read several times.
+
+    Gupta, Dollár and Girshick, "LVIS: A Dataset for Large Vocabulary Instance Segmentation", 2019,
+    https://arxiv.org/abs/1908.03195. A class in a fraction f of the images has the repeat factor
+    max(1, sqrt(t / f)); an image has the largest factor of its classes.
+
+    Attributes:
+        of_class: factor of each class, in 1 / 4096.
+        total: the sum of all images' factors.
+    """
+
+    of_class: tuple[int, ...]
+    total: int
+
+    @property
+    def examples(self) -> int:
+        """The length of an epoch, repeats included."""
+        return -(-self.total // _ONE)
+
+    def of_image(self, classes: tf.Tensor) -> tf.Tensor:
+        """Return the factor of an image, int64 [], in 1 / 4096.
+
+        Args:
+            classes: int [G], of its objects; those below 0 do not count.
+        """
+        table = tf.constant([_ONE, *self.of_class], tf.int64)
+        rows = tf.clip_by_value(tf.cast(classes, tf.int64) + 1, 0, len(self.of_class))
+        return tf.reduce_max(tf.gather(table, tf.concat([tf.constant([0], tf.int64), rows], 0)))
+
+    def repeated(self, elements: tf.data.Dataset, seed: tf.Tensor) -> tf.data.Dataset:
+        """Return the elements of an epoch, each as often as its factor says, rounded up or down at random.
+
+        Args:
+            elements: pairs of anything and the factor of its image, as `of_image` gives it.
+            seed: int64 [2], of the epoch.
+
+        Returns:
+            What the pairs begin with, exactly `examples` of it.
+        """
+        # Systematic sampling: the factors are laid end to end, with equal marks from a random offset on, as
+        # many as an epoch has examples. An image is read once for each mark in its stretch.
+        offset = tf.random.stateless_uniform([], seed, minval=0, maxval=self.total, dtype=tf.int64)
+        counted = elements.scan(offset, self._marks)
+        return counted.flat_map(lambda one, times: tf.data.Dataset.from_tensors(one).repeat(times))
+
+    def _marks(self, start: tf.Tensor, pair: Any) -> tuple[tf.Tensor, tuple[Any, tf.Tensor]]:
+        """Count the marks in the stretch of an image."""
+        element, factor = pair
+        end = start + factor * self.examples
+        return end, (element, end // self.total - start // self.total)
+
+
+def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> RepeatFactors:
+    """Measure how often classes occur and give each its factor.
+
+    Args:
+        classes: int [G] of each image; those below 0 do not count.
+        threshold: t, the fraction of images below which a class is rare.
+    """
+    sets = Counter(frozenset(np.unique(of_image[of_image >= 0]).tolist()) for of_image in classes)
+    images = sum(sets.values())
+    within: Counter[int] = Counter()
+    for of_image, count in sets.items():
+        within.update({number: count for number in of_image})
+    factors = [
+        round(_ONE * max(1.0, (threshold * images / within[number]) ** 0.5)) if number in within else _ONE
+        for number in range(max(within, default=-1) + 1)
+    ]
+    total = sum(count * max([_ONE, *(factors[c] for c in of_image)]) for of_image, count in sets.items())
+    return RepeatFactors(of_class=tuple(factors), total=max(1, total))
+
+
+def with_following(elements: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """Return, for each element, a dataset of it and those after it.
+
+    The elements are held once, whatever the number of windows that they are in. Where a sequence ends, its
+    last windows are smaller.
+
+    Args:
+        elements: of any structure; images may differ in size.
+        count: how many following elements a window has.
+    """
+    return elements.window(count + 1, shift=1).map(_one_dataset)
+
+
+@tf.autograph.experimental.do_not_convert
+def _one_dataset(*fields: Any) -> tf.data.Dataset:
+    structure = fields[0] if len(fields) == 1 else fields
+    return tf.data.Dataset.zip(structure)
+
+
+def element_at(window: tf.data.Dataset, number: tf.Tensor) -> Any:
+    """Return one element of a window, by its int64 [] number."""
+    return window.skip(number).take(1).get_single_element()
+
+
+def window_size(window: tf.data.Dataset) -> tf.Tensor:
+    """Return int64 [], how many elements a window has."""
+    return window.cardinality()

@@ -21,7 +21,7 @@ from detection_core.artifacts.dataset_card import (
 )
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.counts import BOX_SIDES, Counts
-from detection_core.datasets.decoding import DECODINGS, Decoding
+from detection_core.datasets.encoding import DECODINGS, Decoding
 from detection_core.datasets.quarantine import Quarantine, count_reasons
 
 _TOTALS = tuple(field.name for field in dataclasses.fields(Totals))

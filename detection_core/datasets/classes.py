@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.data.encode import KeypointColumns
 from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
-from detection_core.errors import DataError
+from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
+from detection_core.errors import DataError, shorten
 
 
 def make_label_map(categories: Iterable[Mapping[str, int]], refused: str = "") -> LabelMap:
@@ -52,3 +57,127 @@ def similar_names(names: Iterable[str]) -> list[list[str]]:
     for name in sorted(set(names)):
         alike.setdefault("".join(name.split()).casefold(), []).append(name)
     return [group for group in alike.values() if len(group) > 1]
+
+
+_LARGEST = 1e6
+"""Pixels beyond which a coordinate is no place near any image."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KeypointLayout:
+    """The one order of keypoints that all records of a data set share, as a detector's heads have one.
+
+    Attributes:
+        names: of all keypoints; a name that several classes use is one keypoint.
+        places: class name to the places of its keypoints among them.
+    """
+
+    names: tuple[str, ...] = ()
+    places: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+
+def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str) -> None:
+    """Refuse more keypoints than a detector can have outputs for.
+
+    Args:
+        keypoint_names: class name to the names of its keypoints.
+        where: they were read from.
+
+    Raises:
+        DataError: when they are too many for a class or for all together.
+    """
+    for label, names in keypoint_names.items():
+        if len(names) > MAX_KEYPOINTS:
+            found = f"found {len(names):,} of {shorten(label)}"
+            raise DataError(f"expected at most {MAX_KEYPOINTS} keypoints of a class, {found}", where=where)
+    total = sum(map(len, keypoint_names.values()))
+    if total > MAX_VALUES:
+        detail = f"expected at most {MAX_VALUES:,} keypoints of all classes, found {total:,}"
+        raise DataError(detail, where=where)
+
+
+def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
+    """Lay out the keypoints of all classes, in the order in which they are given.
+
+    Args:
+        keypoint_names: class name to the names of its keypoints.
+    """
+    order: dict[str, int] = {}
+    for names in keypoint_names.values():
+        for name in names:
+            order.setdefault(name, len(order))
+    places = {label: [order[name] for name in names] for label, names in keypoint_names.items()}
+    return KeypointLayout(tuple(order), places)
+
+
+def merge_keypoint_names(
+    given: Iterable[Mapping[str, Sequence[str]]], label_ids: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """Return the names of the keypoints of each class of the label map, in its order.
+
+    Args:
+        given: class name to names, of each split or span.
+        label_ids: class name to id of the label map.
+
+    Raises:
+        DataError: when the sources disagree.
+    """
+    merged: dict[str, list[str]] = {}
+    for source in given:
+        for label, names in source.items():
+            if merged.setdefault(label, list(names)) != list(names):
+                raise DataError(
+                    f"expected one list of keypoints for the class {label!r}, found {merged[label]} and "
+                    f"{list(names)} in two splits or spans; make the annotation files equal"
+                )
+    return {
+        label: merged[label] for label in sorted(merged.keys() & label_ids.keys(), key=label_ids.__getitem__)
+    }
+
+
+def keypoint_columns(
+    objects: Sequence[AnnotatedObject], layout: KeypointLayout, height: int, width: int
+) -> KeypointColumns | None:
+    """Return the keypoints of an image's objects, None where no object has any.
+
+    As in the Object Detection API's records an object without a keypoint has it at 0, 0 with visibility 0.
+
+    Args:
+        objects: of the image.
+        layout: of the data set.
+        height: of the image in pixels.
+        width: likewise.
+
+    Raises:
+        Rejected: for keypoints that the object's class does not have, or that are no places.
+    """
+    if all(item.keypoints is None for item in objects):
+        return None
+    count = len(layout.names)
+    if count * len(objects) > MAX_VALUES:
+        detail = f"expected at most {MAX_VALUES:,} keypoints of an image, found {count * len(objects):,}"
+        raise Rejected("malformed_keypoints", detail)
+    x, y = [0.0] * (count * len(objects)), [0.0] * (count * len(objects))
+    visibility, numbers = [0] * len(x), []
+    for number, item in enumerate(objects):
+        _check_keypoints(item, layout)
+        numbers.append(sum(1 for _, _, seen in item.keypoints or () if seen))
+        places = layout.places.get(item.name, ())
+        for place, (at_x, at_y, seen) in zip(places, item.keypoints or (), strict=False):
+            index = number * count + place
+            x[index], y[index], visibility[index] = at_x / width, at_y / height, seen
+    texts = layout.names * len(objects)
+    return KeypointColumns(y=y, x=x, visibility=visibility, texts=texts, numbers=numbers)
+
+
+def _check_keypoints(item: AnnotatedObject, layout: KeypointLayout) -> None:
+    if item.keypoints is None:
+        return
+    expected = len(layout.places.get(item.name, ()))
+    if len(item.keypoints) != expected:
+        detail = f"expected the {expected} keypoints of {item.name!r}, found {len(item.keypoints)}"
+        raise Rejected("malformed_keypoints", f"{item.label}: {detail}")
+    for x, y, seen in item.keypoints:
+        if seen not in (0, 1, 2) or not math.isfinite(x + y) or max(abs(x), abs(y)) > _LARGEST:
+            detail = f"expected x and y in pixels and a visibility of 0, 1 or 2, found {(x, y, seen)!r:.80}"
+            raise Rejected("malformed_keypoints", f"{item.label}: {detail}")

@@ -28,7 +28,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     RunLengths,
 )
-from detection_core.datasets.run_lengths import place_mask
+from detection_core.datasets.shapes import place_mask
 from detection_core.errors import is_exhausted
 from detection_core.storage import files
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.dataset_card import QUARANTINE
 from detection_core.data.image_header import MAX_FILE_BYTES
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import (
@@ -19,10 +19,9 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.annotation_frame import place_objects
-from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.classes import make_label_map, merge_keypoint_names
 from detection_core.datasets.coco_writer import CocoWriter, open_coco
-from detection_core.datasets.image_sizes import shown_size
-from detection_core.datasets.keypoints import merge_keypoint_names
+from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.quarantine import write_quarantine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,16 +17,18 @@ from detection_core.data.encode import (
     encode_features,
     serialise_features,
 )
-from detection_core.data.example_merge import merge_example
-from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
+from detection_core.data.example_wire import merge_example
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_structure
 from detection_core.data.orientation import (
+    CONVERTIBLE,
     UPRIGHT,
+    convert_to_png,
     read_orientation,
     store_upright,
     turn_png,
     upright_size,
 )
+from detection_core.data.pixels import check_with_both, check_with_pillow
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -40,11 +43,61 @@ from detection_core.datasets.annotation_frame import (
     place_objects,
     turn_objects,
 )
-from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
+from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
-from detection_core.errors import is_exhausted
+from detection_core.errors import ConfigError, is_exhausted
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
+
+SAMPLE_FRACTION, SAMPLE_LEAST = 0.001, 16
+"""Default fraction of a split that is decoded, and minimum number of images."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How much of a data set is decoded.
+
+    Attributes:
+        fraction: of a split's images.
+        least: images of a split, whatever the fraction.
+        check: what is done to an image file's bytes.
+        decoders: their names, for the dataset card.
+    """
+
+    fraction: float
+    least: int
+    check: Callable[[bytes], None]
+    decoders: tuple[str, ...]
+
+    def images_of(self, examples: int) -> int:
+        """Return how many of a split's images are decoded."""
+        return min(examples, max(self.least, math.ceil(self.fraction * examples)))
+
+    def images_in(self, begin: int, end: int, examples: int) -> int:
+        """Return how many images from `begin` to `end` of a split are decoded; shards add up to the split."""
+        decoded = self.images_of(examples)
+        return end * decoded // examples - begin * decoded // examples if examples else 0
+
+
+DECODINGS = {
+    "sample": Decoding(
+        fraction=SAMPLE_FRACTION, least=SAMPLE_LEAST, check=check_with_pillow, decoders=("Pillow",)
+    ),
+    "all": Decoding(fraction=1.0, least=0, check=check_with_both, decoders=("Pillow", "TensorFlow")),
+    "none": Decoding(fraction=0.0, least=0, check=check_with_pillow, decoders=()),
+}
+
+
+def find_decoding(name: str) -> Decoding:
+    """Return what the `decode_images` parameter asks for.
+
+    Raises:
+        ConfigError: for another word.
+    """
+    if name not in DECODINGS:
+        raise ConfigError(f"expected one of {sorted(DECODINGS)}, found {name!r}", where="decode_images")
+    return DECODINGS[name]
+
 
 ROUNDING = 1.0
 """Pixels by which a box may leave the image; it is clipped, and counted."""

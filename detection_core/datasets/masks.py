@@ -79,6 +79,24 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
     return encode_mask_pngs(filled, height, width)
 
 
+def pack_run_lengths(mask: RunLengths, height: int, width: int) -> bytes:
+    """Return run lengths in COCO's compressed form, checked to be a mask of an image of this size.
+
+    Raises:
+        ValueError: when they are no run lengths, or of another size. TypeError, OverflowError: likewise.
+    """
+    if isinstance(mask.counts, str):
+        packed = _checked_packed(mask.counts)
+        _checked_edges(_unpack([packed])[0], mask, height, width)
+        return packed
+    from pycocotools import mask as coco_mask
+
+    counts = np.asarray(mask.counts)
+    _checked_edges(counts, mask, height, width)
+    runs = {"size": [height, width], "counts": counts.tolist()}
+    return bytes(coco_mask.frPyObjects(runs, height, width)["counts"])
+
+
 def _packed_runs(mask: Mask, height: int, width: int) -> bytes:
     """Return pycocotools' compressed run lengths of polygons, or those that the annotation gives."""
     if isinstance(mask, RunLengths):

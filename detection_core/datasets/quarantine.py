@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.artifacts.dataset_card import QUARANTINE, QuarantinedEntry
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.errors import DataError
 from detection_core.storage import files

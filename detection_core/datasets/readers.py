@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import Annotations
+from detection_core.datasets.classes import check_keypoint_names
 from detection_core.datasets.formats import (
     coco,
-    coco_layout,
     createml,
     csv_boxes,
     cvat,
@@ -18,15 +18,12 @@ from detection_core.datasets.formats import (
     labelme,
     open_images,
     tfrecord,
-    tfrecord_files,
     via,
     voc,
-    voc_layout,
     yolo,
     yolo_layout,
 )
 from detection_core.datasets.image_parts import keep_part, locate_part, part_names
-from detection_core.datasets.keypoints import check_keypoint_names
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
@@ -106,12 +103,8 @@ class AnnotationReader:
 
 
 READERS: dict[str, AnnotationReader] = {
-    "coco": AnnotationReader(
-        locate=coco.locate, read=coco.read, find=coco_layout.find, looks_for=coco_layout.LOOKS_FOR
-    ),
-    "voc": AnnotationReader(
-        locate=voc.locate, read=voc.read, find=voc_layout.find, looks_for=voc_layout.LOOKS_FOR
-    ),
+    "coco": AnnotationReader(locate=coco.locate, read=coco.read, find=coco.find, looks_for=coco.LOOKS_FOR),
+    "voc": AnnotationReader(locate=voc.locate, read=voc.read, find=voc.find, looks_for=voc.LOOKS_FOR),
     "yolo": AnnotationReader(
         locate=yolo.locate,
         read=yolo.read,
@@ -145,8 +138,8 @@ READERS: dict[str, AnnotationReader] = {
     "tfrecord": AnnotationReader(
         locate=tfrecord.locate,
         read=tfrecord.read,
-        find=tfrecord_files.find,
-        looks_for=tfrecord_files.LOOKS_FOR,
+        find=tfrecord.find,
+        looks_for=tfrecord.LOOKS_FOR,
         read_named=tfrecord.read_named,
         image_files=False,
     ),

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
+from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.data.image_header import MAX_PIXELS
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
     Mask,
     Polygons,
     Rejected,
+    RunLengths,
     check_count,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 
 Point = tuple[float, float]
 
@@ -111,3 +119,155 @@ def turn(points: Iterable[Point], center: Point, degrees: float) -> list[Point]:
         )
         for x, y in points
     ]
+
+
+_BLOCK_PIXELS = 1 << 22
+_MOST_DRAWN, _PIXELS_OF_A_RUN = 2 * MAX_PIXELS, 128
+
+
+def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, height: int) -> RunLengths:
+    """Return the mask of an image that is a smaller one at some place.
+
+    Args:
+        patch: [h, w], which pixels are the object's; what leaves the image is cut off.
+        left: column of its first pixel in the image.
+        top: row likewise.
+        width: of the image in pixels.
+        height: likewise.
+
+    Raises:
+        Rejected: when the image is empty or too large for a mask.
+    """
+    import numpy as np
+
+    if not 0 < width * height <= MAX_PIXELS or min(width, height) < 1:
+        raise Rejected(
+            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
+        )
+    y, x = max(top, 0), max(left, 0)
+    inside = patch[y - top : max(height - top, 0), x - left : max(width - left, 0)]
+    edges = list(itertools.chain.from_iterable(_edges(inside, y, x, height)))
+    # A run that ends at the foot of a column, where another begins at the head of the next one, goes on.
+    places, times = np.unique(np.asarray(edges, np.int64), return_counts=True)
+    counts = np.diff([0, *places[times == 1]], append=width * height).tolist()
+    return RunLengths(height, width, counts if counts[-1] or len(counts) == 1 else counts[:-1])
+
+
+def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
+    """Yield where runs down the columns of the image begin and end, in any order, some columns at a time.
+
+    Raises:
+        Rejected: for more than a mask of something in an image has.
+    """
+    import numpy as np
+
+    found = 0
+    columns = max(1, _BLOCK_PIXELS // max(1, patch.shape[0]))
+    for first in range(0, patch.shape[1] if patch.size else 0, columns):
+        block = np.pad(patch[:, first : first + columns], ((1, 1), (0, 0)))
+        row, column = np.nonzero(block[1:] != block[:-1])
+        found += row.size
+        if found > MAX_JSON_VALUES:
+            detail = f"expected a mask of at most {MAX_JSON_VALUES:,} edges, found more"
+            raise Rejected("malformed_annotation", detail)
+        yield ((column + left + first) * height + row + top).tolist()
+
+
+def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
+    """Return what the masks of an image take, in pixels that are painted, with that of one more object.
+
+    Args:
+        drawn: what those of the objects before it take.
+        item: whose mask may have run lengths, each of which takes as much as some pixels.
+        pixels: that were painted for it; 0 for those of its box.
+
+    Raises:
+        Rejected: when they take more than can be painted in a few seconds.
+    """
+    if not isinstance(item.mask, RunLengths):
+        return drawn
+    xmin, ymin, xmax, ymax = item.box
+    drawn += pixels or int((xmax - xmin) * (ymax - ymin))
+    drawn += _PIXELS_OF_A_RUN * len(item.mask.counts)
+    if drawn > _MOST_DRAWN:
+        found = f"{item.label}: expected masks of at most {_MOST_DRAWN:,} pixels in an image, found more"
+        raise Rejected("malformed_annotation", found)
+    return drawn
+
+
+def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
+    """Return a mask from runs along its rows, zeros first, as CVAT writes them.
+
+    Raises:
+        Rejected: when the runs are not as long as the mask.
+    """
+    import numpy as np
+
+    if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MAX_PIXELS:
+        raise Rejected(
+            "malformed_annotation", f"expected runs of {width}x{height} pixels, found {sum(counts)} in all"
+        )
+    return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(height, width)
+
+
+def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
+    """Return a mask from Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
+
+    32 bits give the number of values, 5 the length of one (less one), 4 each the four lengths of runs (less
+    one). Then follow runs: a bit that says whether all values are alike, 2 bits that choose the length, and
+    the number of values (less one); then one value, or all of them. This is `thi.ng/rle-pack`.
+
+    Args:
+        data: the stream's bytes.
+        width: of the image in pixels.
+        height: likewise.
+
+    Raises:
+        Rejected: when the stream is no picture of this size.
+    """
+    import numpy as np
+
+    total = width * height * 4
+    if not 0 < total <= 4 * MAX_PIXELS:
+        raise Rejected(
+            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
+        )
+    try:
+        bits = _Bits(bytes(data))
+        count, word = bits.take(32), bits.take(5) + 1
+        lengths = [bits.take(4) + 1 for _ in range(4)]
+        if count != total:
+            raise ValueError(f"{count} values")
+        opaque: npt.NDArray[np.bool_] = np.zeros(total // 4, np.bool_)
+        at = 0
+        while at < total:
+            alike = bits.take(1)
+            run = bits.take(lengths[bits.take(2)]) + 1
+            if alike:  # of each four values the last one is the pixel's opacity
+                opaque[at // 4 : (at + run) // 4] = bits.take(word) > 0
+            else:
+                for place in range(at, min(at + run, total)):
+                    value = bits.take(word)
+                    if place % 4 == 3:
+                        opaque[place // 4] = value > 0
+            at += run
+    except (ValueError, TypeError) as e:
+        raise Rejected(
+            "malformed_annotation", f"expected run lengths of a mask of {width}x{height} pixels, found {e}"
+        ) from e
+    return opaque.reshape(height, width)
+
+
+class _Bits:
+    """Takes numbers from a stream of bits."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, length: int) -> int:
+        begin, end = self._at, self._at + length
+        if end > 8 * len(self._data):
+            raise ValueError("a stream that ends too early")
+        self._at = end
+        part = int.from_bytes(self._data[begin // 8 : (end + 7) // 8], "big")
+        return (part >> (-end % 8)) & ((1 << length) - 1)

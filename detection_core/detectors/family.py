@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     import tf_keras
 
     from detection_core.allowed_values import Option
-    from detection_core.artifacts.tflite_decoding import BoxDecoding
+    from detection_core.artifacts.tflite_metadata import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
     from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+    from detection_core.detectors.rules import Rules
     from detection_core.errors import Problem
     from detection_core.parts.anchors.choice import Chosen
 
@@ -55,10 +56,13 @@ class CheckpointSupport:
         names: gives how such checkpoints name its variables.
         named_extractors: feature extractors that TensorFlow 1 had, so that the names in its checkpoints are
             known.
+        backbone: type of a feature extractor -> its backbone, whose published weights it can start from; "":
+            none is known.
     """
 
     names: Callable[[], CheckpointNames]
     named_extractors: tuple[str, ...] = ()
+    backbone: Callable[[str], str] = lambda extractor: ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,6 +178,9 @@ class Family:
         build: (message, its field path, seed) -> detector. The message is checked; the seed gives the first
             weights, None makes them zeros.
         describe: (message, detector) -> what `validate` prints of it.
+        rules: name of a message type that only this family has, such as `Ssd` -> its rules.
+        settings: message -> name to value of all that it sets and of all that its named network has for the
+            rest; None: the message has no such names.
         loss_names: name of a part of the loss -> its short name in progress lines and charts.
         extractor_types: what `feature_extractor.type` may say, for an arm that has one.
         options: name -> option that `experimental_model.options` may set.
@@ -201,6 +208,8 @@ class Family:
     build: Callable[[Any, str, int | None], Detector]
     describe: Callable[[Any, Detector], FamilyDescription]
     loss_names: Mapping[str, str]
+    rules: Mapping[str, Rules] = dataclasses.field(default_factory=dict)
+    settings: Callable[[Any], Mapping[str, Any]] | None = None
     extractor_types: Collection[str] = ()
     options: Mapping[str, Option] = dataclasses.field(default_factory=dict)
     input_size: Callable[[Any], tuple[int, int] | None] = lambda message: None
@@ -326,7 +335,22 @@ def extractor_type(message: Any) -> str:
 
 def find_family(model: Any) -> Family | None:
     """Return the family that a `model` message configures; None where there is no such."""
-    entry = FAMILIES.get(family_name(model))
+    name = family_name(model)
+    return _load(name) if name in FAMILIES else None
+
+
+def families() -> list[Family]:
+    """Return every family that there is."""
+    return [_load(name) for name in FAMILIES]
+
+
+def extractor_types() -> set[str]:
+    """Return what `feature_extractor.type` may say, in any family."""
+    return {name for family in families() for name in family.extractor_types}
+
+
+def _load(name: str) -> Family:
+    entry = FAMILIES[name]
     if not isinstance(entry, str):
         return entry
     family = importlib.import_module(entry).FAMILY
@@ -356,9 +380,4 @@ def no_tflite(name: str) -> str:
 
 def _having(capability: str) -> str:
     """List the families that can do something."""
-    names = []
-    for name, entry in FAMILIES.items():
-        family = importlib.import_module(entry).FAMILY if isinstance(entry, str) else entry
-        if getattr(family, capability) is not None:
-            names.append(name)
-    return " or ".join(names)
+    return " or ".join(family.name for family in families() if getattr(family, capability) is not None)

@@ -47,7 +47,7 @@ def coco_dictionaries(
     for image_id, image in enumerate(images, start=1):
         _check_shapes(image, iou_type)
         truth += _true_objects(image.truth, image_id, iou_type)
-        found += _detected_objects(image, image_id, iou_type)
+        found += detected_objects(image.detections, image.truth, image_id, iou_type)
     for objects in (truth, found):
         objects[:] = [a for a in objects if a["category_id"] - 1 in class_names]
         for number, annotation in enumerate(objects, start=1):
@@ -110,10 +110,19 @@ def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[s
     ]
 
 
-def _detected_objects(image: EvaluatedImage, image_id: int, iou_type: str) -> list[dict[str, Any]]:
-    found = image.detections
-    boxes = _xywh(to_px(found.boxes, image.truth))
-    shapes = _SHAPES[iou_type](found, image.truth)
+def detected_objects(
+    found: Instances, image: Instances, image_id: int | str, iou_type: str
+) -> list[dict[str, Any]]:
+    """Return the detections of an image as COCO's tools have them.
+
+    Args:
+        found: the detections.
+        image: with the height and width of the image.
+        image_id: of the image.
+        iou_type: which shapes to add to the boxes: bbox for none, segm or keypoints.
+    """
+    boxes = _xywh(to_px(found.boxes, image))
+    shapes = _SHAPES[iou_type](found, image)
     return [
         {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
         | shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.ensemble import members
+from detection_core.artifacts.model_path import members
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
-from detection_core.artifacts.ensemble import find_ensemble, members
+from detection_core.artifacts.model_path import find_ensemble, members
 from detection_core.errors import ModelError
 from detection_core.evaluation.ensemble_runner import EnsembleRunner, check_same_classes
 from detection_core.evaluation.loaded_model import SIGNATURE, LoadedModel, load_saved_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.ops.nms import NmsOptions, multiclass_nms
 
 # MediaPipe 1.2.2's ObjectDetector, which has no option for it: with 0.3 its detections are these.

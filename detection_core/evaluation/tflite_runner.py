@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_decoding import read_decoding
 from detection_core.artifacts.tflite_file import read_tflite, verify_tflite
-from detection_core.artifacts.tflite_metadata import read_description, read_tensor_names
+from detection_core.artifacts.tflite_metadata import read_decoding, read_description, read_tensor_names
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.evaluation.tflite_heads import suppressed_heads

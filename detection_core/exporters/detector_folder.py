@@ -14,7 +14,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config

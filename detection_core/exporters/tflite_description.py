@@ -14,8 +14,13 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
 from detection_core.artifacts import tflite_slots as slots
-from detection_core.artifacts.tflite_decoding import DECODING_NAME, BoxDecoding
-from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
+from detection_core.artifacts.tflite_metadata import (
+    DECODING_NAME,
+    LABEL_FILE,
+    METADATA_NAME,
+    BoxDecoding,
+    TFLiteDescription,
+)
 from detection_core.artifacts.tflite_provenance import ZIP_TIME
 from detection_core.exporters.signatures import TFLITE_OUTPUTS
 

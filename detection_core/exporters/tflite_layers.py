@@ -15,8 +15,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
-from detection_core.artifacts.tflite_network import network_operators, network_outputs
+from detection_core.artifacts.tflite_graph import (
+    TensorInfo,
+    TFLiteGraph,
+    network_operators,
+    network_outputs,
+    read_graph,
+)
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX
 

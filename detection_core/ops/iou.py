@@ -1,11 +1,9 @@
-"""Overlap of boxes: every pair of two lists, or row by row of one list with another.
-
-Pairwise functions take rows float32 [..., G, 4] and columns float32 [..., A, 4] whose leading dimensions
-broadcast, and give float32 [..., G, A]. Matched functions take two float32 [..., 4] and give [...].
-The unit of the coordinates is free but common.
-"""
+"""Intersection over union of boxes, and other similarities of rows and columns of boxes."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -122,3 +120,57 @@ def matched_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     enclosing = tf.reduce_prod(high - low, axis=-1)
     overlap = tf.math.divide_no_nan(overlap_area, union)
     return overlap - tf.math.divide_no_nan(enclosing - union, enclosing)
+
+
+# float32 rows [..., G, 4] and columns [..., A, 4] -> float32 [..., G, A], larger is more alike.
+Similarity = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def negative_squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Squared distance of the coordinates, negated so that larger is more alike.
+
+    Args:
+        rows: float32 [..., G, 4].
+        columns: float32 [..., A, 4].
+
+    Returns:
+        float32 [..., G, A], at most 0.
+    """
+    return -squared_distance(rows, columns)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ThresholdedIou:
+    """IoU kept where it is high enough and replaced by the score of its row elsewhere.
+
+    Attributes:
+        iou_threshold: lowest IoU at which two boxes count as the same object.
+    """
+
+    iou_threshold: float
+
+    def __call__(self, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+        """Compare boxes whose rows all have score 1, as ground truth has.
+
+        Args:
+            rows: float32 [..., G, 4].
+            columns: float32 [..., A, 4].
+
+        Returns:
+            float32 [..., G, A].
+        """
+        return self.with_scores(rows, columns, tf.ones(tf.shape(rows)[:-1], rows.dtype))
+
+    def with_scores(self, rows: tf.Tensor, columns: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+        """Compare boxes that carry scores.
+
+        Args:
+            rows: float32 [..., G, 4].
+            columns: float32 [..., A, 4].
+            scores: float32 [..., G].
+
+        Returns:
+            float32 [..., G, A]: the row's score where the IoU reaches the threshold, else 0.
+        """
+        overlap = iou(rows, columns)
+        return tf.where(overlap >= self.iou_threshold, scores[..., tf.newaxis], tf.zeros_like(overlap))

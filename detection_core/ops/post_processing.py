@@ -1,13 +1,94 @@
-"""Options of post-processing: class logits to scores, and scores to detections."""
+"""Raw predictions to scores and detections: calibration, score conversion."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from detection_core.ops.nms import NmsOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PiecewiseLinear:
+    """Linear interpolation between given points; outside them, the value of the nearest end.
+
+    Attributes:
+        x: scores of the points, rising.
+        y: calibrated scores of the points.
+    """
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def __call__(self, scores: tf.Tensor) -> tf.Tensor:
+        """Calibrate scores.
+
+        Args:
+            scores: float32 [...].
+
+        Returns:
+            float32 [...].
+        """
+        x, y = tf.constant(self.x, scores.dtype), tf.constant(self.y, scores.dtype)
+        if len(self.x) == 1:
+            return tf.fill(tf.shape(scores), y[0])
+        position = tf.searchsorted(x, tf.reshape(scores, [-1]), side="right")
+        right = tf.reshape(tf.clip_by_value(position, 1, len(self.x) - 1), tf.shape(scores))
+        x_left, y_left = tf.gather(x, right - 1), tf.gather(y, right - 1)
+        slope = tf.math.divide_no_nan(tf.gather(y, right) - y_left, tf.gather(x, right) - x_left)
+        between = y_left + (scores - x_left) * slope
+        return tf.where(scores < x[0], y[0], tf.where(scores > x[-1], y[-1], between))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerClass:
+    """A separate map for some classes; the others keep their scores.
+
+    Attributes:
+        functions: index in the last axis of the scores -> map.
+    """
+
+    functions: Mapping[int, PiecewiseLinear]
+
+    def __call__(self, scores: tf.Tensor) -> tf.Tensor:
+        """Calibrate scores.
+
+        Args:
+            scores: float32 [..., K].
+
+        Returns:
+            float32 [..., K].
+        """
+        columns = tf.unstack(scores, axis=-1)
+        mapped = [self.functions[k](c) if k in self.functions else c for k, c in enumerate(columns)]
+        return tf.stack(mapped, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Temperature:
+    """Divides logits by one number, before they become scores.
+
+    Guo et al., "On Calibration of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599.
+
+    Attributes:
+        scaler: the temperature, above 0; above 1 makes a model less confident.
+    """
+
+    scaler: float
+
+    def __call__(self, logits: tf.Tensor) -> tf.Tensor:
+        """Scale logits.
+
+        Args:
+            logits: float32 [...].
+
+        Returns:
+            float32 [...].
+        """
+        return logits / self.scaler
+
 
 Elementwise = Callable[[tf.Tensor], tf.Tensor]
 

@@ -1,8 +1,4 @@
-"""Interpolation of images and masks.
-
-Sample k of the output lies at k * (input size / output size) of the input, without the half-pixel shift of
-newer TensorFlow functions, because most published detectors were trained that way; others ask for the shift.
-"""
+"""Resize and pad images, masks and keypoints."""
 
 from __future__ import annotations
 
@@ -60,3 +56,21 @@ def resize_masks(
     resized = tf.cond(tf.size(masks) > 0, resize, empty)
     resized.set_shape([None, None, None])
     return resized
+
+
+def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()) -> tf.Tensor:
+    """Pad float32 [H, W, c] below and to the right up to `size`, with zero or a value a channel."""
+    room = size - tf.shape(image)[:2]
+    paddings = [[0, room[0]], [0, room[1]], [0, 0]]
+    if not value:
+        return tf.pad(image, paddings)
+    colour = tf.constant(value, tf.float32)
+    return tf.pad(image - colour, paddings) + colour
+
+
+def pad_masks_bottom_right(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Pad [G, H, W] below and to the right with zero; zero-sized masks stay as they are."""
+    if masks.shape[1:] == [0, 0]:
+        return masks
+    room = size - tf.shape(masks)[1:]
+    return tf.pad(masks, [[0, 0], [0, room[0]], [0, room[1]]])

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.parts.losses.anchor_losses import AnchorLosses
-from detection_core.parts.losses.base import ClassificationLoss, ColumnLoss
-from detection_core.parts.losses.masking import replace_nan_targets
+from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, ColumnLoss, replace_nan_targets
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.structures import GroundTruth
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from detection_core.parts.layers.constants import AddConstant
+from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.quantization.fusions import split_fusions
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
 

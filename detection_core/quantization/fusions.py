@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 

@@ -16,10 +16,8 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.parts.layers.activations import FUNCTIONS
-from detection_core.parts.layers.constants import AddConstant, MultiplyByConstant
-from detection_core.parts.layers.resizing import NearestResize
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.layers.keras_layers import FUNCTIONS, AddConstant, MultiplyByConstant, NearestResize
+from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.fusions import ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 

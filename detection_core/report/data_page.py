@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
-from detection_core.artifacts.box_profile import BOX_PROFILES
+from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES
 from detection_core.artifacts.data_findings import FINDINGS
-from detection_core.artifacts.dataset_card import CARD
-from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.page import render

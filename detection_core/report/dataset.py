@@ -8,11 +8,15 @@ import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 
-from detection_core.artifacts.anchor_matches import AnchorMatches
-from detection_core.artifacts.box_profile import BoxProfiles
-from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard
+from detection_core.artifacts.box_profile import AnchorMatches, BoxProfiles
+from detection_core.artifacts.dataset_card import (
+    QUARANTINE,
+    ClassCard,
+    DatasetCard,
+    QuarantinedEntry,
+    SplitCard,
+)
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.report.figures import (
     Chart,
     HeatMap,

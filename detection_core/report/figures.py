@@ -6,8 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from detection_core.artifacts.anchor_matches import AnchorMatches
-from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
+from detection_core.artifacts.box_profile import AnchorMatches, BoxProfile, Histogram, SizeGrid
 
 WIDTH, HEIGHT = 360, 194
 """Of a chart, units of its view box."""

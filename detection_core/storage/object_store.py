@@ -17,12 +17,70 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any, ClassVar
 
 from detection_core.errors import DataError
-from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.storage.store_connection import StoreConnection, StoredObject, missing
+
+
+class PendingUpload(io.BufferedWriter):
+    """A temporary file that becomes an object when it is closed, and nothing when its block fails."""
+
+    def __init__(self, upload: Callable[[str], None]) -> None:
+        """Open it.
+
+        Args:
+            upload: from the path of the file to nothing; makes the object.
+        """
+        self._scratch = ScratchFolder()
+        self._local = os.path.join(self._scratch.name, "upload")
+        super().__init__(io.FileIO(self._local, "wb"))
+        self._upload, self._abandoned = upload, False
+
+    def abandon(self) -> None:
+        """Abort the upload: the writer failed."""
+        self._abandoned = True
+
+    def close(self) -> None:
+        """Upload the file and remove it."""
+        if self.closed:
+            return
+        try:
+            super().close()
+            if not self._abandoned:
+                self._upload(self._local)
+        finally:
+            self._scratch.remove()
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self.abandon()
+        self.close()
+
+    def __del__(self) -> None:
+        self.abandon()
+        self.close()
+
+
+class PendingTextUpload(io.TextIOWrapper):
+    """The same for text."""
+
+    def __init__(self, raw: PendingUpload) -> None:
+        super().__init__(raw, encoding="utf-8")
+        self._raw = raw
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self._raw.abandon()
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self._raw.abandon()
+            self.close()
+
 
 _WILD = re.compile(r"[*?\[]")
 # Parts of a large object, and how many of them travel at once.

@@ -21,7 +21,33 @@ import google_crc32c
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache, entry_key, gigabytes_of
-from detection_core.storage.record_files import RecordFile, Shard, uri_of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard:
+    """A TFRecord file.
+
+    Attributes:
+        uri: where it is, local or on an object store.
+        size: in bytes.
+        crc32c: checksum of all its bytes, eight hexadecimal digits.
+        examples: how many records it holds.
+    """
+
+    uri: str
+    size: int
+    crc32c: str
+    examples: int
+
+
+RecordFile = Shard | str
+"""A TFRecord file: a shard that a manifest describes, or the path or URI of any other."""
+
+
+def uri_of(file: RecordFile) -> str:
+    """Return the path or URI of a file."""
+    return file.uri if isinstance(file, Shard) else file
+
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4

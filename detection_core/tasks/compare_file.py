@@ -10,8 +10,8 @@ import numpy as np
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import NetworkParity
-from detection_core.artifacts.tflite_decoding import read_decoding
 from detection_core.artifacts.tflite_file import read_tflite
+from detection_core.artifacts.tflite_metadata import read_decoding
 from detection_core.artifacts.tflite_provenance import Provenance, read_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.check import check_readers
@@ -24,8 +24,8 @@ from detection_core.exporters.tflite_formats import FORMATS, FileFormat
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
-from detection_core.tasks.network_parity import compare_network
+from detection_core.tasks.exporting.comparisons import compare_network
+from detection_core.tasks.exporting.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

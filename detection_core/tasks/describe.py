@@ -8,8 +8,8 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.detector import configured_model
+from detection_core.builders.train_plan import build_fine_tune_options
 from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.check import check_classes_filled_in
 from detection_core.config.num_classes import configured_classes
@@ -18,8 +18,8 @@ from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
-from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_variables import TYPES, checkpoint_content
 from detection_core.training.precision import Precision, choose_precision
 from detection_core.zoo.starting_points import is_named
 

@@ -4,37 +4,89 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.ensemble import members
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
-from detection_core.builders.datasets import iterate_truth
+from detection_core.builders.datasets import build_eval_dataset, iterate_truth
 from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.config.check import check_evaluation
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
 from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
+from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import Measurement, class_names, measure
-from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
-from detection_core.evaluation.pictures import plan_pictures, write_pictures
+from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
+from detection_core.evaluation.pictures import PictureOptions, plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import Instances
-from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
+
+AS_CONFIGURED = -1
+"""Number of pictures: what the config says."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """What is measured, demanded and drawn.
+
+    Attributes:
+        split: name of the split.
+        thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
+        pictures: how many images to draw whole, and how many mistakes of each kind to crop; `AS_CONFIGURED`
+            where a config is at hand.
+        min_score: lowest score of the detections that are drawn; None: the one with the best F1.
+        drawing: how pictures look.
+        metrics: what to report.
+        images: how many images there are, for the progress lines; 0 where that is not known.
+        trust: run SavedModels even if their graphs do more than compute, such as reading files.
+    """
+
+    split: str = "eval"
+    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pictures: int = 12
+    min_score: float | None = None
+    drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
+    metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
+    images: int = 0
+    trust: bool = False
+
+
+def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
+    """Return the options with what a config's `eval_config` says of metrics and pictures.
+
+    Args:
+        options: its number of pictures goes before the config's, unless it is `AS_CONFIGURED`.
+        config: a checked one.
+    """
+    found = build_evaluation_settings(config)
+    return dataclasses.replace(
+        options,
+        pictures=found.pictures if options.pictures == AS_CONFIGURED else options.pictures,
+        min_score=found.min_score,
+        drawing=found.drawing,
+        metrics=found.metrics,
+    )
+
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +110,8 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
+        model_path: a detector folder, a SavedModel, a .tflite file, the folder of an ensemble, or a .json
+            file of detections in COCO's results format, see `evaluation.coco_results`.
         truth: gives the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
         evaluation_dir: folder to make; one that exists is replaced.
@@ -75,8 +128,7 @@ def evaluate(
     thresholds = parse_thresholds(options.thresholds, known_metrics(options.metrics, names), "thresholds")
     note = _why_not_comparable(baseline_path, label_map) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
-    runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
-    measured = measure(runners, truth(), label_map, total=options.images)
+    measured = _measured(paths, truth, label_map, options)
     demanded = [t.metric for t in thresholds]
     splits = _counted(measured, names, options)
     metrics = {
@@ -182,6 +234,20 @@ def own_config(model_path: str) -> PipelineConfig:
     return parse_pipeline_config(files.read_text(path), path)
 
 
+def _measured(
+    paths: Mapping[str, str], truth: TruthSource, label_map: LabelMap, options: EvaluateOptions
+) -> dict[str, Measurement]:
+    runners: dict[str, Runner] = {
+        name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
+        for name, path in paths.items()
+    }
+    measured = measure(runners, truth(), label_map, total=options.images)
+    for runner in runners.values():
+        if isinstance(runner, CocoResults):
+            runner.check_all_seen()
+    return measured
+
+
 def _counted(
     measured: Mapping[str, Measurement], names: Mapping[int, str], options: EvaluateOptions
 ) -> dict[str, EvaluatedSplit]:
@@ -229,3 +295,34 @@ def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, optio
     score_threshold = split.best_score if options.min_score is None else options.min_score
     plan = plan_pictures(split, options.pictures, score_threshold)
     write_pictures(plan, truth(), split, files.join(folder, PICTURES), options.drawing)
+
+
+def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int = 1) -> dict[str, float]:
+    """Average the losses that a detector has on images that are not augmented.
+
+    Args:
+        model_path: a detector folder, float or quantized.
+        config: its first `eval_input_reader` names the records.
+        batch_size: images computed at once. An image counts the same in a batch of any size; where a loss is
+            divided by the objects of a batch, its mean depends on the size all the same.
+
+    Returns:
+        Losses by the names that training gives them, `Loss/total_loss` among them, which is their sum.
+
+    Raises:
+        ModelError: when the detector cannot be read.
+        ConfigError: when `eval_config` or a reader for evaluation cannot be followed.
+        DataError: when there are no records, or one is damaged.
+    """
+    checked = check_evaluation(config)
+    label_map = load_label_map(build_evaluation_settings(checked).label_map_path)
+    model = load_detector(model_path).model
+    losses = tf.function(lambda batch: model.losses(batch, training=False))
+    sums: defaultdict[str, float] = defaultdict(float)
+    images = 0
+    for batch in build_eval_dataset(checked, label_map=label_map, batch_size=batch_size):
+        count = int(batch.images.pixels.shape[0])
+        images += count
+        for name, value in losses(batch).items():
+            sums[name] += float(value) * count
+    return {name: value / images for name, value in sums.items()}

@@ -14,7 +14,7 @@ from detection_core.data.records import count_records, expand_patterns
 from detection_core.datasets.layouts import count_images, count_kinds, list_data_set
 from detection_core.errors import DataError, one_line
 from detection_core.storage import files
-from detection_core.storage.record_files import uri_of
+from detection_core.storage.shard_cache import uri_of
 
 _SPLIT = re.compile("Split-[^/]+")
 _RECORDS = re.compile(r"\.(tfrecords?|tfrec|records?)(?=$|[.-])", re.IGNORECASE)

@@ -15,7 +15,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_readers
 from detection_core.config.input_paths import (
     evaluating_training,
@@ -34,9 +34,14 @@ from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS, FileFormat, Network, file_name
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource, FloatLayerChoice
-from detection_core.tasks.file_limits import Limits, check_limits
-from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.export_networks import (
+    AWARE_NETWORK,
+    ExportNetworks,
+    ExportSource,
+    FloatLayerChoice,
+)
+from detection_core.tasks.exporting.file_limits import Limits, check_limits
+from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
 
 _logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import expand_patterns, read_records
 from detection_core.detectors.family import TFLiteOutputOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_classes_filled_in
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import classes_field

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import DEFAULT_CACHE_BYTES, build_train_dataset, train_reader
+from detection_core.builders.detector import configured_model
 from detection_core.builders.input_stages import (
     AUGMENT,
     BARE,
@@ -31,7 +31,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.data.records import naming_bad_records
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
-from detection_core.training.host_allocator import keep_host_memory
+from detection_core.training.memory import keep_host_memory
 from detection_core.training.precision import choose_precision, computing_in
 from detection_core.training.step import TrainState, compile_steps
 

@@ -15,6 +15,7 @@ from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Predic
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.coco_results import ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.known_classes import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
@@ -26,6 +27,7 @@ from detection_core.structures import FIRST_CLASS, Instances
 _logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
+COCO_RESULTS = "coco_results.json"
 
 
 def predict(
@@ -71,8 +73,23 @@ def predict_each(
     min_score: float = 0.5,
     *,
     trust: bool = False,
+    coco_images: str = "",
 ) -> list[Prediction]:
-    """Do what `predict` does, and raise nothing where not one of the images could be used."""
+    """Do what `predict` does, but do not raise if none of the images could be used.
+
+    Args:
+        model_path: as in `predict`, like the other arguments.
+        images: files only, if `coco_images` is given.
+        output_dir: folder for the files.
+        min_score: of pictures and of each image's JSON.
+        trust: of the SavedModel.
+        coco_images: COCO JSON with the ids of the images, for `COCO_RESULTS` in the folder: all detections of
+            every score, see `evaluation.coco_results`. "": that file is not written.
+
+    Raises:
+        DataError: also for an image that `coco_images` does not list.
+    """
+    ids = _ids_of(images, coco_images) if coco_images else {}
     if not math.isfinite(min_score):
         raise ConfigError(f"expected a number, found {min_score}", where="min_score")
     model_path = find_model(model_path)
@@ -82,6 +99,7 @@ def predict_each(
     if output_dir:
         files.make_dirs(output_dir)
     results: list[Prediction] = []
+    detections: list[tuple[int | str, Instances]] = []
     taken: set[str] = set()
     with Progress("predict", total=len(images), unit="image") as progress:
         for i, given in enumerate(images):
@@ -93,9 +111,19 @@ def predict_each(
                 results.append(Prediction(image=source, error=error.message))
             else:
                 stem = files.join(output_dir, _free_name(source, taken)) if output_dir else ""
-                results.append(_prediction(pixels, runner(pixels, source), names, stem, min_score))
+                found = runner(pixels, source)
+                results.append(_prediction(pixels, found, names, stem, min_score))
+                if ids:
+                    detections.append((ids[source], found))
             progress.advance()
+    if ids:
+        write_coco_results(files.join(output_dir, COCO_RESULTS), detections)
     return results
+
+
+def _ids_of(images: Sequence[str | np.ndarray], coco_images: str) -> dict[str, int]:
+    known = ImageIds(coco_images)
+    return {path: known.find(path) for path in images if isinstance(path, str)}
 
 
 def _refuse_overwriting(images: Sequence[str | np.ndarray], output_dir: str) -> None:

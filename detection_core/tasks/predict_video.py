@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detection_core.artifacts.video_prediction import FRAMES, FramePrediction, VideoPrediction
+from detection_core.artifacts.prediction import FRAMES, FramePrediction, VideoPrediction
 from detection_core.data.video import VideoFrame, VideoReader, VideoWriter, video_writer
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import draw_boxes, fit

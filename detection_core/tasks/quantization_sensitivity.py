@@ -11,8 +11,13 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.quantization import QuantizationSettings
 from detection_core.artifacts.sensitivity_report import Accuracy, FloatGroup, LayerError, Sensitivity
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.datasets import iterate_truth, naming_bad_train_records, sampled_evaluation
+from detection_core.builders.datasets import (
+    iterate_truth,
+    naming_bad_train_records,
+    representative_pixels,
+    sampled_evaluation,
+)
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector, check_readers
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
@@ -27,7 +32,6 @@ from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.signatures import serving_function
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.representative import representative_pixels
 
 _FLOAT = "the float network"
 _QUANTIZED = "the quantized network"

@@ -8,10 +8,9 @@ import logging
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.datasets import naming_bad_train_records
-from detection_core.builders.graph_rewriter import build_quantization_options
-from detection_core.builders.multi_scale import asks_for_scales
+from detection_core.builders.datasets import naming_bad_train_records, representative_pixels
+from detection_core.builders.detector import build_quantization_options, configured_model
+from detection_core.builders.multi_scale import uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
@@ -20,16 +19,15 @@ from detection_core.detectors.quantization import QuantizationOptions, Quantized
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
-from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.representative import representative_pixels
-from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.work_folder import (
+from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, written_weights
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
     training_origin,
     work_folder,
+    write_model_run,
 )
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
@@ -109,7 +107,7 @@ def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
         _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
-    if asks_for_scales(config):
+    if uses_multi_scale(config):
         _logger.info("what rounding costs is learnt at the detector's own size, not at those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 

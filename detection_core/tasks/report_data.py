@@ -7,7 +7,7 @@ import dataclasses
 from detection_core.artifacts.data_findings import DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.datasets.decoding import find_decoding
+from detection_core.datasets.encoding import find_decoding
 from detection_core.report.data_page import PAGE
 from detection_core.storage import files
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
+from detection_core.evaluation.served_file import ServedFile
 from detection_core.evaluation.served_model import ServedModel
-from detection_core.tasks.served_file import ServedFile
 
 _WARM_UP_RUNS = 3
 

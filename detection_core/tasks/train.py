@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.multi_scale import build_scales
+from detection_core.builders.detector import configured_model
+from detection_core.builders.multi_scale import build_multi_scale_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_training
@@ -26,21 +26,21 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.loggers.open_loggers import check_loggers
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, weights_kind, written_weights
-from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.skipped_updates import skipped_table
-from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
-from detection_core.tasks.work_folder import (
+from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, weights_kind, written_weights
+from detection_core.tasks.fitting.skipped_updates import skipped_table
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.starting_weights import StartingWeights, fill_starting_weights
+from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
     training_origin,
     work_folder,
+    write_model_run,
 )
 from detection_core.training.distribution import choose_strategy, this_worker
-from detection_core.training.host_allocator import keep_host_memory
 from detection_core.training.loop import TrainingResult
+from detection_core.training.memory import keep_host_memory
 from detection_core.training.precision import Precision, choose_precision, computing_in
 
 _logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ def _request(
     plain = _plain_model(config, plan, strategy)
     with strategy.scope(), computing_in(precision):
         model = configured_model(config).build()
-        scales = build_scales(config, model)
+        scales = build_multi_scale_model(config, model)
     request = FitRequest(
         model=model,
         config=config,

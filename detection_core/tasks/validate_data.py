@@ -8,30 +8,29 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
-from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
+from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
-from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics, SampleStatistics
-from detection_core.artifacts.dataset_card import CARD
-from detection_core.artifacts.detector import extra_file
-from detection_core.artifacts.feature_files import (
+from detection_core.artifacts.data_statistics import (
     ANOMALIES_FILE,
     SCHEMA_FILE,
+    STATISTICS,
     STATISTICS_FILE,
+    DataStatistics,
+    SampleStatistics,
     split_file,
     write_message,
 )
-from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.dataset_card import CARD, QUARANTINE
+from detection_core.artifacts.detector import LABEL_MAP, extra_file
 from detection_core.artifacts.pictures import FOLDER
-from detection_core.artifacts.quarantine import QUARANTINE
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page

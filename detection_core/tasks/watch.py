@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 
 from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.train_plan import TrainPlan, build_optimization, build_train_plan
-from detection_core.builders.validation_plan import ValidationPlan
+from detection_core.builders.detector import configured_model
+from detection_core.builders.train_plan import TrainPlan, ValidationPlan, build_optimization, build_train_plan
 from detection_core.config.check import (
     check_classes_filled_in,
     check_evaluated_input,
@@ -25,11 +24,11 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError, DataError
 from detection_core.loggers.tensorboard import TensorBoardLogger
-from detection_core.optimizers.moving_average import MovingAverage, with_average
+from detection_core.optimizers.optimization import MovingAverage, with_average
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from detection_core.tasks.detector_measure import DetectorMeasure
-from detection_core.tasks.work_folder import FINISHED
+from detection_core.tasks.fitting.detector_measure import DetectorMeasure
+from detection_core.tasks.fitting.work_folder import FINISHED
 from detection_core.training.actions import LoggedTraining
 from detection_core.training.checkpoints import TrainingCheckpoints, checkpoint_steps
 from detection_core.training.loop import CHECKPOINTS

@@ -15,7 +15,7 @@ import tensorflow as tf
 from detection_core.errors import ModelError, StorageError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from detection_core.training.checkpoint_damage import find_damage, first_line, readable
+from detection_core.training.checkpoint_file import find_damage, first_line, readable
 from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)

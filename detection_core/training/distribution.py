@@ -1,4 +1,4 @@
-"""How training spreads over the devices of this machine, and over machines."""
+"""How training spreads over devices and machines, and which random numbers repeat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 
 import tensorflow as tf
+import tf_keras
 
 from detection_core.errors import ConfigError
 
@@ -102,3 +103,25 @@ def _sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 def on_any_worker(flag: bool) -> bool:
     """Tell whether any worker's flag is set; all of them have to ask at the same step."""
     return bool(_sum_over_replicas(tf.constant(float(flag))) > 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reproducibility:
+    """What is alike in every training of a config.
+
+    Attributes:
+        seed: of the order of the examples and of their augmentation.
+        seeds_weights: the first weights follow it too, as does whatever else is drawn.
+        deterministic: operations add up in the same order each time, so that no last bit differs.
+    """
+
+    seed: int = 0
+    seeds_weights: bool = False
+    deterministic: bool = False
+
+    def set_up(self) -> None:
+        """Seed and set this process, for good; call it before the model is built."""
+        if self.seeds_weights:
+            tf_keras.utils.set_random_seed(self.seed)
+        if self.deterministic:
+            tf.config.experimental.enable_op_determinism()

@@ -15,22 +15,20 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.errors import DataError
-from detection_core.optimizers.moving_average import MovingAverage, with_average
-from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.optimization import MovingAverage, Optimization, with_average
 from detection_core.progress import RateMeter
 from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
-from detection_core.training.data_wait import DataWait
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
-from detection_core.training.guard import SKIPPED_UPDATES
+from detection_core.training.guard import SKIPPED_UPDATES, StepOutputs
 from detection_core.training.histograms import as_histograms
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.memory import device_memory, host_memory
+from detection_core.training.multi_scale import MultiScaleModel
 from detection_core.training.precision import LOSS_SCALE
-from detection_core.training.scales import Scales
+from detection_core.training.profiling import DataWait
 from detection_core.training.step import TrainableModel, TrainState, compile_steps
-from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.stop_signal import StopSignal
 from detection_core.training.trial_updates import is_out_of_memory, too_large
 from detection_core.training.validation import Validation
@@ -75,7 +73,7 @@ class TrainingResult:
 
 
 def run_training(
-    model: TrainableModel | Scales,
+    model: TrainableModel | MultiScaleModel,
     make_dataset: DatasetFactory,
     optimization: Optimization,
     options: TrainOptions,
@@ -90,7 +88,7 @@ def run_training(
     Call it inside the scope of the distribution strategy that the model and the optimizer were made in.
 
     Args:
-        model: what `TrainableModel` says; with `Scales`, its losses are those of several sizes in turn.
+        model: what `TrainableModel` says; with `MultiScaleModel`, several sizes in turn.
         make_dataset: start step -> endless dataset of `Batch` from that step's batch on; of several workers
             each gets its share, see `distribution.distributed`.
         optimization: optimizer, its learning rate, moving average.
@@ -106,7 +104,7 @@ def run_training(
         DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
-    scales = model if isinstance(model, Scales) else Scales.of_one(model)
+    scales = model if isinstance(model, MultiScaleModel) else MultiScaleModel.of_one_size(model)
     state = TrainState(scales.model, optimization, options, step)
     checkpoints = _checkpoints(state, options, work_dir)
     start = checkpoints.restore_latest()
@@ -168,7 +166,7 @@ class _Loop:
         actions: Sequence[TrainingAction],
         stop: StopSignal,
         validation: Validation | None,
-        scales: Scales,
+        scales: MultiScaleModel,
     ) -> None:
         self._state = state
         self._validation = validation

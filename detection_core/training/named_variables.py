@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.named_checkpoint import NamedCheckpoint
+from detection_core.training.checkpoint_variables import NamedCheckpoint
 
 _logger = logging.getLogger(__name__)
 GLOBAL_STEP = "global_step"

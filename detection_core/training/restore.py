@@ -12,8 +12,7 @@ from detection_core.detectors.checkpoint_names import CheckpointNames, FineTuneO
 from detection_core.errors import ConfigError, ModelError
 from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.named_checkpoint import NamedCheckpoint
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX, ObjectCheckpoint
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX, NamedCheckpoint, ObjectCheckpoint
 from detection_core.training.restore_report import (
     OPTIMIZER_SLOT,
     Outcome,

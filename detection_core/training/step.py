@@ -14,18 +14,15 @@ from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_
 from detection_core.errors import ConfigError, ModelError
 from detection_core.garbage import no_collection
 from detection_core.ops.update_draws import update_draws
-from detection_core.optimizers.moving_average import MovingAverage
-from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.optimization import MovingAverage, Optimization
 from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.structures import Batch, GroundTruth
-from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
-from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard
+from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard, StepOutputs
 from detection_core.training.histograms import measured_histograms
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import updates_in
-from detection_core.training.step_outputs import StepOutputs
-from detection_core.training.variables import trained_variables
+from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
 
 Losses = Callable[[Batch, bool], dict[str, tf.Tensor]]
 """As `TrainableModel.losses`."""

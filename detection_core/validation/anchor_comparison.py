@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from detection_core.artifacts.anchor_matches import AnchorMatch, AnchorMatches
-from detection_core.artifacts.box_profile import Histogram, SizeGrid
-from detection_core.datasets.box_counter import SIDES
+from detection_core.artifacts.box_profile import AnchorMatch, AnchorMatches, Histogram, SizeGrid
+from detection_core.datasets.counts import SIDES
 from detection_core.validation.network_view import (
     MATCH_OVERLAP,
     MATCHED,

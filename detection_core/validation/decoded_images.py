@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.image_header import ImageFault
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.encoding import Decoding
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
 from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage

@@ -10,8 +10,7 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
-from detection_core.artifacts.data_statistics import SampleStatistics
-from detection_core.artifacts.span_statistics import SPAN_STATISTICS, SpanStatistics
+from detection_core.artifacts.data_statistics import SPAN_STATISTICS, SampleStatistics, SpanStatistics
 from detection_core.errors import DetectionError
 from detection_core.storage import files
 

@@ -10,8 +10,8 @@ from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatistics
 
 from detection_core.artifacts.box_profile import BoxProfile
 from detection_core.artifacts.data_statistics import SampleStatistics
-from detection_core.datasets.box_counter import BoxCounter
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.counts import BoxCounter
+from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.counted_card import ObjectCounter

@@ -10,7 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.errors import ModelError, shorten
 from detection_core.storage import files
 from detection_core.zoo.networks import ARCHIVE_SUFFIX

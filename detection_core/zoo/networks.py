@@ -8,9 +8,11 @@ kind, or a part, which may contain others. The files are read when a network is 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
+import math
 import string
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from typing import Any, Literal, TypeVar, cast
 
@@ -19,6 +21,7 @@ from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.errors import ConfigError, shorten
 
 _T = TypeVar("_T")
+_N = TypeVar("_N", bound="Network")
 
 Speed = Literal["fast", "balanced", "accurate"]
 SPEEDS: tuple[Speed, ...] = ("fast", "balanced", "accurate")
@@ -26,6 +29,8 @@ SPEEDS: tuple[Speed, ...] = ("fast", "balanced", "accurate")
 PUBLISHED_AT = "https://download.tensorflow.org/models/object_detection/tf2"
 """Folder of the archives' folders, which are called by their dates; an archive is called after its model."""
 ARCHIVE_SUFFIX = ".tar.gz"
+PAGE = "https://github.com/tensorflow/models/blob/master/research/object_detection/g3doc/tf2_detection_zoo.md"
+"""Where names, times and mAP are published."""
 # Most parameters of a class; what has more is large.
 _SIZE_CLASSES = ((8_000_000, "small"), (40_000_000, "medium"))
 _DEPTH = 8  # of parts in parts
@@ -167,9 +172,67 @@ class PublishedModel(Network):
         return next((name for most, name in _SIZE_CLASSES if self.parameters <= most), "large")
 
 
-def list_all() -> tuple[Network, ...]:
-    """Return the networks of all families, in the order of their files."""
-    return tuple(_read_all()[1].values())
+def list_networks() -> tuple[Network, ...]:
+    """Return all from fast to accurate, fewest operations first; of equal ones the model zoo's first."""
+
+    def place(network: Network) -> tuple[int, int, bool]:
+        speed = SPEEDS.index(network.speed)
+        return speed, network.multiply_adds, not isinstance(network, PublishedModel)
+
+    return tuple(sorted(_read_all()[1].values(), key=place))
+
+
+def list_models() -> tuple[PublishedModel, ...]:
+    """Return the detectors that are published and built here, family by family, small ones first."""
+    return tuple(network for network in _read_all()[1].values() if isinstance(network, PublishedModel))
+
+
+def find_network(name: str) -> Network:
+    """Return a network by its name.
+
+    Raises:
+        ConfigError: where there is none of that name, with similar names.
+    """
+    expected, advice = "a detector that is built here", "`detflow init --list-models` shows them"
+    return _find(name, list_networks(), (expected, advice), "--model")
+
+
+def find_model(name: str) -> PublishedModel:
+    """Return a detector by its published name, or the name of its archive.
+
+    Raises:
+        ConfigError: as `find_network`.
+    """
+    expected = "the name of a detector of the model zoo that is built here"
+    where = f"zoo:{name}" if len(name) <= 80 else "zoo"
+    name = name.removesuffix(ARCHIVE_SUFFIX)
+    return _find(name, list_models(), (expected, "`detflow zoo list` shows them"), where)
+
+
+def _find(name: str, networks: Iterable[_N], text: tuple[str, str], where: str) -> _N:
+    known = {network.name: network for network in networks}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else text[1]
+    raise ConfigError(f"expected {text[0]}, found {shorten(name)}; {hint}", where=where)
+
+
+def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> PublishedModel:
+    """Return the detector of a rung whose input is nearest to a size; of equally near ones the more accurate.
+
+    Args:
+        input_size: height and width that the data ask for, pixels.
+        speed: rung of the ladder.
+
+    Raises:
+        ValueError: for another rung, or a size that is none.
+    """
+    if speed not in SPEEDS or min(input_size) < 1:
+        raise ValueError(f"expected one of {SPEEDS} and a size in pixels, found {speed!r}, {input_size}")
+    side = math.sqrt(input_size[0] * input_size[1])
+    rung = [model for model in list_models() if model.speed == speed]
+    return min(rung, key=lambda model: (abs(math.log(model.side / side)), -model.coco_map))
 
 
 def find_kind(name: str) -> Kind:

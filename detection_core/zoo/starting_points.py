@@ -8,7 +8,7 @@ from detection_core.errors import ConfigError, shorten
 from detection_core.progress import Reporter
 from detection_core.zoo.cache import FetchedModel, fetch_file, fetch_model
 from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import find_model
 
 ZOO = "zoo:"
 

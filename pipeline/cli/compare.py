@@ -24,7 +24,7 @@ def compare(arguments: argparse.Namespace) -> Result:
     """Run a file and its network on the same images; exit code 1 where heads are beyond their bound."""
     with native_output_to(os.devnull):
         from detection_core.tasks.compare_file import CompareOptions, compare_file
-        from detection_core.tasks.network_parity import network_clauses
+        from detection_core.tasks.exporting.comparisons import network_clauses
 
         options = CompareOptions(
             split=arguments.split,

@@ -54,7 +54,7 @@ def _convert(arguments: argparse.Namespace) -> Result:
 
 def _refusal(text: str) -> str:
     """Return why `detflow validate` would refuse a config; "" where it takes it."""
-    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.storage.scratch_folder import ScratchFolder
     from pipeline.descriptions import describe_config
 
@@ -99,7 +99,7 @@ def _join(arguments: argparse.Namespace) -> Result:
 
 def _from_automl(arguments: argparse.Namespace) -> Result:
     """Write the pipeline.config that hyper-parameters of google/automl's EfficientDet come to."""
-    from detection_core.artifacts.message_files import LABEL_MAP
+    from detection_core.artifacts.detector import LABEL_MAP
     from detection_core.config.automl.translation import RunFlags, translate
     from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import format_pipeline_config
@@ -119,7 +119,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
     found = translate(arguments.file, arguments.hparams, flags)
     config = found.config
     if arguments.pretrained_ckpt:
-        from detection_core.tasks.starting_weights import take_checkpoint_as_it_is
+        from detection_core.tasks.fitting.starting_weights import take_checkpoint_as_it_is
 
         config = take_checkpoint_as_it_is(config)
     config = overridden_config(config, arguments)

@@ -10,7 +10,7 @@ from pipeline.cli.data_source import format_argument
 
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set in another format."""
-    from detection_core.artifacts.quarantine import QUARANTINE
+    from detection_core.artifacts.dataset_card import QUARANTINE
     from detection_core.config.label_map_file import find_label_map
     from detection_core.datasets.dataset_conversion import convert_to_coco
     from detection_core.storage import files

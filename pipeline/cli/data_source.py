@@ -29,7 +29,7 @@ def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterat
         ConfigError: for splits that cannot be used.
         DataError: when there are no data, or none that can be used.
     """
-    from detection_core.artifacts.message_files import LABEL_MAP
+    from detection_core.artifacts.detector import LABEL_MAP
 
     if not path or (files.exists(files.join(path, LABEL_MAP)) and not arguments.format):
         yield path

@@ -30,7 +30,12 @@ def predict(arguments: argparse.Namespace) -> Result:
         found = _videos(model, videos, arguments, alone=not images)
         if images:
             results = predict_each(
-                model, images, arguments.output, arguments.min_score, trust=arguments.trust
+                model,
+                images,
+                arguments.output,
+                arguments.min_score,
+                trust=arguments.trust,
+                coco_images=arguments.coco_images,
             )
             found = [prediction.as_json() for prediction in results] + found
     failed = [entry for entry in found if "error" in entry]
@@ -73,7 +78,7 @@ def _videos(
     if not videos:
         return []
     from detection_core.artifacts.json_values import encode
-    from detection_core.artifacts.video_prediction import VideoPrediction
+    from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.tasks.predict_video import VideoOptions, predict_video
 
     options = VideoOptions(
@@ -164,6 +169,13 @@ VERBS = (
                 "--lines-only",
                 action="store_true",
                 help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
+            ),
+            argument(
+                "--coco-images",
+                default="",
+                metavar="FILE",
+                help="COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
+                " in COCO's results format",
             ),
             TRUST,
         ),

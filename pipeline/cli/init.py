@@ -74,7 +74,7 @@ def _measured(plan: Any) -> Any:
 
 def _list(arguments: argparse.Namespace) -> Result:
     """List the networks, those of a rung where one is named, measured where that is asked for."""
-    from pipeline.init.ladder import find_network, list_networks
+    from detection_core.zoo.networks import find_network, list_networks
 
     networks = [find_network(arguments.model)] if arguments.model else list(list_networks())
     networks = [n for n in networks if arguments.speed in (None, n.speed)]

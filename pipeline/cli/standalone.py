@@ -45,7 +45,7 @@ def _config(arguments: argparse.Namespace) -> CheckedConfig:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
-    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
     config, folder = _config(arguments), os.path.join(output, "pipeline_config")
@@ -67,7 +67,7 @@ def _run_step(
     """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     job_type = JOBS[component]
@@ -100,7 +100,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
     """Train on the records and the label map that the config's `train_input_reader` names."""
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     config = _config(arguments)
@@ -337,8 +337,8 @@ VERBS = (
                 "--model",
                 action="append",
                 default=[],
-                metavar="DIR",
-                help="trained detector; given several times, what they find is fused (OUTPUT/ensemble)",
+                metavar="DIR_OR_JSON",
+                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

@@ -19,8 +19,8 @@ _FACTS = "name title extractor side coco_map published_ms parameters speed licen
 def list_models(arguments: argparse.Namespace) -> Result:
     """List the published detectors that are built here."""
     from detection_core.zoo.cache import has_model
-    from detection_core.zoo.published_models import PAGE
-    from detection_core.zoo.published_models import list_models as published
+    from detection_core.zoo.networks import PAGE
+    from detection_core.zoo.networks import list_models as published
 
     models = sorted(published(), key=lambda model: model.published_ms)
     if arguments.speed:
@@ -50,7 +50,7 @@ def _facts(model: PublishedModel) -> dict[str, Any]:
 def show(arguments: argparse.Namespace) -> Result:
     """Show what is known of one."""
     from detection_core.zoo.cache import find_model_files, published_archive
-    from detection_core.zoo.published_models import find_model
+    from detection_core.zoo.networks import find_model
 
     model = find_model(arguments.name)
     found = find_model_files(model)
@@ -74,7 +74,7 @@ def show(arguments: argparse.Namespace) -> Result:
 def get(arguments: argparse.Namespace) -> Result:
     """Fetch one, where it is not here yet."""
     from detection_core.zoo.cache import fetch_model
-    from detection_core.zoo.published_models import find_model
+    from detection_core.zoo.networks import find_model
     from detection_core.zoo.starting_points import fetch_start, is_named
 
     if is_named(arguments.name):

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
-from detection_core.training.memory_limits import THIS_SYSTEM, System, allowed_memory, total_memory
+from detection_core.training.memory import THIS_SYSTEM, System, allowed_memory, total_memory
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.packages import check_extras, check_lock, check_packages, check_python, versions
 from pipeline.doctor.registry import look_up_image

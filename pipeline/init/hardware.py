@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from detection_core.training.memory_limits import allowed_memory
+from detection_core.training.memory import allowed_memory
 from pipeline.doctor.machine import GIB, gpu_memory, this_machine
 
 

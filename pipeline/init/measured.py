@@ -41,7 +41,7 @@ def measure(config: PipelineConfig, *, classes: int) -> Measured:
     import numpy as np
     import tensorflow as tf
 
-    from detection_core.builders.configured_model import configured_model
+    from detection_core.builders.detector import configured_model
     from detection_core.structures import Images
     from detection_core.tasks.describe import describe
 

@@ -15,10 +15,8 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.survey import Survey
 from detection_core.detectors.family import AnchorFit, model_message
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.networks import Network, Speed
-from detection_core.zoo.published_models import nearest_model
+from detection_core.zoo.networks import Network, Speed, find_network, list_networks, nearest_model
 from pipeline.init.hardware import Hardware
-from pipeline.init.ladder import find_network, list_networks
 
 SMALLEST_OBJECT = 24
 """Pixels that a small object's side should have in the network's input: three cells of a map of stride 8."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.label_map_file import find_label_map
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.datasets.image_files import LEAVE_OUT
 from detection_core.datasets.layout_search import YAML
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
-from detection_core.datasets.unannotated import LEAVE_OUT
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.init.training_choice import COSINE, MOST_OBJECTS, VALIDATION

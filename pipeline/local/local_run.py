@@ -13,7 +13,7 @@ from typing import Any
 from component_specs.kfp_outputs import encode_results
 from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
-from detection_core.training.host_allocator import keep_host_memory
+from detection_core.training.memory import keep_host_memory
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import before, build_dag

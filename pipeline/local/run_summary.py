@@ -14,7 +14,7 @@ from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
-from detection_core.artifacts.pushed import PUSHED
+from detection_core.artifacts.published import PUSHED
 from detection_core.artifacts.run_info import REPORT_FILE, RunInfo
 from detection_core.errors import ContractError
 from pipeline.tables import Page, Table

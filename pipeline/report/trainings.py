@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import (
     HISTORY,
     QUANTIZATION_REPORT,

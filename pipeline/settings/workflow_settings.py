@@ -21,7 +21,7 @@ from detection_core.allowed_values import (
 )
 from detection_core.errors import ConfigError, shorten
 from detection_core.zoo.keras_backbones import IMAGENET
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings

@@ -11,9 +11,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import yaml
+
 from component_specs.run_checker import DEPLOYED
 from detection_core.artifacts.blessing import read_verdict
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.run_info import RunInfo
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.field_texts import field_texts
@@ -28,7 +30,22 @@ from pipeline.step_configs import step_overrides, training_config
 from pipeline.tuning.search import Search, TrialRecord
 from pipeline.tuning.space import Space
 from pipeline.tuning.tuner import Tuner, TunerOptions
-from pipeline.tuning.winner import WINNER, write_winner
+
+WINNER = "best.yaml"
+
+
+def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
+    """Write what makes a training that of the best trial.
+
+    Args:
+        path: of the file.
+        best: the trial.
+        overrides: all of its overrides, those that every trial has among them.
+    """
+    told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
+    head = f"# {told}; for `detflow run --override-file`.\n"
+    files.write_text(path, head + yaml.safe_dump(dict(overrides), sort_keys=False))
+
 
 _logger = logging.getLogger(__name__)
 

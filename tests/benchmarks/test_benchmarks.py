@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.init.ladder import list_networks
+from detection_core.zoo.networks import list_networks
 from tests.support.cases import cases
 
 TARGETS = f"targets --batch 2 --anchors 64 --proposals 16 --repeats 1 --before {Path(__file__).parents[2]}"

@@ -13,13 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from components.runtime.kfp.pages import dataset_page, evaluation_page
+from components.runtime.kfp.views import dataset_page, evaluation_page
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
-from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, QuarantineCard, SplitCard
+from detection_core.artifacts.dataset_card import (
+    CARD,
+    QUARANTINE,
+    ClassCard,
+    DatasetCard,
+    QuarantineCard,
+    QuarantinedEntry,
+    SplitCard,
+)
 from detection_core.artifacts.evaluation import CURVES, METRICS
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from component_specs import codecs
-from component_specs.codecs import JsonFields, JsonList, JsonObject, PackedText, Parameter, Plain
-from component_specs.packed_text import PLAIN_BYTES, pack, unpack
+from component_specs.codecs import (
+    PLAIN_BYTES,
+    JsonFields,
+    JsonList,
+    JsonObject,
+    PackedText,
+    Parameter,
+    Plain,
+    pack,
+    unpack,
+)
 from tests.support.cases import cases
 
 OBJECT = JsonObject(example='{"a": 1}')

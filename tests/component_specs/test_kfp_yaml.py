@@ -11,8 +11,16 @@ import yaml
 from component_specs import JOBS
 from component_specs.annotations import ARTIFACT_TYPES, EVALUATION, EXAMPLES, MODEL, Input, Output, job_fields
 from component_specs.example_gen import Spans
-from component_specs.interface import find_mismatch, format_interface, interface
-from component_specs.kfp_outputs import CODE_VERSIONS, CURVES, HTML, KFP_OUTPUTS, encode_results
+from component_specs.kfp_outputs import (
+    CODE_VERSIONS,
+    CURVES,
+    HTML,
+    KFP_OUTPUTS,
+    encode_results,
+    find_mismatch,
+    format_interface,
+    interface,
+)
 from component_specs.kfp_yaml import FOLDER, main, render
 from component_specs.registration import entry_module, register_component, unregister_component
 from pipeline.kubeflow.kfp_rules import find_faults

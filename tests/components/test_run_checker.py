@@ -224,7 +224,7 @@ def closures():
     ("detection_core.tasks.train", {"trainer"}),
     # ConfigGen and Evaluator read a config, for which the record of SSD is imported by name; DataValidator
     # asks it for anchors.
-    ("detection_core.parts.losses.focal", {*MODEL_STEPS, *CONFIG_STEPS}),
+    ("detection_core.parts.losses.classification", {*MODEL_STEPS, *CONFIG_STEPS}),
     ("detection_core.datasets.formats.coco", {"example_gen"}),
     ("components.runtime.kfp.views", set()),
     ("detection_core.errors", set(STEPS)),

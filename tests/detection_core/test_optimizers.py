@@ -5,10 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.optimizers import automl_schedules as automl
 from detection_core.optimizers import schedules
-from detection_core.optimizers.moving_average import MovingAverage
-from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers import schedules as automl
+from detection_core.optimizers.optimization import MovingAverage, Optimization
 from tests.support.cases import cases, refused
 
 WARMUP = automl.WarmupOptions(learning_rate=1.0, warmup_learning_rate=0.2, warmup_steps=4)

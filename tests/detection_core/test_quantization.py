@@ -10,8 +10,8 @@ import tf_keras
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.families.efficientdet.feature_network import NodeFusion
-from detection_core.parts.layers.constants import AddConstant
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.layers.keras_layers import AddConstant
+from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.bias_correction import correct_biases
 from detection_core.quantization.folding import fold_batch_norms

@@ -20,7 +20,7 @@ _LIMIT = 2 << 30
 _PROGRAM = """
 import sys
 from pathlib import Path
-from detection_core.training.host_allocator import keep_host_memory
+from detection_core.training.memory import keep_host_memory
 keep_host_memory()
 import tensorflow as tf
 from tests.support.quadrants import QUADRANT_FAMILY, QuadrantDetector

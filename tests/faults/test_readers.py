@@ -22,7 +22,7 @@ from components.example_gen.ingestion import read_dataset
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.blessing import read_verdict
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report

@@ -10,7 +10,7 @@ import struct
 
 from PIL import Image
 
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Case, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images, labelme, voc, voc_xml, yolo
 from tests.hostile.images import jpeg

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
@@ -30,7 +30,7 @@ from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.structures import Instances
-from pipeline.init.ladder import find_network
+from detection_core.zoo.networks import find_network
 
 PYTHON = os.environ.get("DETFLOW_MEDIAPIPE", "")
 pytestmark = [

@@ -35,7 +35,7 @@ def test_types_alone_and_members_of_modules_add_nothing(tmp_path: Path) -> None:
 
 
 def test_a_change_concerns_the_tests_that_need_it() -> None:
-    leaf = changed_files.tests_of(["detection_core/ops/keypoints.py"])
+    leaf = changed_files.tests_of(["detection_core/ops/objects.py"])
     assert "tests/detection_core/ops/test_keypoints.py" in leaf
     assert "tests/detection_core/ops/test_iou.py" not in leaf
     page = changed_files.tests_of(["docs/migrating.md"])
@@ -57,7 +57,7 @@ def test_lines_of_functions_run_when_they_are_called() -> None:
 
 
 def test_the_record_names_what_runs_a_module() -> None:
-    record, module = Record(), "detection_core/augment/mixup.py"
+    record, module = Record(), "detection_core/augment/mixing.py"
     assert "tests/detection_core/builders/test_training_stream.py" in (record.tests_of(module) or ())
     assert record.tests_of("detection_core/no_such.py") is None
 

@@ -7,20 +7,24 @@ from typing import Any
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.anchors import (
+    build_anchor_generator,
+    build_box_coder,
+    build_matcher,
+    build_similarity,
+)
 from detection_core.builders.augment import build_augmentation, build_augmentations
-from detection_core.builders.box_coders import build_box_coder
-from detection_core.builders.calibration import build_calibration
-from detection_core.builders.heads import build_head
-from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.builders.image_resizer import build_image_resizer, model_image_resizer
-from detection_core.builders.input_reader import build_decoding
+from detection_core.builders.heads import build_head, build_hyperparams
+from detection_core.builders.input_pipeline import (
+    build_decoding,
+    build_image_resizer,
+    build_label_targets,
+    model_image_resizer,
+    score_columns,
+)
 from detection_core.builders.losses import build_losses
-from detection_core.builders.matchers import build_matcher
 from detection_core.builders.optimizer import build_optimizer
-from detection_core.builders.post_processing import build_post_processing
-from detection_core.builders.similarity import build_similarity
-from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.builders.post_processing import build_calibration, build_post_processing
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.refusals import find_refused
 from detection_core.errors import ConfigError

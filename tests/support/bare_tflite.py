@@ -7,8 +7,7 @@ import flatbuffers
 import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from tests.support.store import stored
 
 ANCHORS = np.random.default_rng(0).uniform(0, 1, (7, 4)).astype(np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.parts.anchors.coverage import AnchorMap
+from detection_core.parts.anchors.choice import AnchorMap
 from detection_core.structures import Images
 
 

@@ -39,7 +39,7 @@ def publish_detector(mirror: Path) -> None:
     from detection_core.builders.detector import build_detector
     from detection_core.config.paths.overrides import apply_overrides
     from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-    from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+    from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
     from tests.support.field_checkpoints import write_object_checkpoint
 
     config = apply_overrides(parse_pipeline_config(config_text()), {"model.ssd.num_classes": 7})

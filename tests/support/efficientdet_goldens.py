@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.config.messages.efficientdet import settings_of
 from detection_core.families.efficientdet.checkpoint_names import automl_variables, regularized
+from detection_core.families.efficientdet.settings import settings_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 
 DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "families" / "efficientdet" / "data"
 _SPREAD = {

@@ -20,7 +20,7 @@ from detection_core.families.ssd.model import RawDetections, SsdModel
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.structures import Detections, GroundTruth, Images
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.batches import images_of
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
 from tests.support.efficientdet_goldens import sampled as sample

@@ -10,7 +10,7 @@ from PIL import Image
 
 from detection_core.data.encode import ObjectColumns, encode_example
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from tests.support.dataset_files import stored_image
 
 CLASSES = ("cat", "dog")

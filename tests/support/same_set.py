@@ -4,7 +4,7 @@ import json
 import os
 
 from detection_core.data.encode import ObjectColumns, encode_example
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.shapes import make_object

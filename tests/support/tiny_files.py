@@ -8,10 +8,8 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.artifacts.tflite_network import network_outputs
+from detection_core.artifacts.tflite_graph import network_outputs, read_graph
+from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description

@@ -14,8 +14,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
-from component_specs.interface import find_mismatch
-from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.kfp_outputs import KFP_OUTPUTS, find_mismatch
 from components.runtime.bind import decode_parameters, present
 from components.runtime.kfp.artifacts import (
     IS_ABSENT,

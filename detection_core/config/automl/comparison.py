@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from detection_core.config.automl.translation import translate
-from detection_core.config.messages.efficientdet import settings_of
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import ConfigError, shorten
-from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 # Hyper-parameter to what of a detector's settings it decides, where that has another name.
 _DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
@@ -36,8 +34,8 @@ def check_made_with(
         ConfigError: naming the first that differs, or that is unknown.
     """
     own = config.model.efficientdet
-    found = _settings(own)
-    expected = _settings(translate(model_name or own.name, params).config.model.efficientdet)
+    found = _settings(config)
+    expected = _settings(translate(model_name or own.name, params).config)
     for key in params:
         name = _DECIDES.get(key, key)
         if name in found and found[name] != expected[name]:
@@ -48,7 +46,6 @@ def check_made_with(
             )
 
 
-def _settings(message: EfficientDet) -> dict[str, Any]:
-    nms = message.nms_configs
-    suppression = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
-    return {**dataclasses.asdict(settings_of(message)), "nms_configs": suppression}
+def _settings(config: PipelineConfig) -> Mapping[str, Any]:
+    settings = family_of(config.model).settings
+    return settings(model_message(config.model)[0]) if settings else {}

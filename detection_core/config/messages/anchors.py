@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from detection_core.allowed_values import LEVEL, POSITIVE, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid, FlexibleGridAnchorGenerator

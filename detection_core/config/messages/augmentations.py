@@ -16,7 +16,7 @@ from detection_core.allowed_values import (
     up_to,
 )
 from detection_core.config.messages.registered import registered_problems
-from detection_core.config.rules import Check, Rules
+from detection_core.detectors.rules import Check, Rules
 from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
@@ -174,11 +174,11 @@ RULES: Mapping[str, Rules] = {
     ),
     "AdjustGamma": Rules("augment.colour"),
     "AutomlGridMask": Rules(
-        "augment.grid_mask",
+        "augment.patches",
         ranges={"ratio": POSITIVE_FRACTION, "gridmask_size_ratio": Range(0, 16, "a number from 0 to 16")},
     ),
     "AutomlScaleJitter": Rules(
-        "augment.scale_jitter",
+        "augment.scaling",
         ranges={
             "height": SIDE,
             "width": SIDE,
@@ -238,14 +238,14 @@ RULES: Mapping[str, Rules] = {
     "RandomResizeMethod": Rules("augment.scaling", ranges={"target_height": SIDE, "target_width": SIDE}),
     "RandomRotation90": Rules("augment.geometry"),
     "RandomScaleCropAndPadToSquare": Rules(
-        "augment.squares", ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
+        "augment.pads", ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
     ),
     "RandomSelfConcatImage": Rules(
         "augment.geometry",
         ranges={"concat_vertical_probability": FRACTION, "concat_horizontal_probability": FRACTION},
     ),
     "RandomSquareCropByScale": Rules(
-        "augment.squares",
+        "augment.pads",
         ranges={
             "max_border": SIDE_OR_NONE,
             "scale_min": FACTOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detection_core.allowed_values import POSITIVE, Range
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.protos.box_coder_pb2 import BoxCoder
 
 _CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}
@@ -20,12 +20,12 @@ def code_size(coder: BoxCoder) -> int:
 
 
 RULES: Mapping[str, Rules] = {
-    "BoxCoder": Rules("builders.box_coders", oneofs=("box_coder_oneof",)),
-    "FasterRcnnBoxCoder": Rules("builders.box_coders"),
+    "BoxCoder": Rules("builders.anchors", oneofs=("box_coder_oneof",)),
+    "FasterRcnnBoxCoder": Rules("builders.anchors"),
     "KeypointBoxCoder": Rules(
-        "builders.box_coders",
+        "builders.anchors",
         ranges={"num_keypoints": _KEYPOINTS},
     ),
-    "MeanStddevBoxCoder": Rules("builders.box_coders", ranges={"stddev": POSITIVE}),
-    "SquareBoxCoder": Rules("builders.box_coders"),
+    "MeanStddevBoxCoder": Rules("builders.anchors", ranges={"stddev": POSITIVE}),
+    "SquareBoxCoder": Rules("builders.anchors"),
 }

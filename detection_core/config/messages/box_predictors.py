@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import CHANNELS, KERNEL, LAYERS, POSITIVE
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
 
@@ -33,7 +33,7 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "ConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.convolutional", "config.messages.ssd"),
+        ("builders.heads", "parts.heads.convolutional", "families.ssd.check"),
         ranges={**_LAYERS, "min_depth": CHANNELS, "max_depth": CHANNELS},
         refused={
             "apply_sigmoid_to_scores": "scores are made from logits in one place; set "
@@ -42,7 +42,7 @@ RULES: Mapping[str, Rules] = {
     ),
     "ConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
     "WeightSharedConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.weight_shared", "config.messages.ssd"),
+        ("builders.heads", "parts.heads.weight_shared", "families.ssd.check"),
         ranges={**_LAYERS, "depth": CHANNELS},
         check=_weight_shared,
     ),

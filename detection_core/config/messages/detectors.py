@@ -8,8 +8,8 @@ from detection_core.config.messages.extractors import name_problems, type_proble
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.messages.registered import option_problems
 from detection_core.config.problems import missing_arm
-from detection_core.config.rules import Rules
 from detection_core.detectors.family import extractor_type, family_name, find_family, model_message
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
@@ -121,7 +121,7 @@ RULES: Mapping[str, Rules] = {
     "ExperimentalModel": Rules(
         (
             "detectors.family",
-            "builders.training_labels",
+            "builders.input_pipeline",
             "config.messages.detectors",
             "config.messages.registered",
         ),

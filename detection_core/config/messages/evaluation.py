@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from detection_core.allowed_values import FRACTION, POSITIVE, up_to
 from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
 from detection_core.config.metric_names import REGISTERED_SETS
-from detection_core.config.rules import Rules
 from detection_core.config.suggestions import near_names
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.eval_pb2 import EvalConfig
 
@@ -77,7 +77,7 @@ RULES: Mapping[str, Rules] = {
         (
             "builders.evaluation_settings",
             "builders.train_plan",
-            "builders.validation_plan",
+            "builders.train_plan",
             "config.messages.evaluation",
         ),
         ranges={

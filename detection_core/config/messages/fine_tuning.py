@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
-from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.config.suggestions import near_names
 from detection_core.config.text.text_proto import BACKSLASHES
+from detection_core.detectors.family import CheckpointSupport
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO, is_named
 
 # What a checkpoint is taken for, by its format.
@@ -28,26 +28,27 @@ _HEADS = "train_config.load_all_detection_checkpoint_vars"
 
 
 def fine_tuning_problems(
-    train: TrainConfig, extractor: str, named_extractors: Collection[str]
+    train: TrainConfig, extractor: str, support: CheckpointSupport | None
 ) -> Iterator[Problem]:
     """Find what cannot be taken from a checkpoint of the given version.
 
     Args:
         train: the message.
         extractor: type of the model's feature extractor; "" where no family here has the model.
-        named_extractors: extractors that TensorFlow 1 had, so that the names in its checkpoints are known.
+        support: the family's; None where it starts from no checkpoint.
     """
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:
         return
     if is_named(train.fine_tune_checkpoint):
-        yield from _published(train, extractor)
+        yield from _published(train, support.backbone if support else lambda extractor: "", extractor)
         return
     yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
         # An unknown family or an extractor that is gone is a problem of its own.
         if extractor and extractor not in WITHOUT_COUNTERPART:
-            yield from _named(train, COUNTERPARTS.get(extractor, extractor), named_extractors)
+            named = support.named_extractors if support else ()
+            yield from _named(train, COUNTERPARTS.get(extractor, extractor), named)
     elif train.fine_tune_checkpoint_version != CheckpointVersion.V2:
         yield Problem(
             path=_VERSION,
@@ -72,7 +73,7 @@ def _type(kind: str) -> Iterator[Problem]:
     yield Problem(path=_TYPE, message=message)
 
 
-def _published(train: TrainConfig, extractor: str) -> Iterator[Problem]:
+def _published(train: TrainConfig, backbone_of: Callable[[str], str], extractor: str) -> Iterator[Problem]:
     """Find published weights that are none, or not of this network, or that are taken for something else."""
     start = train.fine_tune_checkpoint
     types = DETECTOR_TYPES if start.startswith(ZOO) else CLASSIFIER_TYPES
@@ -91,15 +92,15 @@ def _published(train: TrainConfig, extractor: str) -> Iterator[Problem]:
             path=_HEADS,
             message=f'expected false with {start:.80}, found true; "full" as the type takes heads',
         )
-    if extractor in EXTRACTORS:
-        yield from _network(start, EXTRACTORS[extractor].backbone)
+    if backbone := backbone_of(extractor):
+        yield from _network(start, backbone_of, backbone)
 
 
-def _network(start: str, backbone: str) -> Iterator[Problem]:
+def _network(start: str, backbone_of: Callable[[str], str], backbone: str) -> Iterator[Problem]:
     """Find published weights of another backbone than the config's."""
     try:
         if start.startswith(ZOO):
-            own = EXTRACTORS[find_model(start.removeprefix(ZOO)).extractor].backbone
+            own = backbone_of(find_model(start.removeprefix(ZOO)).extractor)
         elif start == IMAGENET:
             own = next((known.backbone for known in PUBLISHED_BACKBONES if known.backbone == backbone), "")
         else:
@@ -124,7 +125,7 @@ def _path(path: str) -> Iterator[Problem]:
         yield Problem(path=_CHECKPOINT, message=message)
 
 
-def _named(train: TrainConfig, extractor: str, named_extractors: Collection[str]) -> Iterator[Problem]:
+def _named(train: TrainConfig, extractor: str, named_extractors: tuple[str, ...]) -> Iterator[Problem]:
     """Check a checkpoint of TensorFlow 1, which is also what a config without a version asks for."""
     if extractor not in named_extractors:
         message = (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from detection_core.allowed_values import NOT_NEGATIVE
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 
@@ -73,6 +73,6 @@ def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> 
 
 
 RULES: Mapping[str, Rules] = {
-    "GraphRewriter": Rules("builders.graph_rewriter"),
-    "Quantization": Rules("builders.graph_rewriter", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
+    "GraphRewriter": Rules("builders.detector"),
+    "Quantization": Rules("builders.detector", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
 }

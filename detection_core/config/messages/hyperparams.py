@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, NOT_NEGATIVE, POSITIVE
-from detection_core.config.rules import Rules
 from detection_core.config.suggestions import near_names
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.hyperparams_pb2 import Initializer
 
@@ -54,17 +54,17 @@ def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Hyperparams": Rules(
-        "builders.hyperparams",
+        "builders.heads",
         without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
         refused={"group_norm": "no detector here is made with it; use batch_norm"},
         refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
     ),
-    "Regularizer": Rules("builders.hyperparams"),
-    "L1Regularizer": Rules("builders.hyperparams", ranges={"weight": NOT_NEGATIVE}),
-    "L2Regularizer": Rules("builders.hyperparams", ranges={"weight": NOT_NEGATIVE}),
-    "Initializer": Rules("builders.hyperparams", check=_initializer),
-    "TruncatedNormalInitializer": Rules("builders.hyperparams", ranges={"stddev": NOT_NEGATIVE}),
-    "VarianceScalingInitializer": Rules("builders.hyperparams"),
-    "RandomNormalInitializer": Rules("builders.hyperparams", ranges={"stddev": NOT_NEGATIVE}),
-    "BatchNorm": Rules("builders.hyperparams", ranges={"decay": FRACTION, "epsilon": POSITIVE}),
+    "Regularizer": Rules("builders.heads"),
+    "L1Regularizer": Rules("builders.heads", ranges={"weight": NOT_NEGATIVE}),
+    "L2Regularizer": Rules("builders.heads", ranges={"weight": NOT_NEGATIVE}),
+    "Initializer": Rules("builders.heads", check=_initializer),
+    "TruncatedNormalInitializer": Rules("builders.heads", ranges={"stddev": NOT_NEGATIVE}),
+    "VarianceScalingInitializer": Rules("builders.heads"),
+    "RandomNormalInitializer": Rules("builders.heads", ranges={"stddev": NOT_NEGATIVE}),
+    "BatchNorm": Rules("builders.heads", ranges={"decay": FRACTION, "epsilon": POSITIVE}),
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from detection_core.allowed_values import SIDE, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
@@ -66,24 +66,43 @@ _GREY = {
     "three equal ones; remove it"
 }
 
+
+def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find a resizer that gives several sizes; a TensorFlow Lite file has one.
+
+    Args:
+        message: the resizer.
+        path: field path of the model.
+    """
+    found = message.WhichOneof("image_resizer_oneof")
+    if found != "fixed_shape_resizer":
+        text = (
+            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
+            f" {found}; train with a fixed size"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
+
+
 RULES: Mapping[str, Rules] = {
-    "ImageResizer": Rules("builders.image_resizer", oneofs=("image_resizer_oneof",)),
+    "ImageResizer": Rules("builders.input_pipeline", oneofs=("image_resizer_oneof",)),
     "FixedShapeResizer": Rules(
-        "builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
+        "builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
     ),
     "KeepAspectRatioResizer": Rules(
-        "builders.image_resizer",
+        "builders.input_pipeline",
         ranges={"min_dimension": SIDE, "max_dimension": SIDE},
         check=_padding,
         refused=_GREY,
     ),
     "ConditionalShapeResizer": Rules(
-        "builders.image_resizer",
+        "builders.input_pipeline",
         ranges={"size_threshold": SIDE},
         check=_condition,
         refused=_GREY,
     ),
-    "PadToMultipleResizer": Rules("builders.image_resizer", ranges={"multiple": up_to(1_024)}, refused=_GREY),
-    "AutomlResizer": Rules("builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, check=_padding),
+    "PadToMultipleResizer": Rules(
+        "builders.input_pipeline", ranges={"multiple": up_to(1_024)}, refused=_GREY
+    ),
+    "AutomlResizer": Rules("builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, check=_padding),
     "IdentityResizer": Rules(),
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, Range, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.input_reader_pb2 import InputReader
 
@@ -48,7 +48,7 @@ _CONTEXT = "context features are not used by any model here"
 
 RULES: Mapping[str, Rules] = {
     "InputReader": Rules(
-        ("builders.input_reader", "builders.training_labels", "builders.train_plan", "builders.datasets"),
+        ("builders.input_pipeline", "builders.input_pipeline", "builders.train_plan", "builders.datasets"),
         ranges={
             "shuffle_buffer_size": up_to(10_000_000, 0),
             "num_readers": up_to(1_024),
@@ -88,5 +88,5 @@ RULES: Mapping[str, Rules] = {
         },
         refused_values={"input_type": {"TF_SEQUENCE_EXAMPLE": "write each frame as a tf.Example"}},
     ),
-    "TFRecordInputReader": Rules("builders.input_reader"),
+    "TFRecordInputReader": Rules("builders.input_pipeline"),
 }

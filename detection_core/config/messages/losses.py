@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION
 from detection_core.config.messages.registered import registered_problems
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.losses_pb2 import ClassificationLoss, LocalizationLoss, Loss
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
 
@@ -25,16 +25,16 @@ def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "Matcher": Rules("builders.matchers", oneofs=("matcher_oneof",)),
+    "Matcher": Rules("builders.anchors", oneofs=("matcher_oneof",)),
     "ArgMaxMatcher": Rules(
-        "builders.matchers",
+        "builders.anchors",
         ranges={"matched_threshold": FRACTION, "unmatched_threshold": FRACTION},
         check=_argmax,
         without_effect={"use_matmul_gather": _KERNEL},
     ),
     "BipartiteMatcher": Rules(without_effect={"use_matmul_gather": _KERNEL}),
-    "RegionSimilarityCalculator": Rules("builders.similarity", oneofs=("region_similarity",)),
-    "ThresholdedIouSimilarity": Rules("builders.similarity"),
+    "RegionSimilarityCalculator": Rules("builders.anchors", oneofs=("region_similarity",)),
+    "ThresholdedIouSimilarity": Rules("builders.anchors"),
     "IouSimilarity": Rules(),
     "IoaSimilarity": Rules(),
     "NegSqDistSimilarity": Rules(),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.monitoring_pb2 import Monitoring
 
-_READER = "builders.monitoring"
+_READER = "builders.train_plan"
 
 
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
@@ -36,7 +36,7 @@ def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Monitoring": Rules(
-        (_READER, "builders.train_options"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
+        (_READER, "builders.train_plan"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
     ),
     "Monitoring.Profile": Rules(
         _READER, ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import DECAY, FRACTION, NOT_NEGATIVE, POSITIVE, Range
 from detection_core.config.messages.epochs import EPOCHS, both_problems
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.automl_learning_rate_pb2 import (
     AutomlStepwiseLearningRate,

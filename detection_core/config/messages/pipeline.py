@@ -12,7 +12,6 @@ from detection_core.config.messages.sizes import image_size_problems
 from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
 from detection_core.config.metric_names import COCO_SET
-from detection_core.config.rules import Rules
 from detection_core.detectors.family import (
     extractor_type,
     family_name,
@@ -20,6 +19,7 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -30,9 +30,8 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     if not config.HasField("train_config"):
         return
     family = find_family(config.model)
-    named = family.checkpoints.named_extractors if family and family.checkpoints else ()
     extractor = extractor_type(model_message(config.model)[0]) if family else ""
-    yield from fine_tuning_problems(config.train_config, extractor, named)
+    yield from fine_tuning_problems(config.train_config, extractor, family.checkpoints if family else None)
     yield from training_input_problems(config)
     if config.eval_config.use_moving_averages and not config.train_config.optimizer.use_moving_average:
         message = (
@@ -116,7 +115,7 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "TrainEvalPipelineConfig": Rules(
-        ("builders.datasets", "builders.train_plan", "builders.graph_rewriter"),
+        ("builders.datasets", "builders.train_plan", "builders.detector"),
         parts=("model",),
         check=_pipeline,
     ),

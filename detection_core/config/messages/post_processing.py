@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import BOXES, NOT_NEGATIVE, Range
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.calibration_pb2 import ClassIdFunctionApproximations, XYPairs
 from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression
@@ -64,25 +64,25 @@ RULES: Mapping[str, Rules] = {
         without_effect={"use_static_shapes": _KERNEL, "use_partitioned_nms": _KERNEL, "use_cpu_nms": _KERNEL},
     ),
     "CalibrationConfig": Rules(
-        "builders.calibration",
+        "builders.post_processing",
         oneofs=("calibrator",),
         refused={
             "sigmoid_calibration": _SIGMOID.format("function_approximation"),
             "class_id_sigmoid_calibrations": _SIGMOID.format("class_id_function_approximations"),
         },
     ),
-    "FunctionApproximation": Rules("builders.calibration", parts=("x_y_pairs",)),
-    "ClassIdFunctionApproximations": Rules("builders.calibration", check=_per_class),
+    "FunctionApproximation": Rules("builders.post_processing", parts=("x_y_pairs",)),
+    "ClassIdFunctionApproximations": Rules("builders.post_processing", check=_per_class),
     "TemperatureScalingCalibration": Rules(
-        "builders.calibration",
+        "builders.post_processing",
         ranges={
             "scaler": Range(0, math.inf, "a number above 0, of which 1 leaves logits alone", open_low=True)
         },
     ),
     "XYPairs": Rules(
-        "builders.calibration",
+        "builders.post_processing",
         check=_knots,
         without_effect={"training_data_type": "it only tells where the points came from"},
     ),
-    "XYPairs.XYPair": Rules("builders.calibration"),
+    "XYPairs.XYPair": Rules("builders.post_processing"),
 }

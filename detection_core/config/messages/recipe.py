@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.allowed_values import FACTOR, FRACTION, SIDE, Range, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 
@@ -57,14 +57,14 @@ RULES: Mapping[str, Rules] = {
         },
         check=_colour,
     ),
-    "MixUp": Rules("augment.mixup", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
+    "MixUp": Rules("augment.mixing", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
     "CopyPaste": Rules(
-        "augment.copy_paste",
+        "augment.mixing",
         ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION},
         check=_scales,
     ),
     "LargeScaleJitter": Rules(
-        "augment.large_scale_jitter",
+        "augment.scaling",
         ranges={
             "height": SIDE,
             "width": SIDE,

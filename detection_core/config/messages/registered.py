@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from detection_core.allowed_values import Option, Value
-from detection_core.config.rules import Check, Rules, no_problems
 from detection_core.config.suggestions import near_names
+from detection_core.detectors.rules import Check, Rules, no_problems
 from detection_core.errors import Problem
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.registered_pb2 import RegisteredPart

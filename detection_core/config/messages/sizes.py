@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from detection_core.config.messages.anchors import anchors_per_location
-from detection_core.config.messages.efficientdet import efficientdet_problems, settings_of
-from detection_core.config.messages.extractors import least_side_problems, map_levels, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.errors import Problem
-from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.image_resizer_pb2 import ImageResizer
-from detection_core.protos.ssd_pb2 import Ssd
 
 MAX_IMAGE_PIXELS = 2**26
 """Of the network's input; 8,192 x 8,192."""
@@ -52,47 +47,7 @@ def image_size_problems(
     return [], size
 
 
-def prediction_size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
-    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
-    levels = map_levels(ssd.feature_extractor)
-    # What is not yet known to fit is refused elsewhere, before it is multiplied out.
-    if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
-        return
-    counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
-    if not counts or len(counts) != len(levels):
-        return
-    shapes = map_shapes(ssd.feature_extractor, *size)
-    anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
-    laid = _Laid(anchors, max(counts), f"{path}.anchor_generator")
-    yield from _predictions(laid, ssd.num_classes, f"{path}.num_classes")
-
-
-def efficientdet_size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        message: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
-    # A message with other problems cannot be resolved, and is refused for them.
-    if any(efficientdet_problems(message, path)):
-        return
-    settings = settings_of(message)
-    count = settings.anchors_per_location
-    anchors = count * sum(rows * columns for rows, columns in settings.map_shapes(size))
-    laid = _Laid(anchors, count, f"{path}.num_scales")
-    yield from _predictions(laid, message.num_classes, f"{path}.num_classes")
-
-
-class _Laid(NamedTuple):
+class Laid(NamedTuple):
     """Anchors of an image, the most at one place, and the field that says so."""
 
     anchors: int
@@ -100,7 +55,14 @@ class _Laid(NamedTuple):
     path: str
 
 
-def _predictions(laid: _Laid, num_classes: int, path: str) -> Iterator[Problem]:
+def prediction_problems(laid: Laid, num_classes: int, path: str) -> Iterator[Problem]:
+    """Find more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        laid: the anchors.
+        num_classes: scores of each anchor.
+        path: field path of the number of classes.
+    """
     columns = num_classes + 4
     if laid.anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"
@@ -113,13 +75,6 @@ def _predictions(laid: _Laid, num_classes: int, path: str) -> Iterator[Problem]:
         what = f"channels of the layer that predicts {laid.most} anchors"
         advice = "use fewer classes or anchors"
         yield _too_many(what, laid.most * columns, MAX_PREDICTOR_CHANNELS, path, advice)
-
-
-def _is_countable(ssd: Ssd) -> bool:
-    """Tell whether the layers of a generator are few enough to be listed."""
-    multiscale = ssd.anchor_generator.multiscale_anchor_generator
-    spread = multiscale.max_level - multiscale.min_level
-    return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
 
 
 def _too_many(what: str, found: int, most: int, path: str, advice: str) -> Problem:

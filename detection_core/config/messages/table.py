@@ -11,9 +11,7 @@ from detection_core.config.messages import (
     box_coders,
     box_predictors,
     detectors,
-    efficientdet,
     evaluation,
-    extractors,
     graph_rewriter,
     hyperparams,
     image_resizers,
@@ -26,18 +24,15 @@ from detection_core.config.messages import (
     post_processing,
     recipe,
     registered,
-    ssd,
     training,
     validation,
 )
-from detection_core.config.rules import Rules
+from detection_core.detectors.family import families
+from detection_core.detectors.rules import Rules
 
 RULES: Mapping[str, Rules] = {
     **pipeline.RULES,
     **detectors.RULES,
-    **ssd.RULES,
-    **efficientdet.RULES,
-    **extractors.RULES,
     **hyperparams.RULES,
     **image_resizers.RULES,
     **box_predictors.RULES,
@@ -57,9 +52,14 @@ RULES: Mapping[str, Rules] = {
     **registered.RULES,
     **recipe.RULES,
 }
-"""Message name, as in `Loss.EqualizationLoss`, to its rules."""
+"""Name of a message that no single family has, as in `Loss.EqualizationLoss`, to its rules."""
 
 _NONE = Rules()
+
+
+def all_rules() -> dict[str, Rules]:
+    """Return the rules of every message, those of the families included."""
+    return {**RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
 
 
 def message_name(descriptor: Any) -> str:
@@ -69,4 +69,7 @@ def message_name(descriptor: Any) -> str:
 
 def rules_of(descriptor: Any) -> Rules:
     """Return the rules of a message type; those of parts of refused messages are empty."""
-    return RULES.get(message_name(descriptor), _NONE)
+    name = message_name(descriptor)
+    if name in RULES:
+        return RULES[name]
+    return next((family.rules[name] for family in families() if name in family.rules), _NONE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import BOXES, LEVEL, LOSS_SCALE, NOT_NEGATIVE, POSITIVE_FRACTION, up_to
 from detection_core.config.messages.epochs import EPOCHS, both_problems, learning_rate_of
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
 from detection_core.protos.input_reader_pb2 import InputReader
@@ -82,14 +82,14 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (
-            "builders.train_options",
-            "builders.fine_tuning",
-            "builders.datasets",
-            "builders.training_stream",
-            "builders.training_labels",
             "builders.train_plan",
-            "builders.validation_plan",
-            "builders.monitoring",
+            "builders.train_plan",
+            "builders.datasets",
+            "builders.input_pipeline",
+            "builders.input_pipeline",
+            "builders.train_plan",
+            "builders.train_plan",
+            "builders.train_plan",
             "builders.multi_scale",
             "config.messages.epochs",
         ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import NOT_NEGATIVE, up_to
 from detection_core.artifacts.coco_names import MAP
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.validation_pb2 import Validation
@@ -37,7 +37,7 @@ def _problems(message: Validation, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Validation": Rules(
-        "builders.validation_plan",
+        "builders.train_plan",
         ranges={
             "every_minutes": up_to(_YEAR, 0),
             "keep_best": up_to(100),
@@ -45,5 +45,5 @@ RULES: Mapping[str, Rules] = {
         },
         check=_problems,
     ),
-    "Validation.Metric": Rules(("builders.validation_plan", "config.messages.validation")),
+    "Validation.Metric": Rules(("builders.train_plan", "config.messages.validation")),
 }

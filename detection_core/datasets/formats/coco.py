@@ -5,7 +5,10 @@ from __future__ import annotations
 import array
 import contextlib
 import functools
+import json
 import os
+import posixpath
+import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,14 +28,65 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import AnnotationFile, locate_images
-from detection_core.datasets.formats.coco_layout import find_files
+from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files, locate_images
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
-from detection_core.datasets.layouts import folder_in, list_data_set
+from detection_core.datasets.layouts import Layout, folder_in, list_data_set, spread
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "COCO JSON: a .json file with the lists images, annotations and categories"
+
+_MOST_FILES = 50
+"""JSON files in one folder above which only some are opened: it probably has one file for each image."""
+
+_SAMPLE = 100
+_FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
+_USUAL = "instances"
+"""Beginning of the names of files with boxes, where other files annotate the same images."""
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the COCO JSON files in a folder, and where their images are.
+
+    Raises:
+        DataError: when there are several files and their splits are ambiguous.
+    """
+    return describe_files(listing, "coco", "COCO JSON", find_files(listing), _USUAL)
+
+
+def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the COCO JSON files in a folder, each with the names of some of its images."""
+    found = {}
+    for folder, names in listing.folders.items():
+        candidates = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
+        if len(candidates) > _MOST_FILES:
+            candidates = candidates[:: len(candidates) // 3][:3]
+        for path in candidates:
+            head, tail = listing.ends(path)
+            if is_coco(head, tail):
+                found[path] = AnnotationFile(names=_some_names(head + tail))
+    return found
+
+
+def is_coco(head: bytes, tail: bytes) -> bool:
+    """Tell whether a file with this beginning and end is COCO JSON with objects."""
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return False
+    text = head + tail
+    # Files of captions name no category, those of panoptic segmentation no object.
+    categories = b'"category_id"' in text or b'"categories"' in text
+    return b'"images"' in text and categories and b'"segments_info"' not in text and b'"shapes"' not in text
+
+
+def _some_names(text: bytes) -> list[str]:
+    names = []
+    for name in spread(_FILE_NAME.findall(text), _SAMPLE):
+        with contextlib.suppress(ValueError):
+            names.append(str(json.loads(name)))
+    return names
 
 
 def locate(root: str, location: Any) -> tuple[str, str]:
@@ -40,13 +94,13 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 
     Args:
         root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`: its image
-            folder is `images` where that exists and else `root`. None for the only COCO JSON file below
-            `root`, and the folder in which its images are found.
+        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
+            folder defaults to `images` if that exists, else to `root`. None for the only COCO JSON file below
+            `root`, with the folder in which its images are found.
 
     Raises:
         ConfigError: when the location is something else.
-        DataError: when there is no such file, or no telling which.
+        DataError: when there is no COCO file, or several.
     """
     if isinstance(location, str):
         location = {"annotations": location}
@@ -69,14 +123,8 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 def _find_one(root: str) -> dict[str, str]:
     """Return the location of the only COCO JSON file, or of the only JSON file at the usual places."""
     listing = list_data_set(root)
-    found = find_files(listing)
-    if not found:
-        usual = {"", "annotations"}
-        found = {
-            path: AnnotationFile(names=())
-            for path in listing.paths(".json")
-            if os.path.dirname(path) in usual
-        }
+    usual = (path for path in listing.paths(".json") if os.path.dirname(path) in ("", "annotations"))
+    found = find_files(listing) or dict.fromkeys(usual, AnnotationFile(names=()))
     if len(found) != 1:
         raise DataError(
             f"expected one JSON file to split by ratio, found {sorted(found) or 'none'}; name the file of "
@@ -107,11 +155,7 @@ def read(root: str, location: Any) -> Annotations:
 
 
 def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], set[Any]]:
-    """Read the file.
-
-    Returns:
-        Its images with their annotations, the list of categories, and the ids of those that have objects.
-    """
+    """Return the images with their annotations, the categories, and the ids of categories with objects."""
     grouping, categories = Grouping(), []
     used: set[Any] = set()
     lists = JsonLists(path, _LISTS)
@@ -140,7 +184,7 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
 
 
 def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
-    """Add annotations, and tell whether they could be: not where one of them is none."""
+    """Add annotations all at once; return False and add none if one of them is malformed."""
     try:
         for entry in entries:
             if entry.get("segmentation"):
@@ -152,7 +196,7 @@ def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
 
 
 def _pack_rings(annotation: dict[str, Any]) -> None:
-    """Pack the numbers of polygons, which take a tenth of the memory then; what is none stays as it is."""
+    """Pack the numbers of polygons, which then take a tenth of the memory; leave anything else as it is."""
     segmentation = annotation["segmentation"]
     if type(segmentation) is list and all(type(ring) is list for ring in segmentation):
         with contextlib.suppress(struct.error, OverflowError):
@@ -166,15 +210,10 @@ def _packer(count: int) -> Callable[..., bytes]:
 
 _LISTS: dict[str, Any] = {
     "images": (Grouping.add_image, "id", "malformed_record", "an image with id and file_name"),
-    "annotations": (
-        Grouping.add_part,
-        "image_id",
-        "malformed_annotation",
-        "an annotation with an image_id",
-    ),
+    "annotations": (Grouping.add_part, "image_id", "malformed_annotation", "an annotation with an image_id"),
     "categories": None,
 }
-"""The lists of the file. Of those that are grouped: how, by which field, and what is wrong without it."""
+"""Lists of the file: how to group an entry, by which field; the fault and message if the field is missing."""
 
 
 def _read_images(
@@ -203,9 +242,8 @@ def _categories(
 ) -> tuple[dict[int, str], dict[str, int]]:
     """Return category id to name, and name to label map id.
 
-    A category without objects that is the supercategory of others, as Roboflow writes one with id 0, is no
-    class. The ids stay as they are where a label map can hold them, which begins at 1. Else the categories
-    are numbered from 1 in the order of their ids.
+    A category without objects that is another's supercategory is no class: Roboflow writes one with id 0.
+    Ids from 1 are kept. If one is below 1, the categories are numbered from 1 in the order of their ids.
     """
     names: dict[int, str] = {}
     taken: set[str] = set()
@@ -259,7 +297,7 @@ def _image(
 
 
 def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:
-    """Return the classes of the image as a whole, for which COCO has no field; `coco_writer` writes them."""
+    """Return the image-level labels, for which COCO has no field; `coco_writer` writes them."""
     given = beside.get("labels") if isinstance(beside, Mapping) else None
     if not isinstance(given, list):
         return ()
@@ -283,45 +321,33 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObjec
         crowd, name = get("iscrowd") or 0, names.get(annotation["category_id"])
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         found = {key: get(key) for key in ("bbox", "area", "category_id")}
-        raise Rejected(
-            "malformed_annotation",
-            f"{label}: expected bbox of 4 numbers and category_id, found {found!r:.200}",
-        ) from e
+        detail = f"{label}: expected bbox of 4 numbers and category_id, found {found!r:.200}"
+        raise Rejected("malformed_annotation", detail) from e
     if crowd not in (0, 1):
         raise Rejected("malformed_annotation", f"{label}: expected iscrowd 0 or 1, found {crowd!r:.80}")
     if name is None:
-        raise Rejected(
-            "unknown_category", f"{label}: category {annotation['category_id']!r:.80} is not listed"
-        )
-    segmentation, values = get("segmentation"), get("keypoints")
-    item = AnnotatedObject(
-        name,
-        (x, y, x + width, y + height),
-        area,
-        int(crowd),
-        None,
-        None,
-        None,
-        label,
-        _mask(segmentation, label) if segmentation else None,
-        _keypoints(values, label) if values else None,
-    )
-    return _with_said(item, annotation) if not _BESIDE.keys().isdisjoint(annotation) else item
+        detail = f"{label}: category {annotation['category_id']!r:.80} is not listed"
+        raise Rejected("unknown_category", detail)
+    mask = _mask(segmentation, label) if (segmentation := get("segmentation")) else None
+    points = _keypoints(values, label) if (values := get("keypoints")) else None
+    box = (x, y, x + width, y + height)
+    item = AnnotatedObject(name, box, area, int(crowd), None, None, None, label, mask, points)
+    return item if _EXTRA_FIELDS.keys().isdisjoint(annotation) else _with_extra_fields(item, annotation)
 
 
-def _with_said(item: AnnotatedObject, annotation: dict[str, Any]) -> AnnotatedObject:
-    said = {
+def _with_extra_fields(item: AnnotatedObject, annotation: dict[str, Any]) -> AnnotatedObject:
+    values = {
         field: value
-        for key, kinds in _BESIDE.items()
+        for key, parsers in _EXTRA_FIELDS.items()
         if isinstance(given := annotation.get(key), Mapping)
-        for field, kind in kinds.items()
-        if (value := kind(given.get(field))) is not None
+        for field, parse in parsers.items()
+        if (value := parse(given.get(field))) is not None
     }
-    return item._replace(**said) if said else item
+    return item._replace(**values) if values else item
 
 
 def _flag(value: object) -> int | None:
-    """Return a flag; None for what is none, as tools let users give attributes of any name."""
+    """Return 0 or 1; None for anything else, because users may define an attribute of the same name."""
     return int(value) if value in (0, 1) and isinstance(value, int) else None
 
 
@@ -331,7 +357,7 @@ def _fraction(value: object) -> float | None:
 
 _LARGEST_WEIGHT = 1e6
 _FLAGS = dict.fromkeys(("difficult", "truncated", "occluded"), _flag)
-_BESIDE: dict[str, dict[str, Callable[[object], Any]]] = {
+_EXTRA_FIELDS: dict[str, dict[str, Callable[[object], Any]]] = {
     "attributes": {**_FLAGS},
     "detflow": {
         **dict.fromkeys(("group_of", "depiction"), _flag),
@@ -339,15 +365,14 @@ _BESIDE: dict[str, dict[str, Callable[[object], Any]]] = {
         "pose": lambda value: value if isinstance(value, str) and value.isprintable() else None,
     },
 }
-"""Key of an annotation to fields that COCO has none for: as CVAT writes them, and as `coco_writer` does."""
+"""Key of an annotation to fields outside of COCO: `attributes` as CVAT writes them, `detflow` our own."""
 
 
 def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:
-    """Return the mask; empty polygons, which tools write for boxes alone, are none."""
+    """Return the mask; None for empty polygons, which tools write for objects with a box only."""
     try:
         if isinstance(segmentation, Mapping):
-            height, width = segmentation["size"]
-            counts = segmentation["counts"]
+            (height, width), counts = segmentation["size"], segmentation["counts"]
             if isinstance(counts, str | list) and type(height) is type(width) is int:
                 return RunLengths(height, width, counts)
         elif isinstance(segmentation, list) and all(isinstance(ring, bytes) for ring in segmentation):
@@ -362,10 +387,8 @@ def _keypoints(values: Any, label: str) -> list[Keypoint]:
         x, y, seen = (_numbers(values[axis::3]) for axis in range(3))
         return [(a, b, int(v)) for a, b, v in zip(x, y, seen, strict=True)]
     except (TypeError, ValueError, OverflowError) as e:
-        raise Rejected(
-            "malformed_keypoints",
-            f"{label}: expected x, y and visibility of each keypoint, found {values!r:.80}",
-        ) from e
+        detail = f"{label}: expected x, y and visibility of each keypoint, found {values!r:.80}"
+        raise Rejected("malformed_keypoints", detail) from e
 
 
 def _numbers(values: Sequence[object]) -> list[float]:

@@ -16,7 +16,6 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_text,
 )
-from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     candidates,
@@ -24,7 +23,7 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of
+from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, read_entries
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import Layout, spread
 from detection_core.datasets.shapes import make_object

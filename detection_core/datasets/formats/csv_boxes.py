@@ -23,13 +23,11 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.csv_lines import decode_head, open_csv
-from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, read_rows
+from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_head, open_csv, read_rows
 from detection_core.datasets.grouping import Grouping
-from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.image_files import ImageFiles, image_without_objects
 from detection_core.datasets.layouts import TRAIN, Layout, split_word, spread
 from detection_core.datasets.shapes import make_object
-from detection_core.datasets.unannotated import image_without_objects
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
 

@@ -7,14 +7,16 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_VALUES
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
+    AnnotatedObject,
     Annotations,
+    Keypoint,
     Rejected,
     Rejection,
     Rejections,
@@ -30,11 +32,21 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.json_files import list_of, mapping_of
-from detection_core.datasets.formats.label_studio_results import Result, read_objects
+from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists
 from detection_core.datasets.layouts import Layout, is_image
+from detection_core.datasets.shapes import (
+    Point,
+    add_mask,
+    brush_mask,
+    ellipse,
+    make_object,
+    place_mask,
+    polygon_object,
+    rectangle,
+    turn,
+)
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -48,14 +60,18 @@ _UPLOADED = re.compile(r"[0-9a-f]{8}-")
 
 _IMAGE = re.compile(rb'"((?:[^"\\]|\\.)+\.(?:jpe?g|png|bmp|gif|tiff?|webp))"', re.IGNORECASE)
 _SAMPLE = 50
-_KEYPOINTS = b"keypointlabels"
+_POINT = "keypointlabels"
+_IMAGE_WIDE = ("choices", "textarea", "rating", "taxonomy", "number", "pairwise", "datetime", "relation")
+"""Kinds of results without a place in the image."""
+
+Result = Mapping[str, Any]
 
 
 def find(listing: FolderListing) -> Layout | None:
     """Find the Label Studio exports in a folder, and where their images are.
 
     Raises:
-        DataError: when there are several files, and no telling which split each is.
+        DataError: when there are several files and their splits are ambiguous.
     """
     return describe_files(listing, "label_studio", "Label Studio JSON", find_files(listing))
 
@@ -95,10 +111,10 @@ def locate(root: str, location: Any) -> list[str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read an export. The categories are the classes that occur; the format has no list of them.
+    """Read an export. The categories are the classes that occur; the format does not list them.
 
-    Of several annotations of a task the one marked as ground truth counts, else the first that was not
-    cancelled. Images of tasks without one were not looked at yet.
+    If a task has several annotations, the one marked as ground truth counts, else the first that was not
+    cancelled. A task without any has not been annotated yet.
 
     Args:
         root: folder of the data set.
@@ -109,8 +125,8 @@ def read(root: str, location: Any) -> Annotations:
     """
     sources = locate_sources(root, location, find_files, _WHAT)
     met: dict[str, list[str]] = {}
-    if any(_mentions(source.annotations, _KEYPOINTS) for source in sources):
-        # Every object has all points of its class, so these have to be known before the first.
+    if any(_mentions(source.annotations, _POINT.encode()) for source in sources):
+        # Every object has all keypoints of its class, so their names must be known before the first object.
         for source in sources:
             collections.deque(_read_tasks(source, met, []), maxlen=0)
     in_order = {name: sorted(points) for name, points in sorted(met.items())}
@@ -178,18 +194,18 @@ def _mentions(path: str, word: bytes) -> bool:
     before = b""
     try:
         with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
-            while (data := file.read(PIECE)).strip(b"\0"):  # JSON has none, sparse files nothing else
+            while (data := file.read(PIECE)).strip(b"\0"):  # zeros: a sparse file, not JSON
                 window = before + data
                 if any(form in window for form in forms):
                     return True
                 before = window[-4 * len(word) :]
     except OSError:
-        pass  # said when it is parsed
+        pass  # the parser reports it
     return False
 
 
 def _results(task: Mapping[str, Any]) -> list[Result] | None:
-    """Return the results of a task, of either export; None where nobody has annotated it."""
+    """Return the results of a task of either export; None if it has not been annotated."""
     if "data" in task:
         given = [
             mapping_of(a, "an annotation") for a in list_of(task.get("annotations") or [], "annotations")
@@ -229,13 +245,7 @@ def _image(
 def _with_all_points(
     image: AnnotatedImage, met: Mapping[str, list[str]], in_order: Mapping[str, list[str]]
 ) -> AnnotatedImage:
-    """Return an image whose objects have all keypoints of their class, those not drawn among them.
-
-    Args:
-        image: with the keypoints that were met up to it.
-        met: class to names, in the order in which they were met.
-        in_order: class to names, in the order that objects are to have.
-    """
+    """Return the image with its keypoints, in the order of `met` until now, in that of `in_order`."""
     count = sum(len(in_order.get(item.name, ())) for item in image.objects)
     check_count(count, "keypoints of an image", MAX_VALUES)
     objects = []
@@ -247,10 +257,137 @@ def _with_all_points(
 
 
 def file_name(address: str) -> str:
-    """Return the file name at the end of an address, `/data/local-files/?d=folder/a.jpg` among them."""
+    """Return the file name at the end of a URL; the URL may be `/data/local-files/?d=folder/a.jpg`."""
     try:
         parts = urllib.parse.urlsplit(address)
     except ValueError:  # `http://[::1/a.jpg`, say
         return os.path.basename(address)
     local = urllib.parse.parse_qs(parts.query).get("d")
     return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))
+
+
+def read_objects(
+    results: Sequence[Result], keypoint_names: dict[str, list[str]]
+) -> tuple[list[AnnotatedObject], tuple[int, int]]:
+    """Return the objects of an image, and its width and height in pixels, 0 if unknown.
+
+    Places are in percent of the image, turned about the first corner. A keypoint belongs to the region that
+    its `parentID` names.
+
+    Args:
+        results: of one annotation.
+        keypoint_names: class to the names of its keypoints in order; new names are added.
+
+    Raises:
+        Rejected: for a result that cannot be used.
+    """
+    objects: dict[str, AnnotatedObject] = {}
+    points: list[tuple[str, str, Point, str]] = []
+    size, drawn = (0, 0), 0
+    check_count(len(results))
+    for number, result in enumerate(results, start=1):
+        label, kind = f"result {number}", result.get("type")
+        if kind in _IMAGE_WIDE:
+            continue
+        if not isinstance(kind, str) or kind not in {*_REGIONS, _POINT}:
+            raise Rejected(
+                "malformed_annotation",
+                f"{label}: expected one of {', '.join([*_REGIONS, _POINT])}, found {kind!r:.40}",
+            )
+        value = mapping_of(result.get("value"), f"{label}: value")
+        size = size_of(result.get("original_width"), result.get("original_height"))
+        if 0 in size or result.get("image_rotation"):
+            raise Rejected(
+                "malformed_annotation",
+                f"{label}: expected original_width and original_height of an image not turned in the tool",
+            )
+        name = _name(value, kind, label)
+        if kind == _POINT:
+            points.append((str(result.get("parentID")), name, _place(value, "x", "y", size, label), label))
+        else:
+            item = _REGIONS[kind](value, name, size, label)
+            drawn = add_mask(drawn, item, size[0] * size[1])
+            objects[str(result.get("id") or number)] = item
+    return _with_points(objects, points, keypoint_names), size
+
+
+def _name(value: Result, kind: str, label: str) -> str:
+    names = list_of(value.get(kind, value.get("labels")), f"{label}: {kind}")
+    if len(names) != 1:
+        raise Rejected("malformed_annotation", f"{label}: expected one class, found {names!r:.80}")
+    return checked_text(names[0], f"{label}: a class").strip()
+
+
+def _with_points(
+    objects: Mapping[str, AnnotatedObject],
+    points: Sequence[tuple[str, str, Point, str]],
+    keypoint_names: dict[str, list[str]],
+) -> list[AnnotatedObject]:
+    named: dict[str, dict[str, Keypoint]] = {}
+    for parent, name, (x, y), label in points:
+        if parent not in objects or name in named.get(parent, {}):
+            raise Rejected(
+                "malformed_annotation",
+                f"{label}: expected the keypoint {name!r:.40} once inside a region (parentID), found "
+                f"{parent!r:.40}; drop it onto its box in the outline",
+            )
+        named.setdefault(parent, {})[name] = (x, y, 2)
+        order = keypoint_names.setdefault(objects[parent].name, [])
+        if name not in order:
+            check_count(len(order) + 1, "keypoints of a class", MAX_KEYPOINTS)
+            order.append(name)
+    found = []
+    for key, item in objects.items():
+        own = named.get(key)
+        order = keypoint_names.get(item.name, [])
+        found.append(item._replace(keypoints=[own.get(n, (0.0, 0.0, 0)) for n in order]) if own else item)
+    return found
+
+
+def _place(value: Result, x: str, y: str, size: tuple[int, int], label: str) -> Point:
+    return (
+        number_of(value.get(x), f"{label}: {x}") * size[0] / 100,
+        number_of(value.get(y), f"{label}: {y}") * size[1] / 100,
+    )
+
+
+def _rectangle(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
+    (x, y), (width, height) = (
+        _place(value, *keys, size, label) for keys in (("x", "y"), ("width", "height"))
+    )
+    degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
+    if not degrees:
+        return make_object(name, (x, y, x + width, y + height), label)
+    return polygon_object(name, [turn(rectangle(x, y, width, height), (x, y), degrees)], label)
+
+
+def _polygon(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
+    points = [
+        point_of(point, f"{label}: a point") for point in list_of(value.get("points"), f"{label}: points")
+    ]
+    return polygon_object(name, [[(x * size[0] / 100, y * size[1] / 100) for x, y in points]], label)
+
+
+def _ellipse(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
+    center, radii = (_place(value, *keys, size, label) for keys in (("x", "y"), ("radiusX", "radiusY")))
+    degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
+    return polygon_object(name, [ellipse(center, radii, degrees)], label)
+
+
+def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
+    """Return a painted object with the box around its pixels."""
+    mask = brush_mask(list_of(value.get("rle"), f"{label}: rle"), *size)
+    rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
+    if not rows.size:
+        raise Rejected("malformed_annotation", f"{label}: expected painted pixels, found none")
+    left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+    placed = place_mask(mask[top:bottom, left:right], left, top, *size)
+    return make_object(name, (float(left), float(top), float(right), float(bottom)), label, placed)
+
+
+_REGIONS: dict[str, Callable[[Result, str, tuple[int, int], str], AnnotatedObject]] = {
+    "rectanglelabels": _rectangle,
+    "polygonlabels": _polygon,
+    "ellipselabels": _ellipse,
+    "brushlabels": _brush,
+}

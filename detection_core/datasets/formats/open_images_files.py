@@ -16,7 +16,7 @@ from detection_core.bounded.plain_json import parse_json_text
 from detection_core.bounded.text_file import read_text_file
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
-from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
+from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
 from detection_core.datasets.layouts import split_of_path
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing

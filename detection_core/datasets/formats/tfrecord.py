@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import fnmatch
+import functools
+import itertools
 import os
-from collections.abc import Mapping
+import posixpath
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
+from detection_core.data.record_format import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES, masked_checksum
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
@@ -14,10 +24,22 @@ from detection_core.datasets.annotated_images import (
     Rejections,
 )
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.formats.tfrecord_files import find_files, read_records
-from detection_core.datasets.layouts import list_data_set
+from detection_core.datasets.layouts import (
+    RATIOS,
+    TRAIN,
+    Layout,
+    is_image,
+    list_data_set,
+    name_folder,
+    name_splits,
+    split_of_path,
+    split_word,
+)
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
+from detection_core.storage.file_parts import FilePart
+from detection_core.storage.folder_listing import FolderListing
+from detection_core.storage.packed_files import PackedFile, is_packed, unpack_beginning
 
 LABEL_MAPS = (".pbtxt",)
 
@@ -100,3 +122,194 @@ def _learn(categories: dict[str, int], classes: Mapping[str, int], ids: Mapping[
                 where=path,
             )
         categories[name] = known or number
+
+
+LOOKS_FOR = "TFRecord: files of any name with examples of the Object Detection API"
+
+_OTHERS = (
+    ".xml",
+    ".json",
+    ".txt",
+    ".csv",
+    ".yaml",
+    ".yml",
+    ".pbtxt",
+    ".config",
+    ".py",
+    ".md",
+    ".zip",
+    ".jsonl",
+)
+"""Suffixes of files that are not opened to see what they are."""
+
+_SAMPLE = 20
+_HEAD = 1 << 16
+_MOST_UNPACKED = 1 << 28  # bytes that are unpacked to count records
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the TFRecord files in a folder; several of one split are named by a pattern."""
+    found = find_files(listing)
+    if not found:
+        return None
+    by_split: dict[str, list[str]] = collections.defaultdict(list)
+    for path in found:
+        by_split[split_word(posixpath.basename(path)) or split_of_path(posixpath.dirname(path))].append(path)
+    patterns = {split: _pattern(listing, paths) for split, paths in by_split.items() if split}
+    divided = TRAIN in patterns and all(patterns.values())
+    splits = name_splits(patterns) if divided else dict(RATIOS)
+    places = sorted({posixpath.dirname(path) for path in found})
+    said = f"{len(found)} TFRecord files in {', '.join(map(name_folder, places[:4]))}"
+    images = sum(count_records(listing.path(path)) for path in found[:_SAMPLE])
+    more = " or more" if len(found) > _SAMPLE else ""
+    return Layout(
+        format="tfrecord",
+        path=listing.root,
+        splits=splits,
+        evidence=f"{said}, {images}{more} records",
+        images=images,
+    )
+
+
+def find_files(listing: FolderListing) -> list[str]:
+    """Return the TFRecord files with images in a folder. Of many in one folder only some are opened."""
+    found = []
+    for folder, names in listing.folders.items():
+        maybe = [posixpath.join(folder, name) for name in names if _may_be_records(name)]
+        known = [path for path in maybe[:_SAMPLE] if _holds_images(listing, path)]
+        if len(known) == _SAMPLE:
+            suffix = {posixpath.splitext(path)[1][:4] for path in known}
+            known += [path for path in maybe[_SAMPLE:] if posixpath.splitext(path)[1][:4] in suffix]
+        found += known
+    return found
+
+
+def _may_be_records(name: str) -> bool:
+    return not is_image(name) and not name.lower().endswith(_OTHERS)
+
+
+def _holds_images(listing: FolderListing, path: str) -> bool:
+    head, _ = listing.ends(path, _HEAD)
+    if _is_packed(head):
+        head = unpack_beginning(head, _HEAD)
+    return record_length(head[:HEADER_BYTES]) is not None and b"image/" in head
+
+
+def _is_packed(head: bytes) -> bool:
+    """Tell by its content whether a file is compressed; the length of a first record may look like it."""
+    return is_packed(head) and record_length(head[:HEADER_BYTES]) is None
+
+
+def record_length(header: bytes) -> int | None:
+    """Return the length of the record that follows; None where the bytes are not the head of one."""
+    if len(header) < HEADER_BYTES:
+        return None
+    length, checksum = struct.unpack("<QI", header[:HEADER_BYTES])
+    return int(length) if masked_checksum(header[:8]) == checksum and length <= MAX_RECORD_BYTES else None
+
+
+def count_records(path: str) -> int:
+    """Count the records of a local file by their lengths, up to the first that is damaged; of others none.
+
+    Those of a compressed file are counted as far as it is unpacked within seconds.
+    """
+    if files.is_remote(path):
+        return 0
+    count = position = 0
+    try:
+        with open(path, "rb") as file:
+            if _is_packed(file.read(HEADER_BYTES)):
+                return _count_packed(path)
+            size = os.fstat(file.fileno()).st_size
+            while (length := record_length(os.pread(file.fileno(), HEADER_BYTES, position))) is not None:
+                position += HEADER_BYTES + length + FOOTER_BYTES
+                if position > size:
+                    break
+                count += 1
+    except OSError:
+        return count
+    return count
+
+
+def _count_packed(path: str) -> int:
+    count = 0
+    with contextlib.suppress(DataError):
+        for part, _ in read_records(path):
+            count += 1
+            if part.offset > _MOST_UNPACKED:
+                break
+    return count
+
+
+class _Unpacked:
+    """The content of a compressed file, read from the beginning to the end."""
+
+    def __init__(self, path: str) -> None:
+        self._pieces = PackedFile(functools.partial(files.open_regular, path, sys.maxsize)).pieces()
+        self._waiting = bytearray()
+
+    def read(self, length: int) -> bytes:
+        while len(self._waiting) < length:
+            try:
+                self._waiting += next(self._pieces)[1]
+            except StopIteration:
+                break
+        with memoryview(self._waiting) as waiting:
+            found = bytes(waiting[:length])
+        del self._waiting[:length]
+        return found
+
+
+def read_records(path: str) -> Iterator[tuple[FilePart, bytes | None]]:
+    """Yield the records of a file, compressed or not: where the data are, and the data, None if damaged.
+
+    Raises:
+        DataError: when the file cannot be read, or no record can be found after a damaged length.
+    """
+    position = number = 0
+    try:
+        with files.open_regular(path, sys.maxsize) as plain:
+            head = plain.read(HEADER_BYTES)
+            plain.seek(0)
+            packed = _is_packed(head)
+            file = _Unpacked(path) if packed else plain
+            while header := file.read(HEADER_BYTES):
+                length = record_length(header)
+                if length is None:
+                    raise _damaged(path, number, "no length")
+                if length > MAX_IMAGE_FILE_BYTES:
+                    found = f"expected records of at most {MAX_IMAGE_FILE_BYTES:,} bytes, found one of"
+                    raise DataError(f"{found} {length:,}: number {number}", where=path)
+                position += HEADER_BYTES
+                data = file.read(length)
+                footer = file.read(FOOTER_BYTES)
+                if len(footer) < FOOTER_BYTES:
+                    raise _damaged(path, number, "the end of the file")
+                sound = struct.unpack("<I", footer)[0] == masked_checksum(data)
+                yield FilePart(position, length, path, packed), data if sound else None
+                position += length + FOOTER_BYTES
+                number += 1
+    except OSError as e:
+        raise DataError(
+            f"expected a TFRecord file, found one that cannot be read: {e.strerror or e}", where=path
+        ) from e
+
+
+def _damaged(path: str, number: int, found: str) -> DataError:
+    return DataError(
+        f"expected record {number} of a TFRecord file, found {found}: the file is damaged or cut; copy it"
+        " again",
+        where=path,
+    )
+
+
+def _pattern(listing: FolderListing, paths: Sequence[str]) -> str:
+    """Return a text that finds these files and no others; "" where there is none."""
+    if len(paths) == 1:
+        return files.escape(paths[0])
+    shared = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*paths, strict=False))
+    pattern = f"{files.escape(''.join(letters[0] for letters in shared))}*"
+    here = posixpath.dirname(paths[0])
+    same = all(posixpath.dirname(path) == here for path in paths)
+    there = [posixpath.join(here, name) for name in listing.folders[here]]
+    return pattern if same and set(fnmatch.filter(there, pattern)) == set(paths) else ""

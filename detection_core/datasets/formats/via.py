@@ -19,7 +19,6 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_text,
 )
-from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     candidates,
@@ -27,8 +26,14 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
-from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, parse_json
+from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
+from detection_core.datasets.formats.json_files import (
+    list_of,
+    mapping_of,
+    number_of,
+    parse_json,
+    read_entries,
+)
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import Layout, spread
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle

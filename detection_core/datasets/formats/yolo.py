@@ -26,8 +26,14 @@ from detection_core.datasets.annotated_images import (
     path_inside,
     read_annotation,
 )
-from detection_core.datasets.formats.yolo_layout import find_file, images_of, labels_of, place_of
-from detection_core.datasets.formats.yolo_names import YoloSet, read_set
+from detection_core.datasets.formats.yolo_layout import (
+    YoloSet,
+    find_file,
+    images_of,
+    labels_of,
+    place_of,
+    read_set,
+)
 from detection_core.datasets.layouts import list_data_set
 from detection_core.datasets.shapes import make_object, polygon_object
 from detection_core.errors import ConfigError, DataError, shorten

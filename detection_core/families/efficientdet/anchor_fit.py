@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.config.messages.efficientdet import EfficientDetSettings, settings_of
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.efficientdet.anchors import anchor_maps
+from detection_core.families.efficientdet.settings import EfficientDetSettings, settings_of
 from detection_core.parts.anchors.choice import (
     Candidate,
     choose_anchors,

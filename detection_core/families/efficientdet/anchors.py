@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from detection_core.config.messages.efficientdet import EfficientDetSettings
-from detection_core.parts.anchors.coverage import AnchorMap
+from detection_core.families.efficientdet.settings import EfficientDetSettings
+from detection_core.parts.anchors.choice import AnchorMap
 
 
 def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.box_coders.base import EPSILON
-from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
 
 
 class EfficientDetBoxCoder(FasterRcnnBoxCoder):

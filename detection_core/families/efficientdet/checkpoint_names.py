@@ -13,7 +13,6 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.detectors.checkpoint_names import (
     CheckpointNames,
     FillableVariables,
@@ -22,13 +21,14 @@ from detection_core.detectors.checkpoint_names import (
 )
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.families.efficientdet.running_names import running_names
+from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,
     parse_layer_name,
     parse_variable_name,
 )
-from detection_core.training.object_checkpoint import escaped_child
+from detection_core.training.checkpoint_variables import escaped_child
 from detection_core.training.restore_report import AVERAGED, OPTIMIZER_SLOT
 
 _REGULARIZED = ("kernel", "weight")

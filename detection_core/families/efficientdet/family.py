@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from detection_core.config.messages.efficientdet import input_size
-from detection_core.config.messages.sizes import efficientdet_size_problems
-from detection_core.config.messages.tflite import efficientdet_tflite_problems
 from detection_core.detectors.family import (
     AnchorFit,
     AnchorSupport,
@@ -18,12 +15,14 @@ from detection_core.detectors.family import (
     TFLiteExport,
     TFLiteOutputOptions,
 )
+from detection_core.families.efficientdet.check import RULES, size_problems, tflite_problems
+from detection_core.families.efficientdet.settings import all_values, input_size
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from detection_core.artifacts.tflite_decoding import BoxDecoding
+    from detection_core.artifacts.tflite_metadata import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
     from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
@@ -75,8 +74,8 @@ def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | No
 
 
 def _anchor_boxes(message: Any, where: str) -> np.ndarray:
-    from detection_core.config.messages.efficientdet import settings_of
     from detection_core.families.efficientdet.anchors import normalized_anchors
+    from detection_core.families.efficientdet.settings import settings_of
 
     del where  # Nothing is refused.
     return normalized_anchors(settings_of(message))
@@ -99,12 +98,14 @@ FAMILY = Family(
         "Loss/segmentation_loss": "seg",
         "Loss/regularization_loss": "reg",
     },
+    rules=RULES,
+    settings=all_values,
     input_size=input_size,
     other_sizes=True,
-    size_problems=efficientdet_size_problems,
+    size_problems=size_problems,
     checkpoints=CheckpointSupport(names=_checkpoint_names),
     tflite=TFLiteExport(
-        problems=efficientdet_tflite_problems,
+        problems=tflite_problems,
         function=_tflite_function,
         normalisation=_normalisation,
         decoding=_decoding,

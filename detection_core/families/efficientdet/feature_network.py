@@ -13,16 +13,16 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
-from detection_core.config.messages.feature_nodes import Node
+from detection_core.families.efficientdet.feature_nodes import Node
+from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
+from detection_core.parts.layers.keras_layers import NearestResize
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,
     LayerHyperparams,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.layers.resizing import NearestResize
-from detection_core.parts.necks.bifpn_fusion import EPSILON, WeightedFusion
+from detection_core.parts.necks.bifpn import EPSILON, WeightedFusion
 
 BATCH_NORM = BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True)
 _POOLS = {"max": tf_keras.layers.MaxPooling2D, "avg": tf_keras.layers.AveragePooling2D}

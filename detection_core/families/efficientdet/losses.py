@@ -7,13 +7,13 @@ import math
 
 import tensorflow as tf
 
-from detection_core.config.messages.efficientdet import EfficientDetSettings
 from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import iou as iou_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions, classification_loss
-from detection_core.parts.losses.focal import SigmoidFocalLoss
-from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.losses.classification import SigmoidFocalLoss
 from detection_core.parts.matchers.base import IGNORED
+from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.structures import GroundTruth
 

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import EfficientDetSettings
 from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
     Detector,
@@ -30,11 +29,15 @@ from detection_core.families.efficientdet.post_process import (
     in_true_image,
 )
 from detection_core.families.efficientdet.segmentation import pixel_classes, segmentation_loss
+from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions
-from detection_core.parts.layers.layer_hyperparams import Regularizer
+from detection_core.parts.layers.layer_hyperparams import (
+    Regularizer,
+    regularization_loss,
+    regularized_variables,
+)
 from detection_core.parts.layers.layer_names import parse_variable_name
-from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
 from detection_core.structures import Batch, Detections, GroundTruth, Images
 
 

@@ -7,9 +7,9 @@ import math
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.families.efficientdet.feature_network import FeatureNetwork, with_activation
 from detection_core.families.efficientdet.segmentation import HEAD, segmentation_head
+from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.efficientnet import (
     DROP_RATE,

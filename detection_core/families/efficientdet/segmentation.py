@@ -5,9 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import EfficientDetSettings
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.feature_network import with_activation
+from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.structures import GroundTruth
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import network_input

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from detection_core.config.messages.anchors import ssd_anchor_layers
-from detection_core.config.messages.extractors import map_levels, map_shapes
 from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.detectors.family import AnchorFit
+from detection_core.families.ssd.extractors import map_levels, map_shapes
 from detection_core.parts.anchors.choice import (
+    AnchorMap,
     Candidate,
     aspect_ratios,
     choose_anchors,
@@ -24,7 +25,6 @@ from detection_core.parts.anchors.choice import (
     scales_and_ratios,
     to_pixels,
 )
-from detection_core.parts.anchors.coverage import AnchorMap
 from detection_core.protos.ssd_pb2 import Ssd
 
 _REDUCED_SCALE = 0.1

@@ -12,9 +12,9 @@ from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
-from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.config.num_classes import foreground_classes
+from detection_core.families.ssd.extractors import map_shapes
 from detection_core.families.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
 from detection_core.families.ssd.target_assigner import build_target_assigner

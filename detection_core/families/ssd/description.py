@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.families.ssd.model import AnchorLevel, SsdModel
 from detection_core.protos.ssd_pb2 import Ssd
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from detection_core.config.messages.extractors import EXTRACTORS, NAMED_EXTRACTORS
-from detection_core.config.messages.sizes import prediction_size_problems
-from detection_core.config.messages.ssd import keypoints
-from detection_core.config.messages.tflite import ssd_tflite_problems
 from detection_core.detectors.family import (
     AnchorFit,
     AnchorSupport,
@@ -19,12 +15,14 @@ from detection_core.detectors.family import (
     TFLiteExport,
     TFLiteOutputOptions,
 )
+from detection_core.families.ssd.check import RULES, keypoints, size_problems, tflite_problems
+from detection_core.families.ssd.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from detection_core.artifacts.tflite_decoding import BoxDecoding
+    from detection_core.artifacts.tflite_metadata import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
     from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
@@ -95,13 +93,16 @@ FAMILY = Family(
         "Loss/localization_loss": "box",
         "Loss/regularization_loss": "reg",
     },
+    rules=RULES,
     extractor_types=EXTRACTORS,
-    size_problems=prediction_size_problems,
+    size_problems=size_problems,
     keypoints=keypoints,
-    checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
+    checkpoints=CheckpointSupport(
+        names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS, backbone=backbone
+    ),
     anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),
     tflite=TFLiteExport(
-        problems=ssd_tflite_problems,
+        problems=tflite_problems,
         function=_tflite_function,
         normalisation=_normalisation,
         decoding=_decoding,

@@ -8,14 +8,13 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.builders.backbones import BACKBONES, BackboneEntry, BackboneShape
-from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.builders.heads import build_hyperparams
 from detection_core.errors import ConfigError
+from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
-from detection_core.parts.necks.fpn import FpnOptions, feature_pyramid
+from detection_core.parts.necks.fpn import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
 _logger = logging.getLogger(__name__)

@@ -25,9 +25,12 @@ from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing, ScoreConverter
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
 from detection_core.parts.box_coders.base import BoxCoder
-from detection_core.parts.layers.layer_hyperparams import Regularizer
-from detection_core.parts.layers.preprocessing import PREPROCESSORS
-from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
+from detection_core.parts.layers.keras_layers import PREPROCESSORS
+from detection_core.parts.layers.layer_hyperparams import (
+    Regularizer,
+    regularization_loss,
+    regularized_variables,
+)
 from detection_core.structures import Batch, Detections, GroundTruth, Images, box_detections
 
 LOCALIZATION_LOSS = "Loss/localization_loss"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from detection_core.builders.box_coders import build_box_coder
-from detection_core.builders.matchers import build_matcher
-from detection_core.builders.similarity import build_similarity
+from detection_core.builders.anchors import build_box_coder, build_matcher, build_similarity
 from detection_core.config.num_classes import foreground_classes
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner

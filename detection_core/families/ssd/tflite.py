@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.config.messages.tflite import box_coder_problems
+from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.errors import ExportError
@@ -20,6 +19,7 @@ from detection_core.exporters.tflite_post_process import (
     centred,
     normalisation_of,
 )
+from detection_core.families.ssd.check import box_coder_problems
 from detection_core.families.ssd.model import SsdModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images

@@ -14,9 +14,8 @@ from typing import Literal
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.gates import GateOptions, squeeze_excite
 from detection_core.parts.layers.layer_hyperparams import InitializerOptions
-from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
 
 GATE_RATIO = 0.25
 """Channels between a gate's convolutions, as a fraction of those that it weighs."""

@@ -12,16 +12,15 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.mobilenet_v2 import round_channels
-from detection_core.parts.layers.dropout import stochastic_depth
-from detection_core.parts.layers.gates import GateOptions, squeeze_excite
+from detection_core.parts.backbones.mobilenet import round_channels
+from detection_core.parts.layers.keras_layers import stochastic_depth
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
     Regularizer,
 )
-from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
 
 # (kernel size, expansion factor, channels, number of blocks, stride of the first block) of B0, table 1
 STAGES = (

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder, Kind
-from detection_core.parts.backbones.mobilenet import MobileNetOptions
-from detection_core.parts.backbones.mobilenet_v2 import round_channels
+from detection_core.parts.backbones.mobilenet import MobileNetOptions, round_channels
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 32

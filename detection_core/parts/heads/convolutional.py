@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from detection_core.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
-from detection_core.parts.layers.dropout import Dropout
+from detection_core.parts.layers.keras_layers import Dropout
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
-from detection_core.parts.layers.dropout import Dropout, stochastic_depth
+from detection_core.parts.layers.keras_layers import Dropout, stochastic_depth
 from detection_core.parts.layers.network_layers import LayerCall, NetworkLayers
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.layers.activations import FUNCTIONS
+from detection_core.parts.layers.keras_layers import FUNCTIONS, hard_sigmoid, sigmoid
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     InitializerOptions,
@@ -206,3 +206,45 @@ def pad_to_multiple(inputs: tf.Tensor, multiple: int, name: str = "input_padding
     if not below and not right:
         return inputs
     return tf_keras.layers.ZeroPadding2D(((0, below), (0, right)), name=name)(inputs)
+
+
+GATES: dict[str, Callable[[tf.Tensor, str], tf.Tensor]] = {"sigmoid": sigmoid, "hard_sigmoid": hard_sigmoid}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """Shape of a gate.
+
+    Attributes:
+        channels: between its two convolutions.
+        activation: between them; see `LayerHyperparams.activation`.
+        gate: what makes weights of their result, a name in `GATES`.
+        regularize_biases: the regularizer of the kernels is that of the biases, too.
+    """
+
+    channels: int
+    activation: str
+    gate: str = "sigmoid"
+    regularize_biases: bool = False
+
+
+def squeeze_excite(features: tf.Tensor, layers: NetworkLayers, name: str, options: GateOptions) -> tf.Tensor:
+    """Weigh channels with a gate from their means, https://arxiv.org/abs/1709.01507.
+
+    Args:
+        features: [B, H, W, C].
+        layers: maker of the layers.
+        name: what the names of the layers start with.
+        options: shape of the gate.
+    """
+    inner = layers.under(dataclasses.replace(layers.hyperparams, activation=options.activation))
+    gate = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)
+    for piece, channels in (("reduce", options.channels), ("expand", features.shape[-1])):
+        part = f"{name}_gate_{piece}"
+        gate = inner.conv(part, channels, 1, use_bias=True)(gate)
+        if options.regularize_biases and layers.hyperparams.regularizer is not None:
+            layers.regularizers[f"{part}/bias"] = layers.hyperparams.regularizer
+        if piece == "reduce":
+            gate = inner.activation(f"{part}_act")(gate)
+    gate = GATES[options.gate](gate, f"{name}_gate")
+    return tf_keras.layers.Multiply(name=f"{name}_excite")([features, gate])

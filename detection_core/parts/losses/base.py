@@ -1,10 +1,14 @@
-"""What a loss is: numbers per anchor, not reduced, so that mining and normalisation can follow."""
+"""What losses take and return, and the losses of an anchor-based detector."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Protocol, runtime_checkable
 
 import tensorflow as tf
+
+from detection_core.parts.samplers.balanced import BalancedSampler
+from detection_core.parts.samplers.hard_examples import HardExampleMiner
 
 
 class ClassificationLoss(Protocol):
@@ -66,3 +70,39 @@ class LocalizationLoss(Protocol):
             float32 [B, A].
         """
         ...
+
+
+def replace_nan_targets(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Put the prediction where the target is not a number, so that the loss is 0 there.
+
+    A keypoint that is not known of an object cannot be predicted wrong.
+
+    Args:
+        prediction: float32 [...].
+        target: float32 [...].
+
+    Returns:
+        float32 [...], the target without NaN.
+    """
+    return tf.where(tf.math.is_nan(target), prediction, target)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorLosses:
+    """What to compute and how to weigh it.
+
+    Attributes:
+        classification: loss of class logits.
+        localization: loss of boxes or box codes.
+        classification_weight: factor of the summed classification loss.
+        localization_weight: factor of the summed localisation loss.
+        hard_example_miner: chooses the anchors that count; None counts all.
+        random_example_sampler: draws the anchors whose classification counts; None counts all.
+    """
+
+    classification: ClassificationLoss
+    localization: LocalizationLoss
+    classification_weight: float
+    localization_weight: float
+    hard_example_miner: HardExampleMiner | None
+    random_example_sampler: BalancedSampler | None

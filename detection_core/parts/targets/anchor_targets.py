@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.ops.similarities import Similarity
+from detection_core.ops.iou import Similarity
 from detection_core.parts.box_coders.base import BoxCoder
 from detection_core.parts.matchers.base import UNMATCHED, Matcher
 from detection_core.structures import GroundTruth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.ops.similarities import Similarity
+from detection_core.ops.iou import Similarity
 from detection_core.parts.box_coders.base import BoxCoder
 from detection_core.parts.matchers.base import Matcher
 from detection_core.parts.targets.anchor_targets import (

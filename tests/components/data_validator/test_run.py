@@ -7,9 +7,8 @@ from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
 from components.data_validator.run import run
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.data_findings import FINDINGS
-from detection_core.artifacts.data_statistics import STATISTICS
+from detection_core.artifacts.data_statistics import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS, split_file
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
-from detection_core.artifacts.feature_files import ANOMALIES_FILE, SCHEMA_FILE, split_file
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files

@@ -15,7 +15,7 @@ from tensorflow.core.example.feature_pb2 import Feature
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
-from detection_core.artifacts.feature_files import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
+from detection_core.artifacts.data_statistics import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
 from detection_core.storage import files

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from component_specs.example_gen import Spans
 from components.example_gen import transforms
 from components.example_gen.ingestion import gather, read_dataset
-from components.example_gen.local_workers import run_with_workers
 from components.example_gen.shards import read_reports, shard_settings, write_shard, write_tasks
 from components.example_gen.task_records import format_record, parse_json, read_record
-from components.example_gen.transforms import IN_PROCESS, choose_arguments
+from components.example_gen.transforms import IN_PROCESS, choose_arguments, run_with_workers
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images as boxes
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejection

@@ -11,16 +11,16 @@ import pytest
 from component_specs import ExampleGenJob
 from component_specs.example_gen import Spans
 from components.example_gen.run import run
-from detection_core.builders.input_reader import build_input_reader
+from detection_core.builders.input_pipeline import build_input_reader
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.data.records import naming_bad_records
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
-from detection_core.tasks.work_folder import training_fingerprint
+from detection_core.tasks.fitting.work_folder import training_fingerprint
 from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
 from tests.support.object_store import dead_server, s3_server

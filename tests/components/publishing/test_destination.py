@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.publishing.destination import PushDestination
+from components.publishing.destination import PushDestination, predecessor, returned_to, superfluous
 from components.publishing.folders import VersionFolders
-from components.publishing.rollback import predecessor, returned_to, superfluous
 from detection_core.artifacts import published
 from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, Deployment, PublishedVersion
 from detection_core.errors import ContractError, StorageError

@@ -11,7 +11,7 @@ from components.quantization_rewriter.run import run
 from detection_core.artifacts.detector import read_info
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from detection_core.tasks.work_folder import ResumeOptions
+from detection_core.tasks.fitting.work_folder import ResumeOptions
 from tests.support.component_chain import plain_config, untrained
 from tests.support.tiny_training import write_examples
 

@@ -13,20 +13,18 @@ import pytest
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.example_gen import Spans
-from component_specs.interface import format_interface, interface
-from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.kfp_outputs import KFP_OUTPUTS, format_interface, interface
 from components.runtime.bind import ABSENT
 from components.runtime.kfp import artifacts as kfp_artifacts
 from components.runtime.kfp import views
 from components.runtime.kfp.artifacts import local_path, make_metadata, plain_metadata, read_properties
 from components.runtime.kfp.call import KfpCall, bind_call, is_kfp_call, prepare
 from components.runtime.kfp.output import write_output
-from components.runtime.kfp.pages import dataset_page, decision_text
-from components.runtime.kfp.views import MATRIX_LABELS, draw_view
+from components.runtime.kfp.views import MATRIX_LABELS, dataset_page, decision_text, draw_view
 from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, QuarantineCard, SplitCard, Totals
-from detection_core.artifacts.pushed import PushReport
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.artifacts.published import PushReport
+from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ConfigError, ContractError
 from tests.support.cases import cases, refused
 from tests.support.executor_input import through_metadata_store

@@ -18,7 +18,7 @@ from components.trainer.run import run, training_config
 from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
-from detection_core.tasks.work_folder import ResumeOptions
+from detection_core.tasks.fitting.work_folder import ResumeOptions
 from tests.support.cases import refused
 from tests.support.component_chain import PUBLISHED, publish_detector
 from tests.support.tiny_training import config_text, write_examples

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.artifacts import message_files, published, run_info
+from detection_core.artifacts import detector, published, run_info
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
@@ -57,7 +57,7 @@ _BROKEN_RECORDS = (
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 NAMES = {file.name for file in artifact_schemas.files()}
-NAMES |= {message_files.PIPELINE_CONFIG, message_files.LABEL_MAP, run_info.LOG_FILE, run_info.REPORT_FILE}
+NAMES |= {detector.PIPELINE_CONFIG, detector.LABEL_MAP, run_info.LOG_FILE, run_info.REPORT_FILE}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

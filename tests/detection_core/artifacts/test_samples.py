@@ -14,29 +14,41 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts import prediction, quantization
 from detection_core.artifacts.benchmark import BENCHMARK
 from detection_core.artifacts.blessing import REASONS
-from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
+from detection_core.artifacts.data_statistics import (
+    SCHEMA_FILE,
+    SPAN_STATISTICS,
+    STATISTICS_FILE,
+    Histogram,
+    SampleStatistics,
+    SpanStatistics,
+    split_file,
+    write_message,
+)
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.detector import MODEL
-from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
-from detection_core.artifacts.feature_files import SCHEMA_FILE, STATISTICS_FILE, split_file, write_message
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.model_path import find_model
+from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, find_model
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT
 from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
 from detection_core.artifacts.pictures import PICTURES, list_pictures
 from detection_core.artifacts.prediction import PREDICTION, DetectedObject, MaskRuns, Prediction
-from detection_core.artifacts.published import CURRENT, VERSION, Deployment, write_deployment
-from detection_core.artifacts.pushed import PUSHED, PushReport
+from detection_core.artifacts.published import (
+    CURRENT,
+    PUSHED,
+    VERSION,
+    Deployment,
+    PushReport,
+    write_deployment,
+)
 from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
 from detection_core.artifacts.run_info import RUN
 from detection_core.artifacts.sensitivity_report import SENSITIVITY
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
-from detection_core.artifacts.span_statistics import SPAN_STATISTICS, SpanStatistics
 from detection_core.errors import ContractError
 from detection_core.evaluation.thresholds import judge, parse_thresholds
 from detection_core.storage import files
-from detection_core.storage.record_files import Shard
+from detection_core.storage.shard_cache import Shard
 from tests.support.artifact_samples import benchmark, sensitivity
 from tests.support.cases import cases, refused
 

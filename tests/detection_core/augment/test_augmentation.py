@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.augment import augmentation, boxes_and_labels, colour, geometry, patches, tones
+from detection_core.augment import augmentation, boxes_and_labels, colour, geometry, patches
 from detection_core.augment.augmentation import Augmentations, apply_with_probability, random_int
 from detection_core.augment.colour import RandomAdjustBrightness
 from detection_core.augment.geometry import RandomHorizontalFlip, RandomVerticalFlip, flip, repeat_image
@@ -212,11 +212,11 @@ def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
 
 TONED = AUTOAUGMENT["input"].inputs["image"]
 TONES = {
-    "autocontrast": (tones.autocontrast,), "equalize": (tones.equalize,),
-    "posterize": (tones.posterize, "bits"), "solarize_add": (tones.solarize_add, "addition"),
-    "solarize": (tones.solarize, "threshold"), "color": (tones.enhance_colour, "factor"),
-    "contrast": (tones.enhance_contrast, "factor"),
-    "brightness": (tones.enhance_brightness, "factor"), "sharpness": (tones.enhance_sharpness, "factor"),
+    "autocontrast": (colour.autocontrast,), "equalize": (colour.equalize,),
+    "posterize": (colour.posterize, "bits"), "solarize_add": (colour.solarize_add, "addition"),
+    "solarize": (colour.solarize, "threshold"), "color": (colour.enhance_colour, "factor"),
+    "contrast": (colour.enhance_contrast, "factor"),
+    "brightness": (colour.enhance_brightness, "factor"), "sharpness": (colour.enhance_sharpness, "factor"),
 }  # fmt: skip
 
 
@@ -246,10 +246,10 @@ def _whole_averages():
 def test_averages_are_not_cut_to_the_byte_below_and_factor_one_changes_nothing():
     values = np.repeat(np.arange(256, dtype=np.uint8), 3)[:, np.newaxis]
     rows = tf.constant(np.broadcast_to(values[..., np.newaxis], [768, 3, 3]))
-    np.testing.assert_array_equal(tones.enhance_sharpness(rows, tf.constant(0.0))[1::3, 1], rows[1::3, 1])
+    np.testing.assert_array_equal(colour.enhance_sharpness(rows, tf.constant(0.0))[1::3, 1], rows[1::3, 1])
     even = tf.constant(np.full((4, 5, 3), 77, np.uint8))
-    for tone in (tones.autocontrast, tones.equalize):
+    for tone in (colour.autocontrast, colour.equalize):
         np.testing.assert_array_equal(tone(even), even)
     for name in ("colour", "contrast", "brightness", "sharpness"):
-        enhance = getattr(tones, f"enhance_{name}")
+        enhance = getattr(colour, f"enhance_{name}")
         np.testing.assert_array_equal(enhance(tf.constant(TONED), tf.constant(1.0)), TONED)

@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import crops, pads, scaling
-from detection_core.augment.crops import RandomCropImage, Window
-from detection_core.augment.framing import in_larger_frame, joined_objects, place
-from detection_core.augment.large_scale_jitter import LargeScaleJitter
-from detection_core.augment.pads import RandomAbsolutePadImage, RandomCropPadImage, RandomPadImage, pad
-from detection_core.augment.scale_jitter import ScaleJitter
-from detection_core.augment.squares import RandomScaleCropAndPadToSquare, RandomSquareCropByScale, square_crop
+from detection_core.augment.crops import RandomCropImage, Window, in_larger_frame, joined_objects, place
+from detection_core.augment.pads import (
+    RandomAbsolutePadImage,
+    RandomCropPadImage,
+    RandomPadImage,
+    RandomScaleCropAndPadToSquare,
+    RandomSquareCropByScale,
+    pad,
+    square_crop,
+)
+from detection_core.augment.scaling import LargeScaleJitter, ScaleJitter
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample

@@ -7,10 +7,19 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.augment.copy_paste import CopyPaste, boxes_of_masks, pasted, rectangles
 from detection_core.augment.geometry import RandomHorizontalFlip
-from detection_core.augment.mixing import MixedAugmentations, Mixing, partner_number, unmixed
-from detection_core.augment.mixup import MixUp, blended
+from detection_core.augment.mixing import (
+    CopyPaste,
+    MixedAugmentations,
+    Mixing,
+    MixUp,
+    blended,
+    boxes_of_masks,
+    partner_number,
+    pasted,
+    rectangles,
+    unmixed,
+)
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds, partners, pool_of, shining

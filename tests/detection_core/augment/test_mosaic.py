@@ -5,8 +5,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.augment.grid_mask import GridMask, centre_of, turned
-from detection_core.augment.mosaic import GREY, Mosaic
+from detection_core.augment.mixing import GREY, Mosaic
+from detection_core.augment.patches import GridMask, centre_of, turned
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds, partners, shining

@@ -8,9 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.augment import warps
-from detection_core.augment.policies import OPERATIONS, AutoAugmentImage, moves_in_boxes
-from detection_core.augment.policy_tables import POLICIES
+from detection_core.augment import geometry
+from detection_core.augment.policies import OPERATIONS, POLICIES, AutoAugmentImage, moves_in_boxes
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.support.cases import cases, refused
@@ -101,43 +100,45 @@ SIZE = tf.shape(IMAGE)[:2]
 
 def _warp(name, given):
     if name.startswith("rotate"):
-        return warps.rotation(SIZE, tf.constant(given["degrees"]))
+        return geometry.rotation(SIZE, tf.constant(given["degrees"]))
     horizontal = "_x_" in name
     if name.startswith("translate"):
-        return warps.shift(tf.constant(float(given["pixels"])), horizontal=horizontal)
-    return warps.shear(tf.constant(given["level"]), horizontal=horizontal)
+        return geometry.shift(tf.constant(float(given["pixels"])), horizontal=horizontal)
+    return geometry.shear(tf.constant(given["level"]), horizontal=horizontal)
 
 
 @cases(*[n for n in CASES if n.startswith(("rotate", "translate", "shear"))])
 def test_golden(*, name):
     warp, expected = _warp(name, CASES[name].params), CASES[name].outputs
-    found = np.asarray(warps.warp_pixels(IMAGE, warp, warps.REPLACEMENT))
+    found = np.asarray(geometry.warp_pixels(IMAGE, warp, geometry.REPLACEMENT))
     # Pixels between two others may fall either way.
     assert (found != expected["image"]).any(axis=-1).mean() < 0.01
     if "boxes" in expected:
-        boxes = warps.warp_boxes(BOXES, warp, SIZE, middle=name.startswith("rotate"))
+        boxes = geometry.warp_boxes(BOXES, warp, SIZE, middle=name.startswith("rotate"))
         np.testing.assert_allclose(boxes, expected["boxes"], rtol=1e-5, atol=1e-5)
 
 
 def test_what_left_the_image_and_what_is_empty_is_warped_too():
-    np.testing.assert_array_equal(warps.warp_pixels(IMAGE, warps.mirror(SIZE), 0), np.asarray(IMAGE)[:, ::-1])
-    warp = warps.shift(tf.constant(50.0), horizontal=True)
-    found = np.asarray(warps.warp_boxes(tf.constant([[0.25, 0.25, 0.5, 0.5]]), warp, SIZE))
+    np.testing.assert_array_equal(
+        geometry.warp_pixels(IMAGE, geometry.mirror(SIZE), 0), np.asarray(IMAGE)[:, ::-1]
+    )
+    warp = geometry.shift(tf.constant(50.0), horizontal=True)
+    found = np.asarray(geometry.warp_boxes(tf.constant([[0.25, 0.25, 0.5, 0.5]]), warp, SIZE))
     np.testing.assert_allclose(found, [[0.25, 0.0, 0.5, 0.05]], atol=1e-6)
-    warp = warps.rotation(SIZE, tf.constant(10.0))
+    warp = geometry.rotation(SIZE, tf.constant(10.0))
     for masks in (tf.zeros([0, 0, 0], tf.uint8), tf.zeros([0, 40, 56], tf.uint8)):
         truth = new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32), masks=masks)
-        boxes = warps.warp_boxes(truth.boxes, warp, SIZE, middle=True)
-        found = warps.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
+        boxes = geometry.warp_boxes(truth.boxes, warp, SIZE, middle=True)
+        found = geometry.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
         assert found.truth.masks.shape == masks.shape and found.truth.boxes.shape == (0, 4)
 
 
 MAKERS = {
-    "rotation": lambda size, amount: warps.rotation(size, tf.constant(40.0 * amount)),
-    "shear x": lambda size, amount: warps.shear(tf.constant(0.4 * amount), horizontal=True),
-    "shear y": lambda size, amount: warps.shear(tf.constant(0.4 * amount), horizontal=False),
-    "shift x": lambda size, amount: warps.shift(tf.constant(float(round(9 * amount))), horizontal=True),
-    "mirror": lambda size, amount: warps.mirror(size),
+    "rotation": lambda size, amount: geometry.rotation(size, tf.constant(40.0 * amount)),
+    "shear x": lambda size, amount: geometry.shear(tf.constant(0.4 * amount), horizontal=True),
+    "shear y": lambda size, amount: geometry.shear(tf.constant(0.4 * amount), horizontal=False),
+    "shift x": lambda size, amount: geometry.shift(tf.constant(float(round(9 * amount))), horizontal=True),
+    "mirror": lambda size, amount: geometry.mirror(size),
 }
 
 
@@ -160,7 +161,9 @@ def _spot(row, column):
 @given(row=st.integers(2, 27), column=st.integers(2, 37), amount=st.floats(-1, 1, width=32))
 def test_masks_and_keypoints_follow_the_pixels(kind, row, column, amount):
     sample, size = _spot(row, column)
-    found = warps.warp_sample(sample, MAKERS[kind](tf.constant(size, tf.int32), amount), sample.truth.boxes)
+    found = geometry.warp_sample(
+        sample, MAKERS[kind](tf.constant(size, tf.int32), amount), sample.truth.boxes
+    )
     mask, keypoint = np.asarray(found.truth.masks[0]), np.asarray(found.truth.keypoints[0, 0])
     bright = np.asarray(found.image)[..., 0] == 255
     np.testing.assert_array_equal(mask == 1, bright)
@@ -180,8 +183,8 @@ def test_boxes_hold_the_pixels_that_moved(kind, row, column, amount):
     sample, size = _spot(row, column)
     pixels = tf.constant(size, tf.int32)
     warp = MAKERS[kind](pixels, amount)
-    box = np.asarray(warps.warp_boxes(sample.truth.boxes, warp, pixels, middle=kind == "rotation"))[0]
-    places = np.argwhere(np.asarray(warps.warp_sample(sample, warp, sample.truth.boxes).truth.masks[0]))
+    box = np.asarray(geometry.warp_boxes(sample.truth.boxes, warp, pixels, middle=kind == "rotation"))[0]
+    places = np.argwhere(np.asarray(geometry.warp_sample(sample, warp, sample.truth.boxes).truth.masks[0]))
     # Fractions of pixels are dropped twice, before and after the turn.
     assert (places.min(axis=0) >= box[:2] * size - 3).all()
     assert (places.max(axis=0) + 1 <= box[2:] * size + 3).all()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from detection_core.augment import policy_tables
+from detection_core.augment import policies
 from detection_core.augment.augmentation import Augmentations, OneOf
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
@@ -234,7 +234,7 @@ def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step():
 
 
 def test_augmentations_are_described_in_their_order_on_a_line_each():
-    assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
+    assert {name: moves_in_boxes(name) for name in policies.POLICIES} == POLICIES
     text = """train_config {
       data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
       data_augmentation_options { random_horizontal_flip {} }

@@ -12,27 +12,25 @@ from detection_core.builders import (
     anchors,
     augment,
     backbones,
-    box_coders,
-    calibration,
     heads,
-    hyperparams,
-    image_resizer,
+    input_pipeline,
     losses,
-    matchers,
     optimizer,
     post_processing,
-    similarity,
 )
 from detection_core.builders.backbones import register_backbone, unregister_backbone
-from detection_core.builders.calibration import CALIBRATIONS, build_calibration
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.detector import build_detector
-from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
-from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
+from detection_core.builders.detector import (
+    build_detector,
+    build_quantization_options,
+    configured_model,
+    find_quantization_options,
+)
+from detection_core.builders.input_pipeline import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
+from detection_core.builders.post_processing import CALIBRATIONS, build_calibration
 from detection_core.config.check import check_detector, check_message, check_quantization
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
-from detection_core.config.messages.table import RULES
+from detection_core.config.messages.table import all_rules
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
@@ -252,22 +250,22 @@ PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
 # Oneof -> arms that a table builds.
 TABLES = {
     "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
-    "BoxCoder.box_coder_oneof": box_coders.BOX_CODERS,
+    "BoxCoder.box_coder_oneof": anchors.BOX_CODERS,
     "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
-    "CalibrationConfig.calibrator": calibration.CALIBRATIONS,
+    "CalibrationConfig.calibrator": post_processing.CALIBRATIONS,
     "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
     "DetectionModel.model": FAMILIES,
-    "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
-    "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
-    "Initializer.initializer_oneof": hyperparams.INITIALIZERS,
+    "Hyperparams.normalizer_oneof": heads.NORMALIZERS,
+    "ImageResizer.image_resizer_oneof": input_pipeline.IMAGE_RESIZERS,
+    "Initializer.initializer_oneof": heads.INITIALIZERS,
     "InputReader.input_reader": {"tf_record_input_reader"},
     "LearningRate.learning_rate": optimizer.LEARNING_RATES,
     "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
-    "Matcher.matcher_oneof": matchers.MATCHERS,
+    "Matcher.matcher_oneof": anchors.MATCHERS,
     "Optimizer.optimizer": optimizer.OPTIMIZERS,
     "PreprocessingStep.preprocessing_step": augment.PREPROCESSING_STEPS,
-    "RegionSimilarityCalculator.region_similarity": similarity.SIMILARITIES,
-    "Regularizer.regularizer_oneof": hyperparams.REGULARIZERS,
+    "RegionSimilarityCalculator.region_similarity": anchors.SIMILARITIES,
+    "Regularizer.regularizer_oneof": heads.REGULARIZERS,
     "SsdFeatureExtractor.feature_pyramid_oneof": PYRAMIDS,
 }
 # The only oneof of a message that is refused whole, wherever it stands.
@@ -278,13 +276,13 @@ ONEOFS = {f"{name}.{oneof.name}": oneof for name, m in MESSAGES.items() for oneo
 def test_every_oneof_of_the_schema_has_one_table():
     assert set(ONEOFS) == set(TABLES) | set(REFUSED_WHOLE)
     for message, field in REFUSED_WHOLE.values():
-        assert field in RULES[message].refused
+        assert field in all_rules()[message].refused
 
 
 @cases(*TABLES)
 def test_every_arm_is_built_or_refused_with_a_reason(*, name):
     arms = {field.name for field in ONEOFS[name].fields}
-    rules = RULES[name.rpartition(".")[0]]
+    rules = all_rules()[name.rpartition(".")[0]]
     refused = set(rules.refused) & arms
     assert set(TABLES[name]) | refused == arms
     assert not set(TABLES[name]) & refused

@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from detection_core.builders.detector import build_detector
-from detection_core.builders.multi_scale import build_scales, scaled_sizes
+from detection_core.builders.multi_scale import build_multi_scale_model, scaled_sizes
 from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.family import Family, register_family, unregister_family
-from detection_core.training.scales import resized
+from detection_core.training.multi_scale import resized
 from tests.support.cases import cases, config_refused
 from tests.support.precision_models import MODELS, batch_for
 from tests.support.tiny_detector import TinyDetector
@@ -42,7 +42,7 @@ def test_another_size_is_the_same_detector_built_for_it(name):
     config = _config(name, {"scale": [1.0, 2.0], "steps_per_scale": 1})
     detector = build_detector(config.model)
     side = detector.input_shape.size[0]
-    scales = build_scales(config, detector)
+    scales = build_multi_scale_model(config, detector)
     assert scales.largest != detector.losses
     (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
     resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
@@ -71,9 +71,9 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     class Several:
         input_shape = type("Shape", (), {"size": None})
 
-    assert build_scales(parse_pipeline_config(MODELS[SMALL]), Several()) is None
+    assert build_multi_scale_model(parse_pipeline_config(MODELS[SMALL]), Several()) is None
     message = r"train_config\.multi_scale: .*takes several already; remove it"
-    config_refused(message, build_scales, _config(SMALL, {}), Several())
+    config_refused(message, build_multi_scale_model, _config(SMALL, {}), Several())
 
 
 def test_a_family_that_cannot_give_a_network_to_another_detector_is_named():
@@ -87,7 +87,7 @@ def test_a_family_that_cannot_give_a_network_to_another_detector_is_named():
         message = (
             r"multi_scale\.scale: .*found 64 x 64, .*of one network, ssd or efficientdet, found tiny; train"
         )
-        config_refused(message, build_scales, config, TinyDetector())
+        config_refused(message, build_multi_scale_model, config, TinyDetector())
     finally:
         unregister_family("tiny")
 

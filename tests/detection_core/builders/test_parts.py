@@ -11,20 +11,25 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.builders import losses as builders
-from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_generator
-from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
-from detection_core.builders.heads import build_head
-from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.builders.matchers import MATCHERS, build_matcher
+from detection_core.builders.anchors import (
+    ANCHOR_GENERATORS,
+    BOX_CODERS,
+    MATCHERS,
+    SIMILARITIES,
+    build_anchor_generator,
+    build_box_coder,
+    build_matcher,
+    build_similarity,
+)
+from detection_core.builders.heads import build_head, build_hyperparams
 from detection_core.builders.oneof import build_oneof
-from detection_core.builders.similarity import SIMILARITIES, build_similarity
 from detection_core.config.check import check_message
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
 from detection_core.errors import ModelError
 from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.parts.layers import layer_hyperparams as layers
-from detection_core.parts.losses import masking
+from detection_core.parts.losses import base
 from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
@@ -167,7 +172,7 @@ def test_golden_loss_and_gradient(*, case):
     with tf.GradientTape() as tape:
         tape.watch(prediction)
         if case.params.get("ignore_nan_targets"):
-            target = masking.replace_nan_targets(prediction, target)
+            target = base.replace_nan_targets(prediction, target)
         value = loss(prediction, target, weights)
     expected = case.outputs["loss"].reshape(value.shape)
     np.testing.assert_allclose(value, expected, **LOSS_TOLERANCE)

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.input_pipeline import build_label_targets, build_training_stream
 from detection_core.builders.multi_scale import build_scales
-from detection_core.builders.train_plan import build_optimization, build_train_plan
-from detection_core.builders.training_labels import build_label_targets
-from detection_core.builders.training_stream import build_training_stream
+from detection_core.builders.train_plan import build_fine_tune_options, build_optimization, build_train_plan
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.epochs import fields_in_epochs
 from detection_core.config.messages.table import RULES

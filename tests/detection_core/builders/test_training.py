@@ -11,17 +11,21 @@ import tensorflow as tf
 
 from detection_core.artifacts.coco_names import MAP
 from detection_core.builders.evaluation_settings import build_evaluation_settings
-from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
-from detection_core.builders.input_reader import ScoreColumns
-from detection_core.builders.monitoring import build_loggers, build_profile
+from detection_core.builders.input_pipeline import ScoreColumns, build_label_targets, score_columns
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
-from detection_core.builders.train_options import build_train_options
-from detection_core.builders.train_plan import build_optimization, build_train_plan
-from detection_core.builders.training_identity import build_training_identity
-from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.builders.train_plan import (
+    build_fine_tune_options,
+    build_loggers,
+    build_optimization,
+    build_profile,
+    build_train_options,
+    build_train_plan,
+    build_training_identity,
+    build_validation,
+    freezes_batch_norm,
+)
 from detection_core.builders.training_length import with_steps
 from detection_core.builders.training_outline import build_training_outline, build_without_data
-from detection_core.builders.validation_plan import build_validation
 from detection_core.config.check import check_message, check_pipeline_config, check_training, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import label_problems
@@ -35,13 +39,13 @@ from detection_core.evaluation.pictures import PictureOptions
 from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions
 from detection_core.loggers.wandb_run import WandbOptions
-from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.optimization import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.profiling import ProfileOptions
-from detection_core.training.reproducible import Reproducibility
 from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import PYRAMID, assert_any, checked, parsed
 from tests.support.record_files import numbered_example, write_records

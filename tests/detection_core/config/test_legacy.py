@@ -9,8 +9,8 @@ from detection_core.config.legacy.conversion import convert_config
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT, REMOVED_FIELDS, RENAMED_METRICS
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.evaluation import MEASURED
-from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.families.ssd.extractors import EXTRACTORS
 from tests.support.cases import cases, config_refused
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from detection_core.config import refusals
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.table import RULES, message_name
+from detection_core.config.messages.table import all_rules, message_name
 from detection_core.config.refusals import find_refused, find_without_effect, warn_without_effect
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, config_refused
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, changed
+
+RULES = all_rules()
 
 CORE = Path(refusals.__file__).parents[1]
 
@@ -86,8 +88,8 @@ def test_every_message_has_an_entry_and_every_entry_a_message():
     assert sum(len(message.fields) for message in MESSAGES.values()) > 500
     said = [f for entry in RULES.values() for f in (*entry.without_effect, *entry.refused)]
     assert len(said) < 100
-    assert not _is_read("num_iterations", ("builders.matchers",))
-    assert _is_read("matched_threshold", ("builders.matchers",))
+    assert not _is_read("num_iterations", ("builders.anchors",))
+    assert _is_read("matched_threshold", ("builders.anchors",))
     assert _is_read("min_image_height", ("builders.augment",))
 
 

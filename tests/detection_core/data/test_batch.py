@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.builders.image_resizer import build_image_resizer
+from detection_core.builders.input_pipeline import build_image_resizer
 from detection_core.config.check import check_message
 from detection_core.data import resize
 from detection_core.data.batch import batched, network_input, pad_objects

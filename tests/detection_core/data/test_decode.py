@@ -17,8 +17,7 @@ from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
 from detection_core.data.encode import bytes_feature, encode_example, float_feature, int64_feature
 from detection_core.data.example_columns import column_fault, encoded_image, image_name
-from detection_core.data.example_merge import merge_example
-from detection_core.data.example_wire import Span, find_features, parse_example
+from detection_core.data.example_wire import Span, find_features, merge_example, parse_example
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases, refused
@@ -297,7 +296,7 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     example.features.feature["mine/notes"].bytes_list.value.append(b"x")
     data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
     assert merge_example(data, {"image/height": int64_feature([30])}, SIZE_TAKEN, turned=False) == data
-    monkeypatch.setattr("detection_core.data.example_merge.find_features", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr("detection_core.data.example_wire.find_features", lambda _: pytest.fail("parsed"))
     data = encode.serialise_features(OWN)
     assert merge_example(data, OWN, SIZE_TAKEN, turned=False) is data
 

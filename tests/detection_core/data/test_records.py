@@ -18,11 +18,9 @@ from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import decode_example
 from detection_core.data.label_map import LabelMap, LabelMapItem, format_label_map, label_map_from_names
 from detection_core.data.label_targets import LabelTargets, merge_equal_boxes
-from detection_core.data.record_scan import count_local_records
-from detection_core.data.record_writer import masked_checksum, write_record
+from detection_core.data.record_format import count_local_records, masked_checksum, write_record
 from detection_core.data.records import check_readable, check_records, count_records, expand_patterns
-from detection_core.data.sequence import SeededElement
-from detection_core.data.window import element_at, window_size, with_following
+from detection_core.data.sequence import SeededElement, element_at, window_size, with_following
 from detection_core.errors import DataError
 from detection_core.ops.objects import new_truth
 from tests.support.cases import cases, refused

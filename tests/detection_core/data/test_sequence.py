@@ -11,9 +11,15 @@ from detection_core.artifacts.model_run import LEFT_OUT
 from detection_core.data import left_out
 from detection_core.data.decode import decode_example
 from detection_core.data.left_out import find_undecodable, left_out_table, load_left_out, save_left_out
-from detection_core.data.mixture import mixture, taken_before
 from detection_core.data.reader import Reader
-from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
+from detection_core.data.sequence import (
+    SequenceOptions,
+    mixture,
+    ordered_records,
+    shuffled_epochs,
+    shuffled_files,
+    taken_before,
+)
 from detection_core.errors import DataError
 from tests.support.cases import refused
 from tests.support.record_files import example, numbered_example, write_records

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from detection_core.data.decode import decode_pixels
-from detection_core.datasets import unannotated
+from detection_core.datasets import image_files
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
-from detection_core.datasets.decoding import DECODINGS, find_decoding
-from detection_core.datasets.encoding import make_example
-from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.encoding import DECODINGS, find_decoding, make_example
+from detection_core.datasets.image_files import ImageFiles, shown_size, shown_sizes
 from detection_core.datasets.image_parts import find_parts, part_names, plain_line
-from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.datasets.layout_search import find_format, find_layout
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
@@ -339,14 +337,14 @@ def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_pat
     names = ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg")
     write_files(tmp_path, dict.fromkeys(names, b"image"))
     available = ImageFiles(str(tmp_path))
-    found = unannotated.images_without_annotation(available, {str(tmp_path / "a.jpg")}, ["a", "e"])
+    found = image_files.images_without_annotation(available, {str(tmp_path / "a.jpg")}, ["a", "e"])
     named = {"b": "b.jpg", "b.png": "b.png", "e.jpg": "e.jpg", "deep/c": "deep/c.jpg"}
     assert [(image.source_id, image.filename) for image in found] == list(named.items())
     assert not any(image.objects for image in found)
-    below = unannotated.images_without_annotation(available, set(), [], "deep/")
+    below = image_files.images_without_annotation(available, set(), [], "deep/")
     assert [image.filename for image in below] == ["deep/c.jpg"]
-    a, b, c = (unannotated.image_without_objects(name, name, f"/{name}") for name in "abc")
-    assert unannotated.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
-    assert all(unannotated.check_unannotated_images(word) == word for word in unannotated.CHOICES)
+    a, b, c = (image_files.image_without_objects(name, name, f"/{name}") for name in "abc")
+    assert image_files.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
+    assert all(image_files.check_unannotated_images(word) == word for word in image_files.CHOICES)
     message = r"expected one of \['auto', 'background', 'leave_out'\]"
-    refused(ConfigError, message, unannotated.check_unannotated_images, "negative")
+    refused(ConfigError, message, image_files.check_unannotated_images, "negative")

@@ -13,13 +13,23 @@ from pycocotools import mask as coco_mask
 
 from detection_core.data.encode import KeypointColumns
 from detection_core.datasets import annotated_images, annotation_frame
-from detection_core.datasets import keypoints as module
+from detection_core.datasets import classes as module
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.annotation_frame import Frame, check_exif_annotations, turn_objects
-from detection_core.datasets.keypoints import check_keypoint_names, make_layout, merge_keypoint_names
+from detection_core.datasets.classes import check_keypoint_names, make_layout, merge_keypoint_names
 from detection_core.datasets.masks import encode_masks, has_area
-from detection_core.datasets.run_lengths import add_mask, brush_mask, place_mask, row_mask
-from detection_core.datasets.shapes import box_around, ellipse, make_object, polygon_object, rectangle, turn
+from detection_core.datasets.shapes import (
+    add_mask,
+    box_around,
+    brush_mask,
+    ellipse,
+    make_object,
+    place_mask,
+    polygon_object,
+    rectangle,
+    row_mask,
+    turn,
+)
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import brush_bytes
@@ -157,7 +167,7 @@ def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypat
     plain = make_object("cat", (10, 20, 12, 23), "")
     item = plain._replace(mask=RunLengths(30, 40, [1200]))
     assert add_mask(7, plain) == 7 and add_mask(1, item) == add_mask(1, item, pixels=2 * 3) > 7
-    monkeypatch.setattr("detection_core.datasets.run_lengths.MAX_PIXELS", 6)
+    monkeypatch.setattr("detection_core.datasets.shapes.MAX_PIXELS", 6)
     assert place_mask(np.ones((1, 1), bool), 0, 0, 3, 2).counts == [0, 1, 5]
     refused(Rejected, "found one of 7x1 pixels", place_mask, np.ones((1, 1), bool), 0, 0, 7, 1)
 

@@ -15,10 +15,18 @@ from hypothesis import strategies as st
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejection
-from detection_core.datasets.box_counter import ASPECTS, GRID, PER_IMAGE, SIDES, SIDES_PX, BoxCounter
 from detection_core.datasets.card import make_card
 from detection_core.datasets.classes import make_label_map, similar_names
-from detection_core.datasets.counts import BOX_SIDES, Counts
+from detection_core.datasets.counts import (
+    ASPECTS,
+    BOX_SIDES,
+    GRID,
+    PER_IMAGE,
+    SIDES,
+    SIDES_PX,
+    BoxCounter,
+    Counts,
+)
 from detection_core.datasets.encoding import CheckedExample
 from detection_core.datasets.splits import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey

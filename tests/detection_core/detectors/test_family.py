@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.allowed_values import SIDE, Option
-from detection_core.builders.image_resizer import model_image_resizer, resizer_name
+from detection_core.builders.input_pipeline import model_image_resizer, resizer_name
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.pipeline import tflite_problems

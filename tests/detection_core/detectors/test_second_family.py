@@ -19,8 +19,7 @@ from detection_core.evaluation.pictures import PictureOptions
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
-from detection_core.tasks.evaluate import evaluate_examples
-from detection_core.tasks.evaluate_options import EvaluateOptions
+from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize

@@ -12,8 +12,7 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner

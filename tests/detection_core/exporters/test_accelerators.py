@@ -4,7 +4,7 @@ import tensorflow as tf
 import yaml
 
 from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
 
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.detector import build_detector
-from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.input_pipeline import model_image_resizer
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer

@@ -5,22 +5,20 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_network import network_operators
-from detection_core.config.messages.efficientdet import WEIGHT_METHODS
-from detection_core.config.messages.extractors import COMBINE_METHODS
+from detection_core.artifacts.tflite_graph import network_operators, read_graph
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.families.efficientdet.feature_network import FeatureNetwork
+from detection_core.families.efficientdet.settings import WEIGHT_METHODS
+from detection_core.families.ssd.extractors import COMBINE_METHODS
 from detection_core.families.ssd.tflite import tflite_function
 from detection_core.parts.backbones import efficientnet
 from detection_core.parts.heads.predictions import per_anchor
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.necks.bifpn import BifpnOptions, WeightedFusion, bidirectional_pyramid
 from detection_core.quantization.rewriting import rewrite
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_detector import TinyDetector

@@ -5,7 +5,6 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.config.messages.efficientdet import settings_of
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.anchor_fit import fit_anchors
@@ -16,8 +15,9 @@ from detection_core.families.efficientdet.checkpoint_names import automl_variabl
 from detection_core.families.efficientdet.description import describe_efficientdet
 from detection_core.families.efficientdet.network import build_network
 from detection_core.families.efficientdet.quantization import rewrite_efficientdet
+from detection_core.families.efficientdet.settings import settings_of
 from detection_core.ops.iou import iou
-from detection_core.parts.anchors.coverage import best_overlaps, matched_fraction
+from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.quantization.rewriting import FLOAT_STAGES

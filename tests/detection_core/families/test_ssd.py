@@ -10,10 +10,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.anchors import build_anchor_generator
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.detector import build_detector
+from detection_core.builders.detector import build_detector, configured_model
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.extractors import EXTRACTORS, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
@@ -22,13 +20,14 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.families.ssd.anchor_fit import anchor_maps, fit_anchors
 from detection_core.families.ssd.description import describe_ssd
+from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.family import FAMILY
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.families.ssd.quantization import rewrite_ssd
 from detection_core.families.ssd.target_assigner import build_target_assigner
 from detection_core.families.ssd.tflite import input_normalisation, post_process_options
 from detection_core.ops.iou import iou
-from detection_core.parts.anchors.coverage import best_overlaps, matched_fraction
+from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2

@@ -23,8 +23,8 @@ from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Detections, Images
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.step import TrainState, train_step
 from tests.support.golden_networks import (
     DATA,

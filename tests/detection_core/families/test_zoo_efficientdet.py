@@ -20,9 +20,12 @@ from detection_core.parts.backbones.efficientnet import (
     EfficientNetOptions,
     _blocks,
 )
-from detection_core.parts.layers.layer_hyperparams import regularizer_loss
-from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.parts.layers.layer_hyperparams import (
+    regularization_loss,
+    regularized_variables,
+    regularizer_loss,
+)
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.batches import images_of
 from tests.support.golden_networks import (
     DATA,

@@ -1,15 +1,15 @@
 import numpy as np
 import tensorflow as tf
 
-from detection_core.ops.keypoints import (
+from detection_core.ops.objects import (
     hide_outside,
     keypoints_in_window,
     mirror_keypoints,
+    new_truth,
     reorder_keypoints,
     turn_keypoints,
     with_keypoints,
 )
-from detection_core.ops.objects import new_truth
 from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 

@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
-from detection_core.ops.calibration import PerClass, PiecewiseLinear, Temperature
+from detection_core.ops.iou import ThresholdedIou, negative_squared_distance
 from detection_core.ops.leading import NO_CANDIDATE, leading_candidates
 from detection_core.ops.objects import keep_objects, new_truth
-from detection_core.ops.padding import pad_bottom_right, pad_masks_bottom_right
-from detection_core.ops.post_processing import ScoreConverter
-from detection_core.ops.resampling import resize_masks, resize_pixels
-from detection_core.ops.similarities import ThresholdedIou, negative_squared_distance
+from detection_core.ops.post_processing import PerClass, PiecewiseLinear, ScoreConverter, Temperature
+from detection_core.ops.resampling import (
+    pad_bottom_right,
+    pad_masks_bottom_right,
+    resize_masks,
+    resize_pixels,
+)
 from detection_core.ops.update_draws import draw_seed, draw_uniform, update_draws
 from tests.support.cases import cases
 from tests.support.golden_cases import load_cases

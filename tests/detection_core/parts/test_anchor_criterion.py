@@ -9,21 +9,20 @@ from hypothesis import strategies as st
 
 from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
 from detection_core.ops import iou as iou_ops
+from detection_core.ops.iou import ThresholdedIou, negative_squared_distance
 from detection_core.ops.objects import new_truth
-from detection_core.ops.similarities import ThresholdedIou, negative_squared_distance
 from detection_core.ops.update_draws import update_draws
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
-from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.parts.box_coders.mean_stddev import MeanStddevBoxCoder
-from detection_core.parts.box_coders.square import SquareBoxCoder
-from detection_core.parts.losses.anchor_losses import AnchorLosses
-from detection_core.parts.losses.focal import SigmoidFocalLoss
-from detection_core.parts.losses.iou import GiouLoss
-from detection_core.parts.losses.smooth_l1 import SmoothL1Loss
-from detection_core.parts.losses.softmax import SoftmaxLoss
-from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.matchers.bipartite import GreedyBipartiteMatcher
+from detection_core.parts.box_coders.coders import (
+    FasterRcnnBoxCoder,
+    KeypointBoxCoder,
+    MeanStddevBoxCoder,
+    SquareBoxCoder,
+)
+from detection_core.parts.losses.base import AnchorLosses
+from detection_core.parts.losses.classification import SigmoidFocalLoss, SoftmaxLoss
+from detection_core.parts.losses.localization import GiouLoss, SmoothL1Loss
+from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
 from detection_core.parts.samplers.balanced import BalancedSampler
 from detection_core.parts.samplers.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner

@@ -10,19 +10,22 @@ import tensorflow as tf
 from detection_core.errors import ModelError
 from detection_core.parts.anchors import choice
 from detection_core.parts.anchors.base import check_map_count, size_of, tile
-from detection_core.parts.anchors.coverage import (
+from detection_core.parts.anchors.choice import (
     AnchorMap,
     aspect_clusters,
     best_overlaps,
     matched_fraction,
 )
-from detection_core.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
-from detection_core.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
-from detection_core.parts.anchors.multiscale import (
+from detection_core.parts.anchors.generators import (
+    AnchorGrid,
+    FlexibleGridAnchorGenerator,
+    GridAnchorGenerator,
+    GridAnchorOptions,
     MultiscaleAnchorGenerator,
     MultiscaleAnchorOptions,
+    SsdAnchorGenerator,
+    SsdAnchorOptions,
 )
-from detection_core.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 from tests.support.batches import lay_anchors, slow_iou
 from tests.support.cases import cases, refused
 

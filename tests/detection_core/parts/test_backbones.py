@@ -20,11 +20,16 @@ from detection_core.parts.backbones.inception import (
 from detection_core.parts.backbones.inception_v2 import inception_v2
 from detection_core.parts.backbones.inception_v3 import inception_v3
 from detection_core.parts.backbones.mobiledet import ARCHITECTURES, mobiledet
-from detection_core.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS, MobileNetOptions
+from detection_core.parts.backbones.mobilenet import (
+    DEFAULT_HYPERPARAMS,
+    MobileNetOptions,
+    MobileNetV1Options,
+    mobilenet_v1,
+    mobilenet_v2,
+    round_channels,
+)
 from detection_core.parts.backbones.mobilenet_edgetpu import BLOCKS as EDGETPU_BLOCKS
 from detection_core.parts.backbones.mobilenet_edgetpu import mobilenet_edgetpu
-from detection_core.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
-from detection_core.parts.backbones.mobilenet_v2 import mobilenet_v2, round_channels
 from detection_core.parts.backbones.mobilenet_v3 import BLOCKS, MobileNetV3Options, mobilenet_v3
 from detection_core.parts.backbones.resnet_v1 import ResNetOptions, resnet_v1
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.parts.box_coders.mean_stddev import MeanStddevBoxCoder
-from detection_core.parts.box_coders.square import SquareBoxCoder
+from detection_core.parts.box_coders.coders import (
+    FasterRcnnBoxCoder,
+    KeypointBoxCoder,
+    MeanStddevBoxCoder,
+    SquareBoxCoder,
+)
 from tests.support.batches import random_boxes
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of

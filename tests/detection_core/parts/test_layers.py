@@ -12,21 +12,31 @@ import tf_keras
 from detection_core.builders.detector import build_detector
 from detection_core.ops.update_draws import update_draws
 from detection_core.parts.layers import layer_names
-from detection_core.parts.layers.activations import FUNCTIONS
-from detection_core.parts.layers.constants import AddConstant, MultiplyByConstant
-from detection_core.parts.layers.dropout import Dropout, stochastic_depth
-from detection_core.parts.layers.gates import GATES, GateOptions, squeeze_excite
+from detection_core.parts.layers.keras_layers import (
+    FUNCTIONS,
+    PREPROCESSORS,
+    AddConstant,
+    Dropout,
+    MultiplyByConstant,
+    NearestResize,
+    stochastic_depth,
+)
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
     Regularizer,
+    regularization_loss,
+    regularized_variables,
     regularizer_loss,
 )
-from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
-from detection_core.parts.layers.preprocessing import PREPROCESSORS
-from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
-from detection_core.parts.layers.resizing import NearestResize
+from detection_core.parts.layers.network_layers import (
+    GATES,
+    GateOptions,
+    NetworkLayers,
+    pad_to_multiple,
+    squeeze_excite,
+)
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
 from tests.support.golden_networks import MOBILE, load_golden

@@ -10,14 +10,18 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from detection_core.parts.losses import masking
-from detection_core.parts.losses.anchor_losses import AnchorLosses
-from detection_core.parts.losses.dice import DiceLoss
-from detection_core.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
-from detection_core.parts.losses.iou import GiouLoss, IouLoss
-from detection_core.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
-from detection_core.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
-from detection_core.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.parts.losses import base
+from detection_core.parts.losses.base import AnchorLosses
+from detection_core.parts.losses.classification import (
+    BootstrappedSigmoidLoss,
+    DiceLoss,
+    PenaltyReducedFocalLoss,
+    SigmoidFocalLoss,
+    SigmoidLoss,
+    SoftmaxAgainstLogitsLoss,
+    SoftmaxLoss,
+)
+from detection_core.parts.losses.localization import GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
 from tests.support.cases import cases
 
 
@@ -122,7 +126,7 @@ def test_iou_by_hand_and_only_giou_pulls_boxes_that_do_not_touch():
 
 def test_targets_that_are_no_numbers_cost_nothing():
     prediction, target = np.float32([1.0, 2.0]), np.float32([np.nan, 5.0])
-    np.testing.assert_array_equal(masking.replace_nan_targets(prediction, target), [1.0, 5.0])
+    np.testing.assert_array_equal(base.replace_nan_targets(prediction, target), [1.0, 5.0])
 
 
 def _arrays(targets, width=3, weighed=1):

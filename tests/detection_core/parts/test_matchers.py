@@ -6,9 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.parts.matchers.base import Matcher
-from detection_core.parts.matchers.bipartite import GreedyBipartiteMatcher
+from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of
 

@@ -12,10 +12,14 @@ from detection_core.parts.layers.layer_hyperparams import (
     Regularizer,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.bifpn_fusion import COMBINE_METHODS, SHARES, WeightedFusion
-from detection_core.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
-from detection_core.parts.necks.fpn import FpnOptions, feature_pyramid
+from detection_core.parts.necks.bifpn import (
+    COMBINE_METHODS,
+    SHARES,
+    BifpnOptions,
+    WeightedFusion,
+    bidirectional_pyramid,
+)
+from detection_core.parts.necks.fpn import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
 from tests.support.cases import cases
 
 BIFPN_HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), activation="swish", force_use_bias=True)

@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder, KeypointBoxCoder
+from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from tests.support.batches import random_boxes

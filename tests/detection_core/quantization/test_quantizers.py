@@ -10,9 +10,8 @@ import tf_keras
 from tf_keras import layers
 
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.parts.layers.activations import hard_swish
-from detection_core.parts.layers.gates import hard_sigmoid
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.layers.keras_layers import hard_sigmoid, hard_swish
+from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import Placement, place_quantizers

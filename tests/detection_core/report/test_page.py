@@ -17,13 +17,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch, AnchorMatches
-from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles, Histogram, SizeGrid
+from detection_core.artifacts.box_profile import (
+    ANCHOR_MATCHES,
+    BOX_PROFILES,
+    AnchorMatch,
+    AnchorMatches,
+    BoxProfiles,
+    Histogram,
+    SizeGrid,
+)
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding
-from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, SplitCard, Totals
+from detection_core.artifacts.dataset_card import (
+    CARD,
+    QUARANTINE,
+    ClassCard,
+    DatasetCard,
+    QuarantinedEntry,
+    SplitCard,
+    Totals,
+)
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
 from detection_core.report import figures, formats
 from detection_core.report.data_page import data_page, read_dataset

@@ -14,9 +14,8 @@ from detection_core.storage import files
 from detection_core.storage import shard_cache as module
 from detection_core.storage.disk_cache import Cache, entry_key
 from detection_core.storage.local_copy import local_copy
-from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
-from detection_core.storage.record_files import Shard, uri_of
-from detection_core.storage.shard_cache import ShardCache, shard_cache
+from detection_core.storage.object_store import PendingTextUpload, PendingUpload
+from detection_core.storage.shard_cache import Shard, ShardCache, shard_cache, uri_of
 from tests.support.cases import refused
 from tests.support.object_store import dead_server, s3_server
 from tests.support.record_files import write_records

@@ -16,7 +16,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import register_family, unregister_family
 from detection_core.progress import Reporter
 from detection_core.structures import Batch
-from detection_core.tasks.fitting import FitRequest, fit
+from detection_core.tasks.fitting.fit import FitRequest, fit
 from detection_core.training.loop import TrainingResult
 from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, QuadrantDetector
 from tests.support.tiny_training import write_examples

@@ -18,12 +18,13 @@ from detection_core.artifacts.tflite_provenance import Provenance, with_provenan
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
+from detection_core.evaluation.coco_results import write_coco_results
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
+from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.tflite_description import add_description
-from detection_core.storage.record_files import Shard
-from detection_core.tasks.evaluate import evaluate
-from detection_core.tasks.evaluate_options import AS_CONFIGURED, EvaluateOptions, with_eval_config
+from detection_core.storage.shard_cache import Shard
+from detection_core.tasks.evaluate import AS_CONFIGURED, EvaluateOptions, evaluate, with_eval_config
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.inspection import inspect
 from detection_core.tasks.model_card import model_card
@@ -67,6 +68,17 @@ def test_images_are_read_once_to_measure_and_once_to_draw(model, tmp_path):
     reads.clear()
     run(model, tmp_path, truth, pictures=0)
     assert reads == [8]
+
+
+def test_a_coco_results_file_is_measured_as_the_detector_that_it_came_from(model, tmp_path):
+    runner, path = load_runner(model), tmp_path / "results.json"
+    write_coco_results(
+        str(path), [(truth.source_id, runner(image, truth.source_id)) for image, truth in scenes(8)]
+    )
+    expected, report = (run(name, tmp_path, pictures=0) for name in (model, str(path)))
+    assert report.metrics == pytest.approx(expected.metrics, abs=1e-6) and report.metrics[MAP] > 0.9
+    message = "expected the id of an evaluated image as image_id"
+    refused(DataError, message, run, str(path), tmp_path, lambda: iter(scenes(1)))
 
 
 def test_pascal_s_metrics_can_carry_a_threshold(model, tmp_path):

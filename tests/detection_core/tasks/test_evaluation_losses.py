@@ -5,7 +5,7 @@ import numpy as np
 from detection_core.builders.datasets import build_eval_dataset
 from detection_core.config.label_map_file import load_label_map
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.tasks.evaluation_losses import measure_losses
+from detection_core.tasks.evaluate import measure_losses
 from tests.support.detectors import pointed, trained
 
 PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]

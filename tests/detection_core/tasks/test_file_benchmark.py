@@ -8,16 +8,16 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.benchmark import Machine
+from detection_core.builders.datasets import representative_pixels
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import AutomlResizer
 from detection_core.errors import ConfigError, ModelError
+from detection_core.evaluation.served_file import ServedFile
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.tasks import file_benchmark as module
+from detection_core.tasks.exporting.file_limits import Footprint, check_limits, measure_memory
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
-from detection_core.tasks.file_limits import Footprint, check_limits, measure_memory
-from detection_core.tasks.representative import representative_pixels
-from detection_core.tasks.served_file import ServedFile
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 from detection_core.tasks.serving_driver import ServingDriver
 from tests.support.blobs import BlobDetector, save

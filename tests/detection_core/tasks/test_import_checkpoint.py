@@ -18,7 +18,7 @@ from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.object_store import s3_server
 from tests.support.tiny_training import LABELS, config_text

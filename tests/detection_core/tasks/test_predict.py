@@ -11,8 +11,9 @@ from PIL import Image
 
 from detection_core.data.video import VideoReader
 from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.runner import load_runner
-from detection_core.tasks.predict import predict, read_image
+from detection_core.tasks.predict import predict, predict_each, read_image
 from detection_core.tasks.predict_video import VideoOptions, predict_video
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused
@@ -42,6 +43,22 @@ def test_pictures_and_json(model, tmp_path):
         assert (found.label, found.name) == (i + 1, ["red", "green"][i])
         np.testing.assert_allclose(found.box, truth.boxes[0], atol=1e-4)
         assert max(Image.open(result.picture).size) >= 320  # small images are enlarged to be read
+
+
+def test_detections_of_every_score_are_written_as_coco_results(model, tmp_path):
+    paths = write_scenes(tmp_path)
+    listed = [{"id": 5 + n, "file_name": os.path.basename(path)} for n, path in enumerate(paths)]
+    (tmp_path / "truth.json").write_text(json.dumps({"images": listed}))
+    out, truth = str(tmp_path / "out"), str(tmp_path / "truth.json")
+    results = predict_each(model, paths, out, min_score=1.1, coco_images=truth)
+    assert [result.detections for result in results] == [(), ()]
+    runner, found = load_runner(model), CocoResults(f"{out}/coco_results.json")
+    for n, (image, _) in enumerate(scenes(2)):
+        expected, read = runner(image), found(image, str(5 + n))
+        np.testing.assert_array_equal(read.classes, expected.classes)
+        np.testing.assert_allclose(read.boxes, expected.boxes, atol=1e-6)
+    (tmp_path / "truth.json").write_text(json.dumps({"images": listed[1:]}))
+    refused(DataError, "expected one image of this name", predict_each, model, paths, out, coco_images=truth)
 
 
 def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(model, tmp_path, monkeypatch):

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
-from detection_core.artifacts.box_profile import BOX_PROFILES
-from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES
+from detection_core.artifacts.dataset_card import CARD, QUARANTINE, QuarantinedEntry
 from detection_core.artifacts.pictures import list_pictures
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.config.load import load_checked_config
 from detection_core.errors import DetectionError
 from detection_core.report.data_page import data_page

@@ -19,8 +19,8 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.fitting.work_folder import ResumeOptions
 from detection_core.tasks.train import TrainReport, train
-from detection_core.tasks.work_folder import ResumeOptions
 from tests.support.cases import refused
 from tests.support.detectors import trained
 from tests.support.field_checkpoints import write_named_checkpoint

@@ -20,11 +20,11 @@ from detection_core.families.ssd.family import FAMILY
 from detection_core.progress import format_progress
 from detection_core.training import stop_signal
 from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at
-from detection_core.training.data_wait import DataWait
+from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import StepReport, TrainOptions
-from detection_core.training.reproducible import Reproducibility
+from detection_core.training.profiling import DataWait
 from detection_core.training.stop_signal import StopSignal
-from detection_core.training.validation_pictures import MOST_STEPS, PictureFiles, ValidationPicture, step_of
+from detection_core.training.validation import MOST_STEPS, PictureFiles, ValidationPicture, step_of
 from tests.support.cases import cases
 from tests.support.recording_logger import RecordingLogger
 

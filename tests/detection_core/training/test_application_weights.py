@@ -11,9 +11,9 @@ import tf_keras
 
 from detection_core.builders.backbones import BACKBONES, BackboneShape
 from detection_core.errors import ModelError
+from detection_core.parts.layers.keras_layers import PREPROCESSORS
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.zoo.keras_backbones import find_backbone
 from tests.support.cases import cases

@@ -15,12 +15,19 @@ from detection_core.detectors.checkpoint_names import CheckpointNames, Naming
 from detection_core.errors import ModelError, StorageError
 from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.storage import files
-from detection_core.training.checkpoint_content import DETECTOR, checkpoint_content
-from detection_core.training.checkpoint_damage import find_damage, readable
-from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
-from detection_core.training.named_checkpoint import NamedCheckpoint
-from detection_core.training.object_checkpoint import ObjectCheckpoint
+from detection_core.training.checkpoint_file import (
+    CheckpointFile,
+    checkpoint_files,
+    find_damage,
+    find_prefix,
+    readable,
+)
+from detection_core.training.checkpoint_variables import (
+    DETECTOR,
+    NamedCheckpoint,
+    ObjectCheckpoint,
+    checkpoint_content,
+)
 from tests.support.cases import cases, refused
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.object_store import s3_server
@@ -122,7 +129,7 @@ def test_a_folder_stands_for_its_newest_checkpoint_and_that_has_its_own_files(tm
 
 def test_a_checkpoint_is_found_without_tensorflow():
     program = (
-        "import sys; from detection_core.tasks.starting_files import starting_files;"
+        "import sys; from detection_core.tasks.fitting.starting_files import starting_files;"
         " print(starting_files('', ''), 'tensorflow' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ConfigError, ModelError, StorageError
+from detection_core.training.application_weights import folded_norms, warn_of_folded_norms
 from detection_core.training.checkpoints import TrainingCheckpoints
-from detection_core.training.folded_norms import folded_norms, warn_of_folded_norms
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.named_variables import restore_variables, variables_in_checkpoint
 from detection_core.training.variables import trained_variables

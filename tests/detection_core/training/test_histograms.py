@@ -13,9 +13,9 @@ from detection_core.training.actions import LoggedTraining
 from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
 from detection_core.training.histograms import BINS, as_histograms, measured_histograms
 from detection_core.training.loop_options import TrainOptions
+from detection_core.training.multi_scale import MultiScaleModel, resized
 from detection_core.training.precision import Precision
 from detection_core.training.profiling import ProfileOptions, ProfilerTrace
-from detection_core.training.scales import Scales, resized
 from detection_core.training.step import compile_steps
 from tests.detection_core.training.runs import assert_equal, state_of, train, whole_run
 from tests.support.cases import cases
@@ -103,13 +103,13 @@ def test_a_profiler_that_is_busy_costs_the_training_nothing(tmp_path, caplog):
 
 def test_a_size_stays_for_its_steps_and_pixels_and_masks_follow_it():
     def drawn(seed):
-        scales = Scales(TinyModel(), [0, 1, 2], seed=seed, steps_per_scale=4)
+        scales = MultiScaleModel(TinyModel(), [0, 1, 2], seed=seed, steps_per_scale=4)
         return [scales.losses(step) for step in range(80)]
 
     turns = np.reshape(drawn(1), (20, 4))
     assert np.all(turns == turns[:, :1]) and set(turns[:, 0]) == {0, 1, 2}
     assert drawn(1) == drawn(1) != drawn(2)
-    scales = Scales(TinyModel(), [0], seed=0, steps_per_scale=4)
+    scales = MultiScaleModel(TinyModel(), [0], seed=0, steps_per_scale=4)
     assert [scales.steps_until_next(step) for step in range(6)] == [4, 3, 2, 1, 4, 3]
     (batch,) = make_dataset(0, batch_size=2).take(1)
     masks = np.zeros((2, 1, 8, 8), np.uint8)
@@ -142,7 +142,7 @@ def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
 
             return losses
 
-        scales = Scales(model, [at(8), at(4)], seed=3, steps_per_scale=2)
+        scales = MultiScaleModel(model, [at(8), at(4)], seed=3, steps_per_scale=2)
         train(scales, tmp_path / folder, num_steps=steps, checkpoint_every=3, log_every=10)
         return model.variables, used
 

@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.errors import DataError, ModelError
-from detection_core.parts.layers.dropout import Dropout, stochastic_depth
+from detection_core.parts.layers.keras_layers import Dropout, stochastic_depth
 from detection_core.protos.optimizer_pb2 import Optimizer
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction

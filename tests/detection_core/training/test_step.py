@@ -11,10 +11,9 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.training import step as steps
-from detection_core.training.guard import FiniteGuard
+from detection_core.training.guard import FiniteGuard, StepOutputs
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, compile_steps, new_step, train_step
-from detection_core.training.step_outputs import StepOutputs
 from tests.detection_core.training.runs import RATE, assert_equal, state_of
 from tests.support.cases import cases, refused
 from tests.support.tiny_model import TinyModel, make_dataset

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
+from detection_core.artifacts.box_profile import ANCHOR_MATCHES
 from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
-from detection_core.datasets.box_counter import SIDES
+from detection_core.datasets.counts import SIDES
 from detection_core.report.figures import anchor_charts, anchor_maps
 from detection_core.validation import box_statistics
 from detection_core.validation.anchor_comparison import match_anchors

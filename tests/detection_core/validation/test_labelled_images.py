@@ -11,8 +11,8 @@ from PIL import Image
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.encode import int64_feature, serialise_features
-from detection_core.data.record_writer import write_record
-from detection_core.datasets.decoding import find_decoding
+from detection_core.data.record_format import write_record
+from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
 from detection_core.evaluation.results import iou_px

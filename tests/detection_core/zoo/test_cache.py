@@ -25,7 +25,7 @@ from detection_core.zoo import cache as caches
 from detection_core.zoo import cache_entries
 from detection_core.zoo.cache import PublishedFile, fetch_file, fetch_model, find_model_files
 from detection_core.zoo.cache_entries import is_file, sizes
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import find_model
 from tests.support.archives import FILES, NAME, archive, use_cache_below
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder

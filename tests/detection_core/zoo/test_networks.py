@@ -6,8 +6,7 @@ from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import count_parameters
 from detection_core.errors import ConfigError
-from detection_core.zoo.networks import read_networks
-from detection_core.zoo.published_models import find_model, list_models
+from detection_core.zoo.networks import find_model, list_models, read_networks
 from tests.support.cases import cases, refused
 from tests.support.zoo_configs import golden_name, zoo_config
 

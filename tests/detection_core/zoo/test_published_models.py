@@ -13,16 +13,15 @@ import pytest
 from detection_core.builders.backbones import BACKBONES
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ModelError
+from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.zoo import archive as archives
 from detection_core.zoo.archive import unpack_detector
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.fine_tuning import fine_tuning_recipe
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
-from detection_core.zoo.networks import SPEEDS
-from detection_core.zoo.published_models import find_model, list_models, nearest_model
+from detection_core.zoo.networks import SPEEDS, find_model, list_models, nearest_model
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.support.archives import FILES, NAME, archive, member, use_cache_below
 from tests.support.cases import cases, config_refused, refused

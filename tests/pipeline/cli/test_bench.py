@@ -17,8 +17,7 @@ from detection_core.artifacts.sensitivity_report import (
     LayerError,
     Sensitivity,
 )
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
 from detection_core.report.formats import DASH

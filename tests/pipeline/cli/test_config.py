@@ -11,9 +11,9 @@ from detection_core.config.load import format_pipeline_config, load_pipeline_con
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.protos.train_pb2 import CheckpointVersion
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from detection_core.zoo.coco_classes import COCO_CLASSES
-from detection_core.zoo.published_models import list_models
+from detection_core.zoo.networks import list_models
 from tests.pipeline.conftest import DIGITS as DIGITS_FOLDER
 from tests.support.archives import NAME, archive, use_cache_below
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint

@@ -17,7 +17,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.storage import files
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from pipeline.cli import verbs
 from pipeline.cli.group import Group
 from pipeline.dag import build_dag

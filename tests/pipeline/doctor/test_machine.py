@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from detection_core.errors import ConfigError
-from detection_core.training.memory_limits import System
+from detection_core.training.memory import System
 from pipeline.doctor import machine as doctor
 from pipeline.doctor import packages
 from pipeline.doctor.finding import Check, State, examine, note, ok, problem, unknown

@@ -16,14 +16,12 @@ from detection_core.detectors.family import model_message
 from detection_core.errors import DataError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.cache import MIRROR_VARIABLE
-from detection_core.zoo.networks import PublishedModel
-from detection_core.zoo.published_models import find_model
+from detection_core.zoo.networks import PublishedModel, find_model, find_network, list_networks
 from pipeline.init import found_weights
 from pipeline.init import settings_choice as sets
 from pipeline.init import training_choice as training
 from pipeline.init.found_weights import find_weights
 from pipeline.init.hardware import GIB, Hardware, look_at_hardware
-from pipeline.init.ladder import find_network, list_networks
 from pipeline.init.measured import measure
 from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen

@@ -2,15 +2,15 @@
 
 import pytest
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_checked_config
 from detection_core.errors import ConfigError, DataError
+from detection_core.zoo.networks import list_networks
 from pipeline.dag import build_dag
 from pipeline.init import plan as planning
 from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
 from pipeline.init.found_weights import StartingWeights
-from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
 from pipeline.init.summary import summary_data, summary_rows
 from pipeline.settings.settings_file import load_settings

@@ -19,11 +19,11 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.artifacts.model_run import ValidationLine
-from detection_core.artifacts.pushed import PUSHED
+from detection_core.artifacts.published import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from detection_core.training.validation_pictures import PictureFiles, ValidationPicture
+from detection_core.training.validation import PictureFiles, ValidationPicture
 from pipeline.report import write_report
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text

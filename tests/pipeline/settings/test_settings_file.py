@@ -150,7 +150,7 @@ def test_settings_survive_a_round_trip(settings_path, tmp_path):
     assert load_settings(str(copy)) == settings
     assert load_settings(str(copy)).kubeflow.task("trainer") == settings.kubeflow.task("trainer")
     assert "gpu_type" not in copy.read_text().partition("steps:")[2]
-    from detection_core.datasets.decoding import DECODINGS
+    from detection_core.datasets.encoding import DECODINGS
     from detection_core.datasets.readers import READERS
     from detection_core.exporters.tflite_formats import FORMATS
 

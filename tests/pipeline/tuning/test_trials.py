@@ -15,10 +15,10 @@ from detection_core.config.paths.overrides import apply_overrides, merge_overrid
 from detection_core.errors import ConfigError, DataError, ModelError
 from pipeline.tuning import trial_process
 from pipeline.tuning.search import TrialRecord
+from pipeline.tuning.settings_search import write_winner
 from pipeline.tuning.space import Parameter, Space, load_space
 from pipeline.tuning.trial_folder import TrialFolder
-from pipeline.tuning.winner import write_winner
-from pipeline.tuning.workers import visible_gpus, worker_environment
+from pipeline.tuning.tuner import visible_gpus, worker_environment
 from tests.support.cases import refused
 from tests.support.command_line import has_ended
 from tests.support.refusals import not_refused

@@ -20,7 +20,7 @@ from detection_core.families.ssd.checkpoint_names.scoped_names import (
     scoped_variables,
 )
 from detection_core.families.ssd.model import SsdModel
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 
 EXTRACTOR_PATH = "model/_feature_extractor/"
 PREDICTOR_PATH = "model/_box_predictor/"

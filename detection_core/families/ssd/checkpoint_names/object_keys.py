@@ -20,7 +20,7 @@ from detection_core.parts.layers.layer_names import (
     parse_layer_name,
     parse_variable_name,
 )
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 
 RULES: PathRules = {**NECK_RULES, **HEAD_RULES}
 

@@ -13,8 +13,7 @@ from typing import Any, TextIO
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.classes import make_label_map
-from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
-from detection_core.datasets.formats.csv_rows import SETS
+from detection_core.datasets.formats.csv_rows import SETS, CsvLines, open_csv
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import is_image
 from detection_core.datasets.readers import find_reader

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 
 from detection_core.data.label_map import LabelMap
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder

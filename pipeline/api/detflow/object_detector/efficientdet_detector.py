@@ -190,7 +190,7 @@ class ObjectDetector:
         """
         from detection_core.builders.detector import build_detector
         from detection_core.exporters.detector_folder import write_detector
-        from detection_core.tasks.starting_weights import fill_starting_weights
+        from detection_core.tasks.fitting.starting_weights import fill_starting_weights
 
         data = self.representative_data or DataLoader("none", 1, self.label_map)
         config = self._config(data, None, epochs=1, batch_size=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from detection_core.api import evaluate
 from detection_core.artifacts.coco_names import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
-from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.errors import DataError
@@ -64,9 +64,9 @@ def mean_losses(
         The sum of all, that of the classes, of the boxes, and the sum of these two.
 
     Raises:
-        DetectionError: as `detection_core.tasks.evaluation_losses.measure_losses`.
+        DetectionError: as `detection_core.tasks.evaluate.measure_losses`.
     """
-    from detection_core.tasks.evaluation_losses import measure_losses
+    from detection_core.tasks.evaluate import measure_losses
 
     found = measure_losses(path, _reading(config, data, folder), batch_size=batch_size)
     classes, boxes = found["Loss/classification_loss"], found["Loss/localization_loss"]

@@ -16,11 +16,9 @@ from typing import Any
 import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml_file
-from detection_core.data.record_scan import count_local_records
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import count_local_records, write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
-from detection_core.datasets.decoding import find_decoding
-from detection_core.datasets.encoding import make_example
+from detection_core.datasets.encoding import find_decoding, make_example
 from detection_core.datasets.quarantine import check_limit, count_reasons
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files

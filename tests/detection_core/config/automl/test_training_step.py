@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.builders.detector import build_detector
-from detection_core.builders.train_options import build_train_options
-from detection_core.builders.train_plan import build_optimization
+from detection_core.builders.train_plan import build_optimization, build_train_options
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.families.efficientdet import model

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detection_core.builders.datasets import build_eval_dataset, build_train_dataset
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
-from detection_core.builders.train_options import build_train_options
+from detection_core.builders.train_plan import build_train_options
 from detection_core.config.automl import translation
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.config.automl.fates import FATES
@@ -20,10 +20,10 @@ from detection_core.config.automl.translation import RunFlags, holds_hyperparame
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.check import check_message, check_pipeline_config
 from detection_core.config.load import format_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.efficientdet import settings_of
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
-from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.families.efficientdet.settings import settings_of
+from detection_core.optimizers.optimization import MovingAverage
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig

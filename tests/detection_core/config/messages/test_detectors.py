@@ -10,17 +10,17 @@ from detection_core.config.check import check_message, check_pipeline_config, fi
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages import registered
 from detection_core.config.messages.detectors import missing_classes_problems
-from detection_core.config.messages.efficientdet import input_size, settings_of
-from detection_core.config.messages.feature_nodes import Node
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
 from detection_core.config.messages.pipeline import clip_range_problems, size_problems, tflite_problems
 from detection_core.config.messages.registered import build_registered, register_part, unregister_part
-from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import FAMILIES, find_family
 from detection_core.errors import Problem
 from detection_core.exporters.tflite_formats import FORMATS, Network
+from detection_core.families.efficientdet.check import size_problems as efficientdet_size_problems
+from detection_core.families.efficientdet.feature_nodes import Node
+from detection_core.families.efficientdet.settings import input_size, settings_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 from detection_core.protos.losses_pb2 import ClassificationLoss
@@ -344,7 +344,7 @@ def test_every_family_is_built_or_refused_and_asked_for_in_one_way():
         model = DetectionModel()
         message = getattr(model, arm)
         message.SetInParent()
-        assert message.DESCRIPTOR.name in RULES
+        assert message.DESCRIPTOR.name in find_family(model).rules
         assert find_family(model).keypoints(message) is None
     changes = {"eval_config.use_moving_averages": True, "train_config.optimizer.use_moving_average": False}
     assert_problems(PYRAMID, changes, {"eval_config.use_moving_averages"})

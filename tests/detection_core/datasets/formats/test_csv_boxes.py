@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import Rejected
-from detection_core.datasets.formats import csv_boxes, csv_lines, open_images_files
-from detection_core.datasets.formats.csv_lines import CsvLines, decode_head, open_csv
-from detection_core.datasets.formats.csv_rows import Row, read_rows
+from detection_core.datasets.formats import csv_boxes, csv_rows, open_images_files
+from detection_core.datasets.formats.csv_rows import CsvLines, Row, decode_head, open_csv, read_rows
 from detection_core.datasets.formats.open_images_files import find_boxes, find_companions, read_hierarchy
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
@@ -130,7 +129,7 @@ def test_another_encoding_is_refused_and_rows_of_any_number_have_the_bound_each(
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
         refused(DataError, f"{name}: expected a CSV file, .*{said}", open_csv(str(tmp_path / name)).__enter__)
-    monkeypatch.setattr(csv_lines, "MAX_ROW", 10)
+    monkeypatch.setattr(csv_rows, "MAX_ROW", 10)
     lines = CsvLines(io.StringIO("c,d\r\ne,f\r\n" * 5, newline=""), "a,b\r\n")
     rows = []
     for row in csv.reader(lines):
@@ -141,7 +140,7 @@ def test_another_encoding_is_refused_and_rows_of_any_number_have_the_bound_each(
 
 @cases("x", '"a\nb",')
 def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, unit):
-    monkeypatch.setattr(csv_lines, "MAX_ROW", 1 << 14)
+    monkeypatch.setattr(csv_rows, "MAX_ROW", 1 << 14)
     (tmp_path / "a.csv").write_text(unit * (1 << 22))
     with memory_below(8 << 20), open_csv(str(tmp_path / "a.csv")) as text:
         refused(csv.Error, "more than 16,384 char", lambda: list(csv.reader(CsvLines(text))))

@@ -13,10 +13,9 @@ from pycocotools import mask as coco_mask
 
 from detection_core.bounded.limits import MAX_OBJECTS
 from detection_core.datasets.annotated_images import Polygons, Rejected
-from detection_core.datasets.formats import label_studio, labelme, labelme_shapes, via
-from detection_core.datasets.formats.label_studio import file_name
-from detection_core.datasets.formats.label_studio_results import read_objects
-from detection_core.datasets.image_sizes import shown_size
+from detection_core.datasets.formats import label_studio, labelme, via
+from detection_core.datasets.formats.label_studio import file_name, read_objects
+from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
@@ -265,7 +264,7 @@ def _text(data):
 
 
 def _shapes(*shapes):
-    return [item for item, _ in labelme_shapes.read_objects(shapes, 40, 30)]
+    return [item for item, _ in labelme.read_objects(shapes, 40, 30)]
 
 
 BIG, LINE, NOSE = 2**31 - 1, [(1, 2), (3, 4)], _shape("point", (1, 2), label="n", group_id=1)
@@ -309,10 +308,10 @@ def test_masks_lie_where_corners_say_and_groups_are_objects_however_many(monkeyp
     assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
     boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
     points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
-    assert [named for _, named in labelme_shapes.read_objects([*boxes, *points], 40, 30)] == [
+    assert [named for _, named in labelme.read_objects([*boxes, *points], 40, 30)] == [
         {"nose": (3, 4)}
     ] * 5_000
-    monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
+    monkeypatch.setattr("detection_core.datasets.shapes._MOST_DRAWN", 6_000)
     shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
     assert len(_shapes(*[shape] * 2)) == 2
     refused(Rejected, r"shape \d+: expected masks of at most 6,000 pixels", _shapes, *[shape] * 20)

@@ -8,9 +8,9 @@ import zlib
 
 from detection_core.data import encode
 from detection_core.data.encode import KeypointColumns, bytes_feature, float_feature, int64_feature
-from detection_core.data.record_writer import masked_checksum, write_record
+from detection_core.data.record_format import masked_checksum, write_record
 from detection_core.datasets.annotated_images import ImageLabel, Rejected
-from detection_core.datasets.formats import tfrecord, tfrecord_files
+from detection_core.datasets.formats import tfrecord
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
@@ -201,21 +201,21 @@ def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, spli
         _write(tmp_path / name, IMAGE, IMAGE)
     _write(tmp_path / "other", b"no picture")
     (tmp_path / "train.txt").write_text("image/")
-    layout = tfrecord_files.find(list_folder(str(tmp_path)))
+    layout = tfrecord.find(list_folder(str(tmp_path)))
     assert layout.splits == splits and layout.images == 2 * len(names)
     assert f"{len(names)} TFRecord files" in layout.evidence
 
 
 def _read(path):
-    return list(tfrecord_files.read_records(str(path)))
+    return list(tfrecord.read_records(str(path)))
 
 
 def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told(tmp_path):
     (tmp_path / "a").write_bytes(b"image/" * 10)
-    assert tfrecord_files.find(list_folder(str(tmp_path))) is None
+    assert tfrecord.find(list_folder(str(tmp_path))) is None
     length = struct.pack("<Q", 1 << 60)
-    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
-    assert tfrecord_files.record_length(b"short") is None
+    assert tfrecord.record_length(length + struct.pack("<I", masked_checksum(length))) is None
+    assert tfrecord.record_length(b"short") is None
     path = tmp_path / "a"
     _write(path, b"first", b"second")
     data = bytearray(path.read_bytes())
@@ -224,11 +224,11 @@ def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told
     for cut in (5, 14, 20, 22, 40):
         path.write_bytes(data[:cut])
         refused(DataError, r"expected record [01] of a TFRecord file.*copy it again", _read, path)
-        assert tfrecord_files.count_records(str(path)) == (cut > 21)
+        assert tfrecord.count_records(str(path)) == (cut > 21)
     path.write_bytes(gzip.compress(data))
     packed = [(part._replace(packed=True), data) for part, data in ((first, b"first"), (second, b"second"))]
-    assert _read(path) == packed and tfrecord_files.count_records(str(path)) == 2
+    assert _read(path) == packed and tfrecord.count_records(str(path)) == 2
     data[13] ^= 1
     path.write_bytes(data)
     assert _read(path) == [(first, None), (second, b"second")]
-    assert tfrecord_files.count_records(str(path)) == 2
+    assert tfrecord.count_records(str(path)) == 2

@@ -8,8 +8,8 @@ import pytest
 from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import AnnotatedObject, ImageLabel, Polygons, Rejected
-from detection_core.datasets.formats import cvat, voc, voc_layout, xml_files
-from detection_core.datasets.formats.cvat_shapes import read_objects
+from detection_core.datasets.formats import cvat, voc, xml_files
+from detection_core.datasets.formats.cvat import read_objects
 from detection_core.datasets.formats.xml_files import parse_xml, read_children
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
@@ -202,7 +202,7 @@ def test_what_asks_for_too_much_is_refused(monkeypatch):
     polygon = f'<polygon label="cat" points="{"1,1;" * 100_001}"/>'
     refused(Rejected, "at most 100,000 points of an outline", _shapes, polygon)
     refused(Rejected, "at most 1,000 keypoints of an object", _shapes, skeleton(1_001))
-    monkeypatch.setattr("detection_core.datasets.formats.cvat_shapes.MAX_VALUES", 25)
+    monkeypatch.setattr("detection_core.datasets.formats.cvat.MAX_VALUES", 25)
     refused(Rejected, "at most 25 keypoints of an image", _shapes, skeleton(10) + skeleton(1) * 2)
     mask = '<mask label="cat" rle="0,2500000000" left="0" top="0" width="50000" height="50000"/>'
     refused(Rejected, "expected runs of 50000x50000 pixels", _shapes, mask)
@@ -300,7 +300,7 @@ def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
 
 
 def _find(root):
-    return voc_layout.find(list_folder(str(root)))
+    return voc.find(list_folder(str(root)))
 
 
 def _write_pairs(root, annotations, images, names):
@@ -311,17 +311,17 @@ def _write_pairs(root, annotations, images, names):
 def test_images_are_where_most_names_agree_and_of_two_sets_the_larger_is_taken(tmp_path):
     _write_pairs(tmp_path / "one", "xml", "all", "abcd")
     write_files(tmp_path / "one", {f"preview/{name}.jpg": "small" for name in "ab"})
-    assert voc_layout.find_folders(str(tmp_path / "one")) == {"annotations": "xml", "images": "all"}
+    assert voc.find_folders(str(tmp_path / "one")) == {"annotations": "xml", "images": "all"}
     assert _find(tmp_path / "one").evidence == "4 XML files in xml/, 4 images in all/"
     for split, name in {"one": "a", "two": "b"}.items():
         _write_pairs(tmp_path / "two", "xml", f"images/{split}", name)
-    assert voc_layout.find_folders(str(tmp_path / "two")) == {"annotations": "xml", "images": "images"}
+    assert voc.find_folders(str(tmp_path / "two")) == {"annotations": "xml", "images": "images"}
     tmp_path /= "below"
     write_voc(tmp_path / "VOC2007", "ab")
     write_voc(tmp_path / "VOC2012", "cde")
     layout = _find(tmp_path)
     assert layout.path == str(tmp_path / "VOC2012") and "1 more such sets beside it" in layout.evidence
-    refused(DataError, "expected the folder of a data set", voc_layout.find_folders, str(tmp_path / "none"))
+    refused(DataError, "expected the folder of a data set", voc.find_folders, str(tmp_path / "none"))
 
 
 def test_other_xml_is_no_annotation(tmp_path):
@@ -329,4 +329,4 @@ def test_other_xml_is_no_annotation(tmp_path):
         write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
         assert _find(tmp_path) is None, text
         message = r"found none; correct data\.path or data\.format"
-        refused(DataError, message, voc_layout.find_folders, str(tmp_path))
+        refused(DataError, message, voc.find_folders, str(tmp_path))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import yolo, yolo_layout
-from detection_core.datasets.formats.yolo_names import YoloSet, read_set
+from detection_core.datasets.formats.yolo_layout import YoloSet, read_set
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.image_resizer import build_image_resizer
+from detection_core.builders.input_pipeline import build_image_resizer
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.errors import ModelError
 from detection_core.families.efficientdet.build import build_efficientdet, suppression_options

@@ -64,7 +64,7 @@ def _assert_forward(name, key, size, training=False):
 def test_replicas_share_the_statistics_of_their_images_where_that_is_asked_for():
     """Outputs, moving means and gradients of two replicas are those of the whole batch on one."""
     assert_prints_equal("""
-        from detection_core.config.messages.efficientdet import settings_of
+        from detection_core.families.efficientdet.settings import settings_of
         from detection_core.families.efficientdet.network import build_network
         from tests.support import efficientdet_goldens as goldens
 

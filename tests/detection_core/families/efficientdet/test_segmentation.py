@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
 from detection_core.exporters.signatures import write_saved_model

@@ -13,18 +13,20 @@ from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.families.ssd.checkpoint_names.object_paths import names_of
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
-from detection_core.parts.backbones.mobilenet import MobileNetOptions
-from detection_core.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
-from detection_core.parts.backbones.mobilenet_v2 import mobilenet_v2
+from detection_core.parts.backbones.mobilenet import (
+    MobileNetOptions,
+    MobileNetV1Options,
+    mobilenet_v1,
+    mobilenet_v2,
+)
 from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.parts.heads.predictions import HeadOutputs
 from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
-from detection_core.parts.necks.fpn import FpnOptions, feature_pyramid
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.parts.necks.fpn import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
+from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.cases import cases
 from tests.support.golden_networks import NAMES, load_golden
 from tests.support.tiny_training import config_text

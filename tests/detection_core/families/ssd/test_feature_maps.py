@@ -2,13 +2,13 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.config.messages.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.errors import ConfigError
+from detection_core.families.ssd.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.families.ssd.feature_maps import NECKS, build_feature_maps
+from detection_core.parts.layers.keras_layers import PREPROCESSORS
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.layers.preprocessing import PREPROCESSORS
-from detection_core.parts.necks import bifpn_fusion
+from detection_core.parts.necks import bifpn
 from detection_core.protos import ssd_pb2
 from tests.support.cases import cases, refused
 from tests.support.configs import checked
@@ -31,7 +31,7 @@ def _shapes(network: tf_keras.Model) -> list[tuple[int, ...]]:
 def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor():
     ours = {name: entry for name, entry in EXTRACTORS.items() if entry.backbone != "tests_plain"}
     assert {extractor.backbone for extractor in ours.values()} == {b for b in BACKBONES if b != "tests_plain"}
-    assert COMBINE_METHODS == bifpn_fusion.COMBINE_METHODS
+    assert COMBINE_METHODS == bifpn.COMBINE_METHODS
     for name, extractor in ours.items():
         assert name.endswith("_keras") or name in NAMED_EXTRACTORS
         assert extractor.neck in NECKS

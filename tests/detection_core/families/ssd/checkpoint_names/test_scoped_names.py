@@ -8,9 +8,9 @@ from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.detector import build_detector
-from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ModelError
 from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
+from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.protos import model_pb2
 from tests.support.cases import cases, refused
 from tests.support.golden_networks import MOBILE, load_golden

@@ -1,0 +1,294 @@
+"""Input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core.augment.augmentation import Augmentations
+from detection_core.augment.mixing import MixedAugmentations, Pool
+from detection_core.builders.augment import build_augmentations
+from detection_core.builders.oneof import build_oneof
+from detection_core.config.messages.detectors import model_resizer
+from detection_core.config.num_classes import ModelMessage, foreground_classes
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data.batch import network_input
+from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
+from detection_core.data.label_map import LabelMap
+from detection_core.data.label_targets import LabelTargets
+from detection_core.data.reader import Reader
+from detection_core.data.records import expand_patterns
+from detection_core.data.resize import (
+    AutomlResizer,
+    ConditionalShapeResizer,
+    FixedShapeResizer,
+    IdentityResizer,
+    KeepAspectRatioResizer,
+    PadToMultipleResizer,
+    Resizer,
+)
+from detection_core.data.sequence import SequenceOptions, element_at, window_size, with_following
+from detection_core.detectors.family import model_message
+from detection_core.protos import automl_input_pb2, model_pb2
+from detection_core.protos import image_resizer_pb2 as resizer_pb
+from detection_core.protos import input_reader_pb2 as pb
+from detection_core.structures import Batch, Sample
+
+
+def _method(
+    message: resizer_pb.FixedShapeResizer
+    | resizer_pb.KeepAspectRatioResizer
+    | resizer_pb.ConditionalShapeResizer,
+) -> Any:
+    return resizer_pb.ResizeType.Name(message.resize_method)
+
+
+def _fixed_shape(message: resizer_pb.FixedShapeResizer) -> Resizer:
+    return FixedShapeResizer(
+        height=message.height,
+        width=message.width,
+        resize_method=_method(message),
+    )
+
+
+def _keep_aspect_ratio(message: resizer_pb.KeepAspectRatioResizer) -> Resizer:
+    return KeepAspectRatioResizer(
+        min_dimension=message.min_dimension,
+        max_dimension=message.max_dimension,
+        resize_method=_method(message),
+        pad_to_max_dimension=message.pad_to_max_dimension,
+        per_channel_pad_value=tuple(message.per_channel_pad_value),
+    )
+
+
+def _conditional_shape(message: resizer_pb.ConditionalShapeResizer) -> Resizer:
+    condition: Any = resizer_pb.ConditionalShapeResizer.ResizeCondition.Name(message.condition)
+    return ConditionalShapeResizer(
+        condition=condition,
+        size_threshold=message.size_threshold,
+        resize_method=_method(message),
+    )
+
+
+def _pad_to_multiple(message: resizer_pb.PadToMultipleResizer) -> Resizer:
+    return PadToMultipleResizer(multiple=message.multiple)
+
+
+def _identity(message: resizer_pb.IdentityResizer) -> Resizer:
+    del message  # It has no fields.
+    return IdentityResizer()
+
+
+def _automl(message: automl_input_pb2.AutomlResizer) -> Resizer:
+    return AutomlResizer(
+        height=message.height,
+        width=message.width,
+        per_channel_pad_value=tuple(message.per_channel_pad_value),
+    )
+
+
+IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
+    "keep_aspect_ratio_resizer": _keep_aspect_ratio,
+    "fixed_shape_resizer": _fixed_shape,
+    "identity_resizer": _identity,
+    "conditional_shape_resizer": _conditional_shape,
+    "pad_to_multiple_resizer": _pad_to_multiple,
+    "automl_resizer": _automl,
+}
+
+
+def build_image_resizer(message: resizer_pb.ImageResizer) -> Resizer:
+    """Build the resizer that a checked message describes."""
+    return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
+
+
+def resizer_name(model: model_pb2.DetectionModel) -> str:
+    """Return the arm of a model's image resizer; "none" where it has none."""
+    message, _ = model_resizer(model)
+    return message.WhichOneof("image_resizer_oneof") or "none"
+
+
+def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
+    """Build the resizer of whatever kind of model is configured."""
+    return build_image_resizer(model_resizer(model)[0])
+
+
+_MASKS: dict[int, MaskType] = {
+    pb.DEFAULT: "NUMERICAL_MASKS",
+    pb.NUMERICAL_MASKS: "NUMERICAL_MASKS",
+    pb.PNG_MASKS: "PNG_MASKS",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreColumns:
+    """The layout of class scores in a record.
+
+    Attributes:
+        count: scores, one a class.
+        background: whether the first of them is the background's.
+    """
+
+    count: int
+    background: bool
+
+
+def build_input_reader(
+    message: pb.InputReader,
+    label_map: LabelMap,
+    where: str = "input_reader",
+    *,
+    scores: ScoreColumns | None = None,
+) -> Reader:
+    """Build the reader that a checked message describes.
+
+    Args:
+        message: the message.
+        label_map: class text to class id.
+        where: its path in the configuration, for records that are missing.
+        scores: what class scores look like; None: they are left alone, as they only serve training.
+
+    Raises:
+        DataError: when a pattern names no file.
+    """
+    patterns = tuple(message.tf_record_input_reader.input_path)
+    paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
+    weights = tuple(message.sample_from_datasets_weights)
+    sequence = SequenceOptions(
+        shuffle=message.shuffle,
+        shuffle_buffer_size=message.shuffle_buffer_size,
+        num_readers=message.num_readers,
+        read_block_length=message.read_block_length,
+        num_epochs=message.num_epochs,
+        sample_1_of_n_examples=message.sample_1_of_n_examples,
+    )
+    ahead = message.num_prefetch_batches
+    return Reader(
+        paths=tuple(paths),
+        groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
+        weights=weights,
+        table=class_text_table(label_map.items),
+        decoding=build_decoding(message, scores),
+        sequence=sequence,
+        max_boxes=message.max_number_of_boxes,
+        prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
+    )
+
+
+def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> DecodeOptions:
+    """Build the decoder options of a record; see `build_input_reader`."""
+    options = DecodeOptions(
+        masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
+        keypoints=message.num_keypoints,
+    )
+    if scores is None or not message.load_multiclass_scores:
+        return options
+    return dataclasses.replace(options, score_columns=scores.count, background_column=scores.background)
+
+
+def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
+    """Return the layout of recorded class scores for a model: num_classes entries."""
+    message: ModelMessage | None = model_message(model)[0]
+    return ScoreColumns(
+        count=getattr(message, "num_classes", 0),
+        background=getattr(message, "explicit_background_class", False),
+    )
+
+
+def build_label_targets(config: CheckedConfig) -> LabelTargets:
+    """Build what chooses the labels that a model is trained on.
+
+    Args:
+        config: its train_config says which labels, its train_input_reader what is read.
+    """
+    train, reader = config.train_config, config.train_input_reader
+    message: ModelMessage | None = model_message(config.model)[0]
+    return LabelTargets(
+        classes=foreground_classes(message) if message is not None else 0,
+        use_scores=train.use_multiclass_scores,
+        merge_equal_boxes=train.merge_multiple_label_boxes,
+        keypoint_weights=tuple(reader.keypoint_type_weight),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingStream:
+    """Samples to elements of batches.
+
+    Attributes:
+        augment: the augmentations.
+        targets: labels to what is trained on.
+        resizer: gives the network's input size.
+        max_boxes: G.
+        pool: how many following samples one may be mixed with.
+        mixed: samples of the training, from its first on, that are mixed; those after it are not.
+    """
+
+    augment: Augmentations | MixedAugmentations
+    targets: LabelTargets
+    resizer: Resizer
+    max_boxes: int
+    pool: int
+    mixed: int
+
+    def drawn(self, samples: tf.data.Dataset, start: int) -> tf.data.Dataset:
+        """Return what `pair` takes, for each of the samples.
+
+        Args:
+            samples: `SeededElement`s of samples.
+            start: number of the first of them in the training.
+        """
+        if isinstance(self.augment, Augmentations):
+            return samples
+        return with_following(samples, self.pool).enumerate(start)
+
+    @tf.autograph.experimental.do_not_convert
+    def pair(self, *drawn: Any) -> tuple[Sample, Batch]:
+        """Return a sample as decoded, and as an element of a batch without the leading B.
+
+        Args:
+            drawn: an element of `drawn`.
+        """
+        if isinstance(self.augment, Augmentations):
+            sample, seed = drawn[0]
+            return sample, self._finished(sample, self.augment(sample, seed))
+        position, window = drawn
+        sample, seed = element_at(window, tf.constant(0, tf.int64))
+        pool = Pool(size=window_size(window), read=lambda number: element_at(window, number)[0])
+        return sample, self._finished(sample, self.augment(pool, seed, mixes=position < self.mixed))
+
+    @tf.autograph.experimental.do_not_convert
+    def element(self, *drawn: Any) -> Batch:
+        """Return the second of `pair`."""
+        return self.pair(*drawn)[1]
+
+    def _finished(self, decoded: Sample, augmented: Sample) -> Batch:
+        augmented = augmented._replace(truth=self.targets(augmented.truth))
+        return network_input(
+            augmented,
+            resizer=self.resizer,
+            max_boxes=self.max_boxes,
+            original_size=tf.shape(decoded.image)[:2],
+        )
+
+
+def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
+    """Build what turns the samples of a training into elements of batches.
+
+    Args:
+        config: its train_config has the augmentations, its model the resizer.
+        batch_size: images an update, over all replicas.
+    """
+    train = config.train_config
+    closed = train.close_mosaic_steps
+    return TrainingStream(
+        augment=build_augmentations(train.data_augmentation_options),
+        targets=build_label_targets(config),
+        resizer=model_image_resizer(config.model),
+        max_boxes=train.max_number_of_boxes,
+        pool=train.mixing_pool_size,
+        mixed=(train.num_steps - closed) * batch_size if closed else tf.int64.max,
+    )

@@ -1,0 +1,224 @@
+"""What is refused of an EfficientDet's message."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
+from detection_core.config.automl.defaults import MODELS
+from detection_core.config.messages.image_resizers import fixed_size_problems, network_size, one_size_problems
+from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.families.efficientdet.feature_nodes import PYRAMIDS, node_problems
+from detection_core.families.efficientdet.settings import (
+    LAST_BACKBONE_LEVEL,
+    model_fields,
+    set_fields,
+    settings_of,
+)
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+
+BACKBONES = (
+    *(f"efficientnet-b{version}" for version in range(9)),
+    "efficientnet-l2",
+    *(f"efficientnet-lite{version}" for version in range(5)),
+)
+ACTIVATIONS = ("swish", "silu", "swish_native", "hswish", "relu", "relu6", "mish", "srelu")
+WEIGHT_METHODS = ("fastattn", "attn", "channel_fastattn", "channel_attn", "sum")
+POOLING_TYPES = ("max", "avg")
+HEADS = ("object_detection", "segmentation")
+IOU_LOSSES = ("iou", "giou", "diou", "ciou")
+NMS_METHODS = ("gaussian", "hard")
+NMS_MODES = ("global", "per_class", "combined", "numpy_per_class")
+_MAX_LEVEL = 12
+
+
+def _choice(message: Any, path: str, field: str, known: tuple[str, ...]) -> Iterator[Problem]:
+    value = getattr(message, field)
+    for found in value if not isinstance(value, str) else [value] if value else []:
+        if found not in known:
+            text = f"expected one of {', '.join(known)}, found {found[:40]!r}; correct the name"
+            yield Problem(path=f"{path}.{field}", message=text)
+
+
+_CHOICES = {
+    "name": tuple(MODELS),
+    "backbone_name": BACKBONES,
+    "act_type": ACTIVATIONS,
+    "fpn_name": tuple(PYRAMIDS),
+    "fpn_weight_method": WEIGHT_METHODS,
+    "pooling_type": POOLING_TYPES,
+    "heads": HEADS,
+    "iou_loss_type": IOU_LOSSES,
+}
+
+
+def problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    """Find names that there are not, and fields that contradict each other.
+
+    Args:
+        message: the model.
+        path: its field path.
+    """
+    if not message.name:
+        text = f"expected one of {', '.join(MODELS)}, found none; name the model whose sizes are to hold"
+        yield Problem(path=f"{path}.name", message=text)
+    problems = [
+        problem for field, known in _CHOICES.items() for problem in _choice(message, path, field, known)
+    ]
+    yield from problems
+    yield from one_size_problems(message.image_resizer, f"{path}.image_resizer")
+    yield from _channel_problems(message, path)
+    yield from _expression_problems(message, path)
+    if message.name and not problems:
+        yield from _level_problems(message, path)
+
+
+def _channel_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    for field in ("mean_rgb", "stddev_rgb"):
+        found = len(getattr(message, field))
+        if found not in (0, 1, 3):
+            text = f"expected a number for all channels or one for each of R, G and B, found {found}"
+            yield Problem(path=f"{path}.{field}", message=f"{text}; give 1 or 3")
+
+
+def _expression_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    try:
+        re.compile(message.var_freeze_expr)
+    except re.error as error:
+        text = f"expected a regular expression, found one that does not parse ({error}); correct it"
+        yield Problem(path=f"{path}.var_freeze_expr", message=text)
+
+
+def _level_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    values = {**model_fields(message.name), **set_fields(message)}
+    low, high = values["min_level"], values["max_level"]
+    if not 1 <= low <= LAST_BACKBONE_LEVEL or not low < high <= _MAX_LEVEL:
+        text = (
+            f"expected 1 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level < max_level <= {_MAX_LEVEL},"
+            f" found {low} and {high}; change the levels"
+        )
+        yield Problem(path=f"{path}.min_level", message=text)
+        return
+    scales, levels = len(values["anchor_scale"]), high - low + 1
+    if scales not in (1, levels):
+        text = f"expected one scale, or one for each of {levels} levels, found {scales}; give 1 or {levels}"
+        yield Problem(path=f"{path}.anchor_scale", message=text)
+    yield from node_problems(values.get("nodes", ()), low, high, f"{path}.fpn_nodes")
+    side = values["image_size"]
+    size = network_size(message.image_resizer) or (side, side)
+    yield from _shape_problems(size, range(low, high), path)
+    if "segmentation" in values["heads"]:
+        yield from _segmentation_problems(size, high, values["heads"], path)
+
+
+def _segmentation_problems(
+    size: tuple[int, int], high: int, heads: Sequence[str], path: str
+) -> Iterator[Problem]:
+    if "object_detection" not in heads:
+        text = "expected object_detection beside segmentation, as detectors find objects, found segmentation"
+        yield Problem(path=f"{path}.heads", message=f"{text} alone; add it")
+    if any(side % 2**high for side in size):
+        text = (
+            f"expected sides that are multiples of {2**high}, as the segmentation head doubles maps, found"
+            f" {size[0]} x {size[1]}; change them, or lower max_level"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
+
+
+def _shape_problems(size: tuple[int, int], levels: range, path: str) -> Iterator[Problem]:
+    """Find an input so narrow that of two levels one side is equal and the other is not."""
+    for level in levels:
+        finer, coarser = (tuple(-(-side >> each) for side in size) for each in (level, level + 1))
+        if (finer[0] > coarser[0]) != (finer[1] > coarser[1]):
+            found = " and ".join(f"{rows} x {columns}" for rows, columns in (finer, coarser))
+            text = (
+                f"expected maps that halve in both directions, found {found} on levels {level} and"
+                f" {level + 1}; make the input larger, or lower max_level"
+            )
+            yield Problem(path=f"{path}.image_resizer", message=text)
+            return
+
+
+def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        message: the model.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    # A message with other problems cannot be resolved, and is refused for them.
+    if any(problems(message, path)):
+        return
+    settings = settings_of(message)
+    count = settings.anchors_per_location
+    anchors = count * sum(rows * columns for rows, columns in settings.map_shapes(size))
+    laid = Laid(anchors, count, f"{path}.num_scales")
+    yield from prediction_problems(laid, message.num_classes, f"{path}.num_classes")
+
+
+def tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    """Find what keeps an EfficientDet from being a TensorFlow Lite file.
+
+    Args:
+        message: of the detector; without a resizer images are stretched to one size.
+        path: its field path.
+    """
+    if message.HasField("image_resizer"):
+        yield from fixed_size_problems(message.image_resizer, path)
+
+
+def _nms(message: Any, path: str) -> Iterator[Problem]:
+    yield from _choice(message, path, "method", NMS_METHODS)
+    yield from _choice(message, path, "mode", NMS_MODES)
+
+
+_MOMENTUM = Range(-math.inf, 1, "a number up to 1")
+
+RULES: Mapping[str, Rules] = {
+    "EfficientDet": Rules(
+        ("families.efficientdet.settings", "families.efficientdet.build", "builders.input_pipeline"),
+        ranges={
+            "stddev_rgb": POSITIVE,
+            "fpn_num_filters": CHANNELS,
+            "fpn_cell_repeats": LAYERS,
+            "box_class_repeats": LAYERS,
+            "survival_prob": FRACTION,
+            "seg_num_classes": CHANNELS,
+            "num_scales": up_to(100, 0),
+            "aspect_ratios": POSITIVE,
+            "anchor_scale": POSITIVE,
+            "label_smoothing": FRACTION,
+            "alpha": FRACTION,
+            "gamma": NOT_NEGATIVE,
+            "delta": NOT_NEGATIVE,
+            "box_loss_weight": NOT_NEGATIVE,
+            "iou_loss_weight": NOT_NEGATIVE,
+            "weight_decay": NOT_NEGATIVE,
+            "positives_momentum": _MOMENTUM,
+        },
+        check=problems,
+    ),
+    "EfficientDet.FeatureNode": Rules("families.efficientdet.settings"),
+    "EfficientDet.AnchorShape": Rules(
+        "families.efficientdet.settings",
+        # 0 is the schema's value for a side that is not set.
+        ranges={"width_factor": POSITIVE, "height_factor": POSITIVE},
+    ),
+    "EfficientDet.NonMaxSuppression": Rules(
+        "families.efficientdet.build",
+        ranges={
+            "iou_thresh": FRACTION,
+            "score_thresh": FRACTION,
+            "sigma": NOT_NEGATIVE,
+            "max_nms_inputs": up_to(100_000, 0),
+            "max_output_size": up_to(10_000),
+        },
+        check=_nms,
+    ),
+}

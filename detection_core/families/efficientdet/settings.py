@@ -1,0 +1,175 @@
+"""The settings of an EfficientDet: what its message sets, and the named model's values for the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.config.automl.defaults import MODELS, model_values
+from detection_core.config.messages.image_resizers import network_size
+from detection_core.families.efficientdet.feature_nodes import Node, named_nodes
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+
+LAST_BACKBONE_LEVEL = 5
+
+# Fields that no hyper-parameter is called by; the schema has their defaults.
+_OWN = ("pooling_type", "sync_batch_norm", "restore_moving_averages")
+# Hyper-parameters that are null there.
+_NULLS: Mapping[str, Any] = {
+    "fpn_name": "bifpn",
+    "fpn_weight_method": "fastattn",
+    "survival_prob": 0.0,
+    "iou_loss_type": "",
+    "positives_momentum": 0.0,
+    "var_freeze_expr": "",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EfficientDetSettings:
+    """What a message comes to: each field as it is set, else as the named model has it.
+
+    Attributes:
+        image_size: rows and columns of the network's input where no resizer is set.
+        anchor_shapes: factors of width and height of the anchors of each size.
+        anchor_scale: of each level, in strides.
+        nodes: of a cell of the feature network, in the order in which they are made.
+        mean_rgb: of each channel.
+        stddev_rgb: of each channel.
+    """
+
+    name: str
+    num_classes: int
+    image_size: tuple[int, int]
+    backbone_name: str
+    act_type: str
+    mean_rgb: tuple[float, float, float]
+    stddev_rgb: tuple[float, float, float]
+    scale_range: bool
+    min_level: int
+    max_level: int
+    fpn_num_filters: int
+    fpn_cell_repeats: int
+    fpn_weight_method: str
+    nodes: tuple[Node, ...]
+    separable_conv: bool
+    apply_bn_for_resampling: bool
+    conv_after_downsample: bool
+    conv_bn_act_pattern: bool
+    pooling_type: str
+    box_class_repeats: int
+    survival_prob: float
+    heads: tuple[str, ...]
+    seg_num_classes: int
+    num_scales: int
+    anchor_shapes: tuple[tuple[float, float], ...]
+    anchor_scale: tuple[float, ...]
+    label_smoothing: float
+    alpha: float
+    gamma: float
+    delta: float
+    box_loss_weight: float
+    iou_loss_type: str
+    iou_loss_weight: float
+    weight_decay: float
+    positives_momentum: float
+    var_freeze_expr: str
+    skip_crowd_during_training: bool
+    sync_batch_norm: bool
+    restore_moving_averages: bool
+
+    @property
+    def levels(self) -> range:
+        """Levels of the feature network, finest first; a level's stride is two to its power."""
+        return range(self.min_level, self.max_level + 1)
+
+    @property
+    def anchors_per_location(self) -> int:
+        """Anchors at each place of each level."""
+        return self.num_scales * len(self.anchor_shapes)
+
+    def freezes(self, variable: str) -> bool:
+        """Tell whether a variable is not trained, by the name that google/automl gives it."""
+        return bool(self.var_freeze_expr and re.match(self.var_freeze_expr, f"{variable}:0"))
+
+    def map_shapes(self, size: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return rows and columns of each level's map; each halving rounds up.
+
+        Args:
+            size: rows and columns of the network's input.
+        """
+        return [(-(-size[0] >> level), -(-size[1] >> level)) for level in self.levels]
+
+
+def input_size(message: EfficientDet) -> tuple[int, int] | None:
+    """Return the named model's rows and columns; None for a name that there is not."""
+    if message.name not in MODELS:
+        return None
+    side = MODELS[message.name]["image_size"]
+    return side, side
+
+
+def model_fields(name: str) -> dict[str, Any]:
+    """Return the values of a named model, by field of the message."""
+    theirs = model_values(name)
+    values = {field: theirs[field] for field in EfficientDet.DESCRIPTOR.fields_by_name if field in theirs}
+    values.update({field: value for field, value in _NULLS.items() if values[field] is None})
+    del values["nms_configs"], values["num_classes"]
+    for field in ("mean_rgb", "stddev_rgb", "anchor_scale", "aspect_ratios", "heads"):
+        value = values[field]
+        values[field] = tuple(value) if isinstance(value, list) else (value,)
+    for field in _OWN:
+        values[field] = getattr(EfficientDet(), field)
+    return {**values, "image_size": theirs["image_size"]}
+
+
+def settings_of(message: EfficientDet) -> EfficientDetSettings:
+    """Return what a checked message comes to."""
+    values = {**model_fields(message.name), **set_fields(message)}
+    side = values.pop("image_size")
+    levels = values["max_level"] - values["min_level"] + 1
+    nodes = values.pop("nodes", None)
+    pyramid = values.pop("fpn_name")
+    ratios = values.pop("aspect_ratios")
+    values.setdefault("anchor_shapes", tuple((ratio**0.5, ratio**-0.5) for ratio in ratios))
+    return EfficientDetSettings(
+        **{
+            **values,
+            "num_classes": message.num_classes,
+            "image_size": network_size(message.image_resizer) or (side, side),
+            "mean_rgb": _each(values["mean_rgb"], 3),
+            "stddev_rgb": _each(values["stddev_rgb"], 3),
+            "anchor_scale": _each(values["anchor_scale"], levels),
+            "nodes": nodes or named_nodes(pyramid, values["min_level"], values["max_level"]),
+        }
+    )
+
+
+def all_values(message: EfficientDet) -> dict[str, Any]:
+    """Return the settings by name, those of suppression included."""
+    nms = message.nms_configs
+    suppression = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
+    return {**dataclasses.asdict(settings_of(message)), "nms_configs": suppression}
+
+
+def _each(values: tuple[float, ...], count: int) -> tuple[float, ...]:
+    return values * count if len(values) == 1 else values
+
+
+# Fields that no hyper-parameter gives a default, or that are messages of their own.
+_OTHERS = ("image_resizer", "nms_configs", "num_classes")
+
+
+def set_fields(message: EfficientDet) -> dict[str, Any]:
+    """Return what the message itself sets in fields of `EfficientDetSettings`."""
+    values: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.name == "fpn_nodes":
+            values["nodes"] = tuple(Node(node.feat_level, tuple(node.inputs_offsets)) for node in value)
+        elif field.name == "anchor_shapes":
+            values["anchor_shapes"] = tuple((shape.width_factor, shape.height_factor) for shape in value)
+        elif field.name not in _OTHERS:
+            values[field.name] = tuple(value) if field.is_repeated else value
+    return values

@@ -1,0 +1,228 @@
+"""One-stage detectors on anchors: what their parts ask of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.allowed_values import POSITIVE_FRACTION
+from detection_core.config.messages.anchors import anchors_per_location, layer_count, layer_field
+from detection_core.config.messages.box_coders import code_size
+from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
+from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.tflite import CLIP_RANGE, OPERATION
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.families.ssd.extractors import (
+    EXTRACTOR_RULES,
+    EXTRACTORS,
+    extractor_problems,
+    least_side_problems,
+    map_levels,
+    map_shapes,
+)
+from detection_core.protos.ssd_pb2 import Ssd
+
+_CODER = "faster_rcnn_box_coder"
+# Losses that compare decoded boxes, rather than all numbers of their codes.
+_OF_BOXES = ("weighted_giou", "weighted_iou")
+
+
+def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
+    yield from one_size_problems(ssd.image_resizer, f"{path}.image_resizer")
+    if not list(extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
+        yield from fitting_problems(ssd, path)
+    yield from _head(ssd, path)
+    yield from _background(ssd, path)
+    yield from _keypoint_loss(ssd, path)
+
+
+def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find what keeps a generator's anchors from covering exactly the feature maps of the extractor.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+    """
+    generator, extractor = ssd.anchor_generator, ssd.feature_extractor
+    arm = generator.WhichOneof("anchor_generator_oneof")
+    if arm is None:
+        return
+    place, message = f"{path}.anchor_generator.{arm}", getattr(generator, arm)
+    if not _is_normalised(arm, message):
+        text = "expected anchors as fractions of the image, found anchors in pixels; "
+        text += "use another generator" if arm.startswith("grid") else "set normalize_coordinates: true"
+        yield Problem(path=place, message=text)
+    levels = map_levels(extractor)
+    if levels is None:
+        return
+    source = _source(extractor)
+    if arm == "multiscale_anchor_generator":
+        if levels and (message.min_level, message.max_level) != (levels[0], levels[-1]):
+            found = f"{message.min_level} to {message.max_level}"
+            text = f"expected levels {levels[0]} to {levels[-1]} as {source} has, found {found}"
+            yield Problem(path=place, message=text)
+    elif layer_count(generator) != len(levels):
+        text = (
+            f"expected {len(levels)} layers as {source} gives, found {layer_count(generator)}; make the two"
+            " equal"
+        )
+        yield Problem(path=f"{place}{layer_field(generator)}", message=text)
+
+
+def _source(extractor: Any) -> str:
+    neck = EXTRACTORS[extractor.type].neck
+    return "feature_extractor.num_layers" if neck == "extra_layers" else f"feature_extractor.{neck}"
+
+
+def _is_normalised(arm: str, message: Any) -> bool:
+    return arm == "ssd_anchor_generator" or bool(getattr(message, "normalize_coordinates", False))
+
+
+def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find what keeps a head from being made for the box coder and the anchors."""
+    arm = ssd.box_predictor.WhichOneof("box_predictor_oneof")
+    head: Any = getattr(ssd.box_predictor, arm or "", None)
+    if head is None or "box_code_size" not in head.DESCRIPTOR.fields_by_name:
+        return
+    path = f"{path}.box_predictor.{arm}"
+    size = code_size(ssd.box_coder)
+    if size and head.box_code_size != size:
+        text = f"expected {size}, the size of the box coder's codes, found {head.box_code_size:,}"
+        yield Problem(path=f"{path}.box_code_size", message=f"{text}; set box_code_size: {size}")
+    counts = sorted(set(anchors_per_location(ssd.anchor_generator)))
+    if arm == "weight_shared_convolutional_box_predictor" and len(counts) > 1:
+        text = (
+            "expected as many anchors at each place of every feature map, as they share the head's weights,"
+            f" found {' and '.join(map(str, counts[:3]))}; set reduce_boxes_in_lowest_layer: false, or use"
+            " convolutional_box_predictor"
+        )
+        yield Problem(path=path, message=text)
+
+
+def _background(ssd: Ssd, path: str) -> Iterator[Problem]:
+    if ssd.explicit_background_class and ssd.num_classes == 1:
+        text = "expected at least one class beside the background, which num_classes counts, found 1"
+        yield Problem(path=f"{path}.num_classes", message=f"{text}; set num_classes: 2")
+    if ssd.explicit_background_class and ssd.add_background_class:
+        text = (
+            "expected add_background_class: false beside explicit_background_class: true, as the scores then"
+            " have the background's column already; set add_background_class: false"
+        )
+        yield Problem(path=f"{path}.explicit_background_class", message=text)
+
+
+def _keypoint_loss(ssd: Ssd, path: str) -> Iterator[Problem]:
+    kind = ssd.loss.localization_loss.WhichOneof("localization_loss")
+    if ssd.box_coder.HasField("keypoint_box_coder") and kind in _OF_BOXES:
+        text = (
+            f"expected a loss of codes beside keypoint_box_coder, found {kind}, one of boxes, which never"
+            " sees the keypoints; use weighted_smooth_l1"
+        )
+        yield Problem(path=f"{path}.loss.localization_loss", message=text)
+
+
+def keypoints(ssd: Ssd) -> tuple[int, str] | None:
+    """Return the keypoints that a detector is trained on and the field that says so; None without any."""
+    coder = ssd.box_coder
+    if not coder.HasField("keypoint_box_coder"):
+        return None
+    return coder.keypoint_box_coder.num_keypoints, "box_coder.keypoint_box_coder"
+
+
+def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
+    levels = map_levels(ssd.feature_extractor)
+    # What is not yet known to fit is refused elsewhere, before it is multiplied out.
+    if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
+        return
+    counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
+    if not counts or len(counts) != len(levels):
+        return
+    shapes = map_shapes(ssd.feature_extractor, *size)
+    anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
+    laid = Laid(anchors, max(counts), f"{path}.anchor_generator")
+    yield from prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
+
+
+def _is_countable(ssd: Ssd) -> bool:
+    """Tell whether the layers of a generator are few enough to be listed."""
+    multiscale = ssd.anchor_generator.multiscale_anchor_generator
+    spread = multiscale.max_level - multiscale.min_level
+    return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
+
+
+def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find what keeps a one-stage detector from being a TensorFlow Lite file with a fixed input.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+    """
+    yield from fixed_size_problems(ssd.image_resizer, path)
+    yield from box_coder_problems(ssd, f"{path}.box_coder")
+    suppression = ssd.post_processing.batch_non_max_suppression
+    if not POSITIVE_FRACTION.holds(suppression.iou_threshold):
+        text = (
+            f"expected {POSITIVE_FRACTION.text}, which is what {OPERATION} takes, found"
+            f" {suppression.iou_threshold:g}; set it to 0.6, or what the detector was tuned for"
+        )
+        yield Problem(path=f"{path}.post_processing.batch_non_max_suppression.iou_threshold", message=text)
+    head = ssd.box_predictor.WhichOneof("box_predictor_oneof")
+    predictor = getattr(ssd.box_predictor, head or "", None)
+    if predictor and CLIP_RANGE in {field.name for field, _ in predictor.ListFields()}:
+        text = (
+            "expected box codes as the network gives them, which the TensorFlow Lite operation decodes,"
+            " found a clip range; leave it out"
+        )
+        yield Problem(path=f"{path}.box_predictor.{head}.{CLIP_RANGE}", message=text)
+
+
+def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find a box coder that no reader of TensorFlow Lite detectors decodes; one that is not set is none.
+
+    Args:
+        ssd: the model.
+        path: of its box coder.
+    """
+    found = ssd.box_coder.WhichOneof("box_coder_oneof")
+    if found in (None, _CODER):
+        return
+    reason = (
+        f"; {OPERATION} and MediaPipe's detector give boxes without keypoints: serve the SavedModel, whose"
+        f" detection_keypoints has them, or train with {_CODER}"
+        if found == "keypoint_box_coder"
+        else "; use that coder"
+    )
+    yield Problem(path=path, message=f"expected {_CODER}, which {OPERATION} decodes, found {found}{reason}")
+
+
+RULES: Mapping[str, Rules] = {
+    **EXTRACTOR_RULES,
+    "Ssd": Rules(
+        ("families.ssd.build", "families.ssd.target_assigner", "builders.input_pipeline"),
+        parts=(
+            "box_coder",
+            "matcher",
+            "similarity_calculator",
+            "box_predictor",
+            "anchor_generator",
+            "loss",
+        ),
+        check=_ssd,
+        without_effect={
+            "inplace_batchnorm_update": "batch norms always update within the training step",
+            "return_raw_detections_during_predict": "an exported detector always gives raw detections",
+        },
+        refused={
+            "mask_head_config": "one-stage detectors here find boxes only; remove it",
+        },
+    ),
+}

@@ -1,0 +1,271 @@
+"""The feature extractors of SSD: their names, checks, and the feature maps that a message asks for."""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from detection_core.allowed_values import LAYERS, Range, up_to
+from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT
+from detection_core.config.messages.extractors import EXTRA_CHANNELS, REGISTERED, Extractor, type_problems
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+
+LAST_BACKBONE_LEVEL = 5
+"""Coarsest level, of stride 2^5, that the backbones here offer."""
+_MAX_LEVEL = 12
+COMBINE_METHODS = ("sum", "fast_attention", "weighted_sum", "attention")
+"""How a node of a bidirectional pyramid may add up its inputs."""
+
+
+def _inception_v3_sides(side: int) -> tuple[int, ...]:
+    """Count the rows or columns of the maps of stride 8, 16 and 32, whose borders are not padded."""
+
+    def halved(side: int) -> int:
+        return (side - 3) // 2 + 1
+
+    fine = halved(halved(halved(side) - 2) - 2)
+    return fine, halved(fine), halved(halved(fine))
+
+
+_FIXED_RESNET = ("use_depthwise", "use_explicit_padding")
+_FIXED_MOBILEDET = ("use_explicit_padding", "override_base_feature_extractor_hyperparams")
+_FIXED_EFFICIENTNET = ("depth_multiplier", *_FIXED_RESNET)
+
+_MOBILENETS_V3 = tuple(
+    f"mobilenet_v3_{size}{kind}" for size in ("large", "small") for kind in ("", "_minimalistic")
+)
+
+_BUILT_IN: dict[str, Extractor] = {
+    "ssd_mobilenet_v1_keras": Extractor(backbone="mobilenet_v1", neck="extra_layers", maps=(4, 5)),
+    "ssd_mobilenet_v1_fpn_keras": Extractor(backbone="mobilenet_v1", neck="fpn"),
+    "ssd_mobilenet_v2_keras": Extractor(
+        backbone="mobilenet_v2", neck="extra_layers", maps=(4, 5), expanded=True
+    ),
+    "ssd_mobilenet_v2_fpn_keras": Extractor(backbone="mobilenet_v2", neck="fpn"),
+    **{
+        f"ssd_resnet{depth}_v1_fpn_keras": Extractor(
+            backbone=f"resnet{depth}_v1", neck="fpn", fixed=_FIXED_RESNET
+        )
+        for depth in (50, 101, 152)
+    },
+    **{
+        f"ssd_efficientnet-b{version}_bifpn_keras": Extractor(
+            backbone=f"efficientnet_b{version}", neck="bifpn", fixed=_FIXED_EFFICIENTNET
+        )
+        for version in range(8)
+    },
+    **{
+        f"ssd_{backbone}": Extractor(backbone=backbone, neck="extra_layers", maps=(4, 5), expanded=True)
+        for backbone in (*_MOBILENETS_V3, "mobilenet_edgetpu")
+    },
+    **{
+        f"ssd_mobiledet_{hardware}": Extractor(
+            backbone=f"mobiledet_{hardware}", neck="extra_layers", maps=(4, 5), fixed=_FIXED_MOBILEDET
+        )
+        for hardware in ("cpu", "dsp", "edgetpu", "gpu")
+    },
+    "ssd_inception_v2": Extractor(backbone="inception_v2", neck="extra_layers", maps=(4, 5), overridden=True),
+    "ssd_inception_v3": Extractor(
+        backbone="inception_v3",
+        neck="extra_layers",
+        maps=(3, 4, 5),
+        extra=EXTRA_CHANNELS[:1] + EXTRA_CHANNELS[2:],
+        overridden=True,
+        sides=_inception_v3_sides,
+        least_side=75,
+    ),
+}
+EXTRACTORS: Mapping[str, Extractor] = ChainMap(_BUILT_IN, REGISTERED)
+"""Every extractor that a config may name by `type`."""
+
+NAMED_EXTRACTORS = (
+    *(name for name in COUNTERPARTS.values() if name.startswith("ssd_")),
+    *KEPT,
+    *(f"ssd_{backbone}" for backbone in _MOBILENETS_V3 if backbone.endswith("_minimalistic")),
+)
+"""Extractors whose networks TensorFlow 1 had, so that the names in its checkpoints are known."""
+
+
+def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
+    """Find what is wrong with an extractor by itself.
+
+    Args:
+        message: the extractor.
+        path: its field path.
+    """
+    entry = EXTRACTORS.get(message.type)
+    if entry is None:
+        yield from type_problems(message.type, f"{path}.type", EXTRACTORS)
+        return
+    for name in entry.fixed:
+        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
+        if found != default:
+            text = f"expected {_text(default)}, as {message.type} has no such option, found {_text(found)}"
+            yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
+    if entry.overridden and not message.override_base_feature_extractor_hyperparams:
+        name = "override_base_feature_extractor_hyperparams"
+        text = f"expected true, as {message.type} has no hyperparameters of its own, found false; set it"
+        yield Problem(path=f"{path}.{name}", message=text)
+    yield from _NECKS[entry.neck](entry, message, path)
+    yield from _foreign_pyramid(entry, message, path)
+    if message.min_depth < 1 and message.depth_multiplier < 1 / 8:
+        text = (
+            f"expected 1 or more beside a depth_multiplier of {message.depth_multiplier:g}, as layers would"
+            f" be left without channels, found {message.min_depth}; 16 is usual"
+        )
+        yield Problem(path=f"{path}.min_depth", message=text)
+
+
+def backbone(extractor: str) -> str:
+    """Return an extractor's backbone; "" where there is no such extractor."""
+    return EXTRACTORS[extractor].backbone if extractor in EXTRACTORS else ""
+
+
+def map_levels(message: SsdFeatureExtractor) -> range | None:
+    """Return the levels of the feature maps, finest first; level l has stride 2^l. None: not known."""
+    entry = EXTRACTORS.get(message.type)
+    if entry is None:
+        return None
+    if entry.neck == "extra_layers":
+        return range(entry.maps[0], entry.maps[0] + message.num_layers)
+    pyramid = getattr(message, entry.neck)
+    return range(pyramid.min_level, pyramid.max_level + 1)
+
+
+def map_shapes(message: SsdFeatureExtractor, rows: int, columns: int) -> list[tuple[int, int]]:
+    """Return rows and columns of the feature maps of an image, finest first.
+
+    Args:
+        message: an extractor without problems.
+        rows: of the network's input, pixels.
+        columns: of it.
+    """
+    multiple = max(message.pad_to_multiple, 1)
+    high, wide = (-(-side // multiple) * multiple for side in (rows, columns))
+    levels = map_levels(message) or range(0)
+    return list(zip(_sides(message, high, levels), _sides(message, wide, levels), strict=True))
+
+
+def _sides(message: SsdFeatureExtractor, side: int, levels: range) -> list[int]:
+    """Return rows or columns of the feature maps of an input."""
+    entry = EXTRACTORS.get(message.type)
+    if entry is None or entry.sides is None:
+        # Every halving rounds up, so that the order of halvings makes no difference.
+        return [-(-side >> level) for level in levels]
+    given = entry.sides(max(side, entry.least_side))
+    return [given[i] if i < len(given) else -(-given[-1] >> i + 1 - len(given)) for i in range(len(levels))]
+
+
+def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input of which nothing would be left.
+
+    Args:
+        message: the extractor.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    entry = EXTRACTORS.get(message.type)
+    if entry is not None and min(size) < entry.least_side:
+        text = (
+            f"expected at least {entry.least_side} x {entry.least_side} pixels for {message.type}, whose maps"
+            f" shrink at their borders, found {size[0]} x {size[1]}; make images larger"
+        )
+        yield Problem(path=f"{path}.type", message=text)
+
+
+def _text(value: float) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
+def _extra_layers(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
+    most = len(entry.maps) + len(entry.extra)
+    if not 1 <= message.num_layers <= most:
+        text = f"expected 1 to {most} feature maps, found {message.num_layers:,}; change num_layers"
+        yield Problem(path=f"{path}.num_layers", message=text)
+
+
+def _fpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
+    low, high = message.fpn.min_level, message.fpn.max_level
+    if not 2 <= low <= min(LAST_BACKBONE_LEVEL, high):
+        text = (
+            f"expected 2 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level <= max_level, found {low} and"
+            f" {high}; change the levels"
+        )
+        yield Problem(path=f"{path}.fpn.min_level", message=text)
+    yield from _too_coarse(high, f"{path}.fpn.max_level")
+
+
+def _bifpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
+    pyramid, path = message.bifpn, f"{path}.bifpn"
+    low, high = pyramid.min_level, pyramid.max_level
+    if not 1 <= low <= LAST_BACKBONE_LEVEL or low >= high:
+        text = (
+            f"expected 1 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level < max_level, found {low} and"
+            f" {high}; change the levels"
+        )
+        yield Problem(path=f"{path}.min_level", message=text)
+    yield from _too_coarse(high, f"{path}.max_level")
+    for name in ("num_iterations", "num_filters"):
+        if getattr(pyramid, name) < 1:
+            text = (
+                f"expected a positive number, found {getattr(pyramid, name)}; EfficientDet-D0 has"
+                " num_iterations: 3 and num_filters: 64"
+            )
+            yield Problem(path=f"{path}.{name}", message=text)
+    if pyramid.combine_method not in COMBINE_METHODS:
+        found = pyramid.combine_method[:80]
+        text = f"expected one of {', '.join(COMBINE_METHODS)}, found {found!r}; correct the name"
+        yield Problem(path=f"{path}.combine_method", message=text)
+
+
+def _foreign_pyramid(entry: Extractor, message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
+    """Find settings of another pyramid than the extractor's name says, which would change nothing."""
+    pyramid = message.WhichOneof("feature_pyramid_oneof")
+    if pyramid is None or pyramid == entry.neck:
+        return
+    own = "no pyramid" if entry.neck == "extra_layers" else entry.neck
+    text = f"expected {own}, as {message.type} has, found {pyramid}; change the type or remove it"
+    yield Problem(path=f"{path}.{pyramid}", message=text)
+
+
+def _too_coarse(level: int, path: str) -> Iterator[Problem]:
+    if level > _MAX_LEVEL:
+        text = (
+            f"expected at most {_MAX_LEVEL}, whose cells are {2**_MAX_LEVEL:,} pixels wide, found {level:,}"
+        )
+        yield Problem(path=path, message=f"{text}; change the levels")
+
+
+Neck = Callable[[Extractor, Any, str], Iterator[Problem]]
+_NECKS: dict[str, Neck] = {"extra_layers": _extra_layers, "fpn": _fpn, "bifpn": _bifpn}
+
+_UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
+
+EXTRACTOR_RULES: Mapping[str, Rules] = {
+    "SsdFeatureExtractor": Rules(
+        ("families.ssd.feature_maps", "families.ssd.build"),
+        ranges={
+            "min_depth": _UP_TO_16384,
+            "num_layers": LAYERS,
+        },
+        check=extractor_problems,
+        refused={
+            "replace_preprocessor_with_placeholder": "pixels are normalised inside the detector, so that "
+            "every exported file takes the same images; remove it",
+        },
+    ),
+    "FeaturePyramidNetworks": Rules(
+        "families.ssd.feature_maps", ranges={"additional_layer_depth": up_to(16_384)}
+    ),
+    "BidirectionalFeaturePyramidNetworks": Rules(
+        "families.ssd.feature_maps",
+        ranges={
+            "num_iterations": Range(-math.inf, 100, "a number up to 100"),
+            "num_filters": _UP_TO_16384,
+        },
+    ),
+}

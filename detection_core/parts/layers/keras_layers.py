@@ -1,0 +1,168 @@
+"""Single layers, activations and the mapping of pixels to a backbone's input range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.ops.update_draws import draw_seed
+
+# Of google/automl's smooth ReLU.
+_SMOOTHNESS = 20.0**4
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+def hard_swish(features: tf.Tensor) -> tf.Tensor:
+    """Multiply by a piecewise linear sigmoid, https://arxiv.org/abs/1905.02244."""
+    return features * tf.nn.relu6(features + 3.0) / 6.0
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+def mish(features: tf.Tensor) -> tf.Tensor:
+    """Multiply by the hyperbolic tangent of the softplus, https://arxiv.org/abs/1908.08681."""
+    return features * tf.math.tanh(tf.math.softplus(features))
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+def smooth_relu(features: tf.Tensor) -> tf.Tensor:
+    """Go from 0 to the identity without a corner, https://arxiv.org/abs/2006.14536."""
+    exact = tf.cast(features, tf.float32)  # the smoothness is beyond float16
+    positive = exact > 0.0
+    logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * exact + 1.0, 1.0))
+    return tf.cast(tf.where(positive, exact - logarithm / _SMOOTHNESS, 0.0), features.dtype)
+
+
+FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "hswish": hard_swish,
+    "mish": mish,
+    "srelu": smooth_relu,
+}
+
+
+class _WithConstant(tf_keras.layers.Layer):
+    """What both layers share.
+
+    Args:
+        value: the constant.
+        **settings: of every layer.
+    """
+
+    def __init__(self, value: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.value = value
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "value": self.value}
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class AddConstant(_WithConstant):
+    """Adds a constant to each value."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the sums, in the shape of the inputs."""
+        return inputs + tf.cast(self.value, inputs.dtype)
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class MultiplyByConstant(_WithConstant):
+    """Multiplies each value by a constant."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the products, in the shape of the inputs."""
+        return inputs * tf.cast(self.value, inputs.dtype)
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class Dropout(tf_keras.layers.Dropout):
+    """Keras' layer; in an update of a training it draws as `update_draws` says."""
+
+    def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
+        """Drop values in training, and scale up the others; the shape stays."""
+        seed = draw_seed(self.name) if training is True and self.rate else None
+        if seed is None:
+            return super().call(inputs, training=training)
+        shape = self._get_noise_shape(inputs)
+        return tf.nn.experimental.stateless_dropout(inputs, self.rate, seed, noise_shape=shape)
+
+
+def stochastic_depth(rate: float, name: str) -> Dropout:
+    """Return a layer that drops whole images, https://arxiv.org/abs/1603.09382.
+
+    Args:
+        rate: probability that an image is dropped.
+        name: of the layer.
+    """
+    return Dropout(rate, noise_shape=(None, 1, 1, 1), name=name)
+
+
+def hard_sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
+    """Go from 0 at -3 to 1 at 3 in a straight line, https://arxiv.org/abs/1905.02244.
+
+    Each step is a layer, as each is an operation of an integer network.
+    """
+    shifted = AddConstant(3.0, name=f"{name}_shift")(features)
+    clipped = tf_keras.layers.ReLU(max_value=6.0, name=f"{name}_clip")(shifted)
+    return MultiplyByConstant(1.0 / 6.0, name=name)(clipped)
+
+
+def sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
+    """The logistic function."""
+    return tf_keras.layers.Activation("sigmoid", name=name)(features)
+
+
+@tf_keras.utils.register_keras_serializable(package="detflow")
+class NearestResize(tf_keras.layers.Layer):
+    """Repeats rows and columns: each takes the one at its place times the ratio of sizes, rounded down.
+
+    Unlike `UpSampling2D` with a crop it spreads the repetitions over an odd size.
+
+    Args:
+        rows: of the output.
+        columns: of the output.
+        **settings: of every layer.
+    """
+
+    def __init__(self, rows: int, columns: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.rows = rows
+        self.columns = columns
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Resize float32 [B, h, w, C] to [B, rows, columns, C]."""
+        return tf.raw_ops.ResizeNearestNeighbor(images=inputs, size=[self.rows, self.columns])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "rows": self.rows, "columns": self.columns}
+
+
+CHANNEL_MEANS = (123.68, 116.779, 103.939)
+IMAGENET_MEANS = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)
+
+
+def to_unit_range(pixels: tf.Tensor) -> tf.Tensor:
+    """Map 0..255 to -1..1."""
+    return (2.0 / 255.0) * pixels - 1.0
+
+
+def subtract_channel_means(pixels: tf.Tensor) -> tf.Tensor:
+    """Subtract the mean colour of ImageNet, in pixel units."""
+    return pixels - tf.constant(CHANNEL_MEANS)
+
+
+def standardize(pixels: tf.Tensor) -> tf.Tensor:
+    """Subtract ImageNet's mean colour and divide by its deviation, after scaling to 0..1."""
+    return (pixels / 255.0 - tf.constant(IMAGENET_MEANS)) / tf.constant(IMAGENET_DEVIATIONS)
+
+
+PREPROCESSORS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "unit_range": to_unit_range,
+    "channel_means": subtract_channel_means,
+    "standardize": standardize,
+}

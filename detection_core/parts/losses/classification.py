@@ -1,0 +1,205 @@
+"""Classification losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class SigmoidLoss:
+    """Sigmoid cross entropy of each class on its own."""
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction) * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BootstrappedSigmoidLoss:
+    """Sigmoid cross entropy against a mixture of the target and the model's own prediction.
+
+    Training on noisy labels with bootstrapping, https://arxiv.org/abs/1412.6596.
+
+    Attributes:
+        alpha: fraction of the given target, in [0, 1].
+        hard_bootstrap: whether the prediction is rounded to 0 or 1.
+    """
+
+    alpha: float
+    hard_bootstrap: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        own = tf.sigmoid(prediction)
+        if self.hard_bootstrap:
+            own = tf.cast(own > 0.5, prediction.dtype)
+        mixed = self.alpha * target + (1.0 - self.alpha) * own
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=mixed, logits=prediction) * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxLoss:
+    """Softmax cross entropy over the class axis.
+
+    Attributes:
+        logit_scale: the logits are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
+
+        Targets are probabilities, and an anchor's weight is the mean of those of its classes.
+        """
+        logits = prediction / self.logit_scale
+        loss = tf.nn.softmax_cross_entropy_with_logits(labels=target, logits=logits)
+        return loss * tf.reduce_mean(weights, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxAgainstLogitsLoss:
+    """Softmax cross entropy against targets that are logits themselves, as from a teacher.
+
+    Knowledge distillation, https://arxiv.org/abs/1503.02531, where `logit_scale` is the temperature.
+
+    Attributes:
+        logit_scale: logits of prediction and target are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
+
+        Targets are logits, and an anchor's weight is the mean of those of its classes.
+        """
+        probabilities = tf.nn.softmax(target / self.logit_scale)
+        return SoftmaxLoss(logit_scale=self.logit_scale)(prediction, probabilities, weights)
+
+
+# Probabilities are kept this far from 0 and 1 before a logarithm.
+PROBABILITY_MARGIN = 1e-4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SigmoidFocalLoss:
+    """Sigmoid cross entropy times the power of how wrong the model is.
+
+    RetinaNet, https://arxiv.org/abs/1708.02002.
+
+    Attributes:
+        gamma: exponent; 0 gives plain cross entropy.
+        alpha: weight of positives, with 1 - alpha for negatives; None weighs both by 1.
+        label_smoothing: part of the target that is 0.5 in the cross entropy, and in nothing else.
+    """
+
+    gamma: float
+    alpha: float | None
+    label_smoothing: float = 0.0
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        smooth = self.label_smoothing
+        labels = target * (1.0 - smooth) + 0.5 * smooth if smooth else target
+        loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=prediction)
+        if self.gamma:
+            probability = tf.sigmoid(prediction)
+            wrong = target * (1.0 - probability) + (1.0 - target) * probability
+            loss *= tf.square(wrong) if self.gamma == 2.0 else tf.pow(wrong, self.gamma)
+        if self.alpha is not None:
+            loss *= target * self.alpha + (1.0 - target) * (1.0 - self.alpha)
+        return loss * weights
+
+    def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ColumnLoss`.
+
+        Nearly every target is 0: all logits are taken for such at first, and the few others then replaced.
+        The derivative is written out, as it shares its terms with the loss.
+        """
+
+        @tf.custom_gradient
+        def summed(logits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            alpha, others = (1.0, 1.0) if self.alpha is None else (self.alpha, 1.0 - self.alpha)
+            anchors = tf.where(columns >= 0)
+            ones = tf.concat([anchors, tf.cast(tf.gather_nd(columns, anchors), tf.int64)[:, None]], axis=-1)
+            loss, slopes = self._of_zeros(logits)
+            # A logit with target 1 costs what its negative does with target 0.
+            positive, positive_slopes = self._of_zeros(-tf.gather_nd(logits, ones))
+            loss = others * tf.reduce_sum(
+                tf.tensor_scatter_nd_update(loss, ones, tf.zeros_like(positive)), axis=-1
+            )
+
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                found = slopes * (others * upstream)[..., tf.newaxis]
+                values = -alpha * positive_slopes * tf.gather_nd(upstream, anchors)
+                return tf.tensor_scatter_nd_update(found, ones, values)
+
+            return tf.tensor_scatter_nd_add(loss, anchors, alpha * positive), gradient
+
+        return summed(prediction) * weights
+
+    def _of_zeros(self, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the loss of logits whose target is 0 and its derivative, alpha aside."""
+        probability, smooth = tf.sigmoid(logits), 0.5 * self.label_smoothing
+        loss, slope = tf.nn.softplus(logits), probability
+        if smooth:
+            loss, slope = loss - smooth * logits, slope - smooth
+        if not self.gamma:
+            return loss, slope
+        focus = tf.square(probability) if self.gamma == 2.0 else tf.pow(probability, self.gamma)
+        return focus * loss, focus * (self.gamma * (1.0 - probability) * loss + slope)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PenaltyReducedFocalLoss:
+    """Focal loss on heatmaps, with less penalty close to a peak.
+
+    CenterNet, https://arxiv.org/abs/1904.07850, after CornerNet, https://arxiv.org/abs/1808.01244. A target
+    of exactly 1 is a positive, anything less a negative.
+
+    Attributes:
+        alpha: focal exponent.
+        beta: exponent of one minus the target, which spares the neighbourhood of peaks.
+    """
+
+    alpha: float
+    beta: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every pixel and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        probability = tf.clip_by_value(tf.sigmoid(prediction), PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
+        positive = tf.pow(1.0 - probability, self.alpha) * tf.math.log(probability)
+        negative = tf.pow(probability, self.alpha) * tf.math.log(1.0 - probability)
+        negative *= tf.pow(1.0 - target, self.beta)
+        return -tf.where(target == 1.0, positive, negative) * weights
+
+
+# Maps with less than one pixel in them are compared as if they had one, so that empty maps cost 1.
+SMALLEST_TOTAL = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DiceLoss:
+    """One minus the Dice coefficient of predicted and true map, class by class.
+
+    V-Net, https://arxiv.org/abs/1606.04797.
+
+    Attributes:
+        squared_normalization: whether predicted and true map are squared first.
+    """
+
+    squared_normalization: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every class over all pixels, float32 [B, K]; see `ClassificationLoss`."""
+        probability = tf.sigmoid(prediction)
+        if self.squared_normalization:
+            probability, target = tf.square(probability), tf.square(target)
+        probability, target = probability * weights, target * weights
+        shared = 2.0 * tf.reduce_sum(probability * target, axis=1)
+        total = tf.reduce_sum(probability + target, axis=1)
+        return 1.0 - shared / tf.maximum(total, SMALLEST_TOTAL)

@@ -1,0 +1,189 @@
+"""The networks that a detector's TensorFlow Lite files are made from, each made once for all formats."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.builders.datasets import representative_pixels, sampled_evaluation
+from detection_core.builders.detector import configured_model
+from detection_core.config.messages.graph_rewriter import format_problems
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.detectors.base import Detector
+from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
+from detection_core.errors import ExportError
+from detection_core.exporters.detector_folder import LoadedDetector, load_detector
+from detection_core.exporters.tflite_formats import Network
+from detection_core.tasks.exporting.mixed_precision import IMAGES, MixedBudget, choose_float_layers
+from detection_core.tasks.quantization_sensitivity import coco_metrics_of
+
+FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
+"""What a file is made from, as its provenance and the report say it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FloatLayerChoice:
+    """What decides how many layers of a mixed file stay in float.
+
+    Attributes:
+        config: the detector's, with the images that layers are chosen on as its evaluation input: others than
+            those that files are measured on.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        size_mb: name of a format to how many millions of bytes a file of it may have.
+    """
+
+    config: CheckedConfig
+    max_map_drop: float
+    size_mb: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportSource:
+    """The detectors that files are made from.
+
+    Attributes:
+        detector: float detector.
+        config: its config, reading the examples.
+        quantized_dir: detector folder with fake quantization; "" where there is none.
+        representative_examples: training images that ranges come from.
+        choice: None where the layers that stay in float have been chosen.
+    """
+
+    detector: LoadedDetector
+    config: CheckedConfig
+    quantized_dir: str
+    representative_examples: int
+    choice: FloatLayerChoice | None = None
+
+    def pixels(self, *, batch_size: int) -> Iterator[tf.Tensor]:
+        """Yield representative images, float32 [B, H, W, 3], resized, 0..255."""
+        return representative_pixels(
+            self.config,
+            label_map=self.detector.label_map,
+            examples=self.representative_examples,
+            batch_size=batch_size,
+        )
+
+    def check(self, formats: Collection[str]) -> None:
+        """Refuse formats that cannot be made, before any is.
+
+        Raises:
+            ExportError: where a format wants a quantization-aware network, and there is none or another.
+        """
+        settings = None
+        if self.quantized_dir:
+            where = layout.extra_file(self.quantized_dir, QUANTIZATION.name)
+            text = layout.read_extra(self.quantized_dir, QUANTIZATION.name)
+            settings = QUANTIZATION.parse(text, where).settings
+        for problem in format_problems(settings, formats):
+            raise ExportError(problem.message, where=problem.path)
+
+
+class ExportNetworks:
+    """Makes the networks, and what is converted of each.
+
+    Args:
+        source: what they are made from.
+        float_layers: network to the layers that are left in float, where they have been chosen.
+    """
+
+    def __init__(
+        self, source: ExportSource, float_layers: Mapping[Network, tuple[str, ...]] | None = None
+    ) -> None:
+        self._source = source
+        self._chosen = dict(float_layers or {})
+        self._made: dict[Network, Detector] = {}
+        self._functions: dict[Network, Any] = {}
+        self._float_layers: dict[Network, tuple[str, ...]] = {}
+
+    def get(self, network: Network) -> Detector:
+        """Return the detector with a network."""
+        network = self.there(network)
+        if network not in self._made:
+            self._made[network] = self._makers[network]()
+        return self._made[network]
+
+    def float_layers(self, network: Network) -> tuple[str, ...]:
+        """Return the layers of a network that was made which stay in float on purpose."""
+        return self._float_layers.get(self.there(network), ())
+
+    def function(self, network: Network, outputs: TFLiteOutputOptions) -> Any:
+        """Return what is converted of a network, always with the same outputs."""
+        network = self.there(network)
+        if network not in self._functions:
+            config = self._source.config
+            tflite = configured_model(config).family.require_tflite()
+            self._functions[network] = tflite.function(self.get(network), config, outputs, network.integer)
+        return self._functions[network]
+
+    def there(self, network: Network) -> Network:
+        """Return the network that stands for one: quantized after training where none was trained so."""
+        is_missing = network is Network.AWARE and not self._source.quantized_dir
+        return Network.POST_TRAINING if is_missing else network
+
+    def made_from(self, network: Network) -> str:
+        """Tell which detector a network is of: `FLOAT_NETWORK` or `AWARE_NETWORK`."""
+        of_aware = (Network.AWARE, Network.AWARE_MIXED, Network.STRIPPED)
+        return AWARE_NETWORK if self.there(network) in of_aware else FLOAT_NETWORK
+
+    @functools.cached_property
+    def _makers(self) -> Mapping[Network, Callable[[], Detector]]:
+        return {
+            Network.FLOAT: lambda: self._source.detector.model,
+            Network.AWARE: lambda: self._aware.model,
+            Network.POST_TRAINING: lambda: self._calibrated.model,
+            Network.MIXED: lambda: self._mixed(Network.MIXED, "int8_mixed", self._calibrated),
+            Network.AWARE_MIXED: lambda: self._mixed(Network.AWARE_MIXED, "int8_mixed_aware", self._aware),
+            Network.STRIPPED: self._stripped,
+        }
+
+    def _stripped(self) -> Detector:
+        return self._aware.without_fake_quantization()
+
+    @functools.cached_property
+    def _aware(self) -> QuantizedDetector:
+        quantized = load_detector(self._source.quantized_dir, kinds=("quantized",)).quantized
+        assert quantized is not None  # of that kind
+        return quantized
+
+    @functools.cached_property
+    def _calibrated(self) -> QuantizedDetector:
+        """A detector with 8 bit fake quantization whose ranges come from images."""
+        support = configured_model(self._source.config).family.require_quantization()
+        rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
+        rewritten.calibrate_untrained(functools.partial(self._source.pixels, batch_size=8))
+        return rewritten
+
+    def _mixed(self, network: Network, name: str, quantized: QuantizedDetector) -> Detector:
+        """Return a quantized detector with layers in float."""
+        is_chosen = network in self._chosen
+        layers = self._chosen[network] if is_chosen else self._choose(name, quantized)
+        self._float_layers[network] = layers
+        return quantized.leave_in_float(layers)
+
+    def _choose(self, name: str, quantized: QuantizedDetector) -> tuple[str, ...]:
+        """Return as few layers to leave in float as the budget asks for."""
+        source, choice = self._source, self._source.choice
+        assert choice is not None  # the layers have not been chosen
+        labels = source.detector.label_map
+        config, images = sampled_evaluation(choice.config, IMAGES, label_map=labels)
+
+        def score(model: Detector) -> float:
+            found = coco_metrics_of({"mixed": model}, config, labels, job="mixed", total=images)
+            return found["mixed"][MAP_50]
+
+        weights = quantized.weight_count(list(itertools.chain(*quantized.groups().values())))
+        spare = 1e6 * choice.size_mb.get(name, math.inf) - weights
+        budget = MixedBudget(max_drop=choice.max_map_drop / 2, max_bytes=spare)
+        pixels = source.pixels(batch_size=8)
+        return choose_float_layers(quantized, source.detector.model, pixels, score, budget).layers

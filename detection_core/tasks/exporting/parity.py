@@ -1,0 +1,269 @@
+"""What a TensorFlow Lite file lost of raw heads, boxes and mAP, its size and its speed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
+from detection_core.artifacts.tflite_metadata import with_score_threshold
+from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
+from detection_core.builders.datasets import iterate_truth
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data.label_map import LabelMap
+from detection_core.detectors.base import Detector
+from detection_core.errors import DataError
+from detection_core.evaluation.bootstrap import LEVEL, resample
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.measure import Measurement, class_names, measure
+from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
+from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.storage import files
+from detection_core.tasks.exporting.comparisons import (
+    box_clauses,
+    compare_boxes,
+    compare_network,
+    network_clauses,
+)
+from detection_core.tasks.exporting.file_limits import Footprint, Limits, measure_memory
+
+_logger = logging.getLogger(__name__)
+
+REFERENCE = "reference"
+THREADS = (1, 2)
+# Images that raw heads are compared on: each has thousands of numbers.
+_IMAGES = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A file to measure.
+
+    Attributes:
+        path: of the file.
+        format: of `tflite_formats.FORMATS`.
+        quantization: `none`, `aware` (trained so) or `post_training`.
+        made_from: `float` or `quantization_aware`, the network that the file is of.
+        origin: what the file is going to say of itself, beside its metrics.
+        function: what was converted; None: raw heads are not compared.
+        network: that the function computes with: it does not keep its own variables alive.
+        max_detections: boxes that the file gives at most.
+    """
+
+    path: str
+    format: str
+    quantization: str
+    made_from: str = "float"
+    origin: Provenance | None = None
+    function: Any = None
+    network: Detector | None = None
+    max_detections: int = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParityOptions:
+    """How to measure.
+
+    Attributes:
+        split: name of the split, for the report.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        latency_runs: timed inferences of each file; 0 does not measure.
+        limits: format to what a file of it may cost.
+    """
+
+    split: str
+    max_map_drop: float
+    latency_runs: int
+    limits: Limits = dataclasses.field(default_factory=dict)
+
+
+def measure_parity(
+    model_dir: str,
+    candidates: Sequence[Candidate],
+    config: CheckedConfig,
+    label_map: LabelMap,
+    options: ParityOptions,
+) -> ParityReport:
+    """Run the SavedModel and every file over the evaluation input and compare.
+
+    Args:
+        model_dir: detector folder whose SavedModel is the reference.
+        candidates: files to measure.
+        config: its first eval_input_reader names the records.
+        label_map: classes of the records and the detectors.
+        options: bound on the drop, and what to time.
+
+    Raises:
+        DataError: when there is nothing to measure on, or a record is damaged.
+    """
+    runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
+    found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
+    names = class_names(label_map)
+    splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
+    reference = splits[REFERENCE].coco.metrics()
+    for candidate in candidates:
+        _stamp(candidate, splits[candidate.path], options.split)
+    if reference[MAP_50] < 0:
+        raise DataError(
+            "expected a split with objects to measure parity on, found none; name another split",
+            where=options.split,
+        )
+    images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
+    networks = _networks(candidates, runners, images)
+    intervals = _drop_intervals(found, label_map)
+    expected = found[REFERENCE].images
+    reports = [
+        _report(
+            _compare(c, reference, splits[c.path], options),
+            intervals.get(c.path),
+            networks.get(c.path),
+            compare_boxes(
+                expected, found[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
+            ),
+        )
+        for c in candidates
+    ]
+    count = len(expected)
+    for report in reports:
+        _logger.info("export | %s", "; ".join(_reasons(report, count)))
+    # A refusal names what failed, not what was good beside it.
+    decisive = [report for report in reports if not report.passed] or reports
+    return ParityReport(
+        split=options.split,
+        images=count,
+        reference=reference,
+        files=reports,
+        blessed=all(report.passed for report in reports),
+        reasons=[reason for report in decisive for reason in _reasons(report, count)],
+    )
+
+
+def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
+    """Write into a file where it comes from, its metrics, and from which score it is best used."""
+    if candidate.origin is not None:
+        known = {name: None if value < 0 else value for name, value in found.coco.metrics().items()}
+        provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
+        content = with_score_threshold(files.read_bytes(candidate.path), found.score_threshold)
+        content = with_provenance(content, provenance)
+        files.write_bytes(candidate.path, content)
+
+
+def _compare(
+    candidate: Candidate, reference: dict[str, float], found: EvaluatedSplit, options: ParityOptions
+) -> FileReport:
+    metrics = found.coco.metrics()
+    drop = reference[MAP_50] - metrics[MAP_50]
+    runs = options.latency_runs
+    limits = options.limits.get(candidate.format, {})
+    cost = Footprint(
+        size_bytes=files.total_size(candidate.path),
+        latency_ms={
+            str(threads): measure_latency(candidate.path, threads=threads, runs=runs)
+            for threads in (THREADS if runs else ())
+        },
+        peak_memory_bytes=measure_memory(candidate.path) if "memory_mb" in limits else None,
+    )
+    exceeded = cost.exceeded(limits)
+    return FileReport(
+        file=candidate.path.rpartition("/")[2],
+        format=candidate.format,
+        quantization=candidate.quantization,
+        made_from=candidate.made_from,
+        metrics=metrics,
+        score_threshold=found.score_threshold,
+        drop=round(drop, 6),
+        max_drop=options.max_map_drop,
+        size_bytes=cost.size_bytes,
+        latency_ms=cost.latency_ms,
+        peak_memory_bytes=cost.peak_memory_bytes,
+        exceeded=exceeded,
+        passed=drop <= options.max_map_drop and not exceeded,
+    )
+
+
+def _networks(
+    candidates: Sequence[Candidate], runners: Mapping[str, Runner], images: Sequence[np.ndarray]
+) -> dict[str, NetworkParity]:
+    """Compare raw heads, of all files that a network became beside each other; path to what was found."""
+    found = {}
+    for function in {id(c.function): c.function for c in candidates if c.function}.values():
+        with ReferenceNetwork(function) as reference:
+            for candidate in candidates:
+                runner = runners[candidate.path]
+                if candidate.function is function and isinstance(runner, TFLiteRunner):
+                    found[candidate.path] = compare_network(
+                        candidate.path,
+                        reference,
+                        [runner.prepare(image)[np.newaxis] for image in images],
+                        FORMATS[candidate.format].tolerance,
+                    )
+    return found
+
+
+def _drop_intervals(
+    found: Mapping[str, Measurement], label_map: LabelMap
+) -> dict[str, tuple[float, float] | None]:
+    """Return where each file's drop may lie; images are drawn alike for all of them."""
+    names = class_names(label_map)
+    drawn = {
+        path: resample(EvaluatedSplit(images=one.images, class_names=names), None, [MAP_50], groups={})
+        for path, one in found.items()
+    }
+    if MAP_50 not in drawn[REFERENCE]:
+        return {}
+    intervals = {}
+    for path, values in drawn.items():
+        both = dataclasses.replace(drawn[REFERENCE][MAP_50], baseline=values[MAP_50].values).interval()
+        intervals[path] = both.change if both else None
+    return intervals
+
+
+def _report(
+    report: FileReport,
+    interval: tuple[float, float] | None,
+    network: NetworkParity | None,
+    boxes: BoxParity,
+) -> FileReport:
+    """Add how sure the drop is, how far raw heads and boxes are apart, and what that makes of the verdict."""
+    apart = [*network_clauses(network), *box_clauses(boxes)]
+    rounded = None if interval is None else (round(interval[0], 6) + 0.0, round(interval[1], 6) + 0.0)
+    return dataclasses.replace(
+        report,
+        drop_interval=rounded,
+        network=network,
+        boxes=boxes,
+        apart=apart,
+        passed=report.passed and not apart,
+    )
+
+
+def _reasons(report: FileReport, images: int) -> list[str]:
+    """Say how far the file fell; of one that was refused, only what it was refused for."""
+    others = [*report.apart, *report.exceeded]
+    beyond = not report.passed and (report.drop > report.max_drop or not others)
+    lost = (
+        f"{report.file}: mAP@.50 {report.metrics[MAP_50]:.4f} is {report.drop:.4f} below the"
+        f" SavedModel's, {'more than' if beyond else 'within'} {report.max_drop:.4f}{_noise(report, images)}"
+    )
+    clauses = [f"{report.file}: {clause}" for clause in others]
+    return [lost, *clauses] if beyond or not clauses else clauses
+
+
+def _noise(report: FileReport, images: int) -> str:
+    """Say that the split is too small to tell, where it is."""
+    if report.drop_interval is None or not report.within_noise:
+        return ""
+    low, high = report.drop_interval
+    return (
+        f", which is within the noise of {images} images ({100 * LEVEL:g} % interval {low:.4f}..{high:.4f})"
+    )

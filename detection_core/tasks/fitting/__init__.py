@@ -1,0 +1,1 @@
+"""The parts of a training: first weights, loop, durable folder, record."""

@@ -1,0 +1,136 @@
+"""Measuring a detector while it is trained, on what its config evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import finite
+from detection_core.builders.datasets import iterate_truth, sampled_evaluation
+from detection_core.builders.detector import configured_model
+from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.builders.train_plan import ValidationPlan
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.config.suggestions import near_names
+from detection_core.data.label_map import LabelMap
+from detection_core.detectors.base import Detector
+from detection_core.errors import ConfigError
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.pictures import draw_both, spread_evenly
+from detection_core.evaluation.signature_runner import SignatureRunner
+from detection_core.exporters.signatures import serving_function
+from detection_core.structures import Instances
+from detection_core.training.distribution import current_worker
+from detection_core.training.validation import ValidationPicture
+
+_NAME = "validation"
+
+
+class DetectorMeasure:
+    """Measures the present weights of a detector, as `detflow evaluate` measures the exported one.
+
+    Attributes:
+        images: how many images it is measured on.
+        pictures: of the last measuring, of the same images each time.
+    """
+
+    def __init__(
+        self,
+        model: Detector,
+        config: CheckedConfig,
+        label_map: LabelMap,
+        plan: ValidationPlan,
+        *,
+        plain_model: Detector | None = None,
+    ) -> None:
+        """Check what is asked for; nothing is traced yet.
+
+        Args:
+            model: the detector that is trained.
+            config: its first eval_input_reader is read, its `eval_config` followed.
+            label_map: of the examples.
+            plan: names the metrics that count, and how many images.
+            plain_model: detector of plain variables that computes in float32 and is measured in its place,
+                where the model has copies of its variables on several devices, or computes with fewer bits.
+
+        Raises:
+            ConfigError: for a metric that the config does not measure, naming the nearest.
+            DataError: when there are no images.
+        """
+        self._model, self._plain = model, plain_model
+        self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
+        self._label_map = label_map
+        self._settings = build_evaluation_settings(config)
+        self._options = self._settings.metrics
+        self._drawn = spread_evenly(self.images, plan.pictures)
+        self.pictures: list[ValidationPicture] = []
+        self._demanded = list(plan.options.objective)
+        self._resizer = configured_model(config).build_resizer()
+        self._function: Any = None
+        _check_metrics(self._demanded, known_metrics(self._options, class_names(label_map)))
+
+    def __call__(self) -> Mapping[str, float | None]:
+        """Return metric to value; nothing where this is not the chief, who alone measures."""
+        # Reading a variable with copies is a reduction, in which all workers take part.
+        values = [variable.numpy() for variable in self._model.variables] if self._plain else []
+        if not current_worker().is_chief:
+            return {}
+        measured = self._plain or self._model
+        for variable, value in zip(measured.variables if values else (), values, strict=True):
+            variable.assign(value)
+        if self._function is None:
+            self._function = serving_function(measured, self._resizer)
+        runner = SignatureRunner(self._function, "the detector in training")
+        kept: dict[int, np.ndarray] = {}
+        truth = iterate_truth(self._config, label_map=self._label_map)
+        found = measure(
+            {_NAME: runner}, self._keeping(truth, kept), self._label_map, job="validate", total=self.images
+        )
+        images = found[_NAME].images
+        names = class_names(self._label_map)
+        split = EvaluatedSplit.counting(images, names, labelled_only=self._options.only_labelled)
+        self.pictures = self._draw(split, kept)
+        return finite(compute_metrics(images, split.coco, names, self._options, self._demanded))
+
+    def named_pictures(self) -> dict[str, np.ndarray]:
+        """Return the pictures by the names that loggers have them under."""
+        return {f"validation/{picture.number}": picture.image for picture in self.pictures}
+
+    def _keeping(
+        self, truth: Iterable[tuple[np.ndarray, Instances]], kept: dict[int, np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, Instances]]:
+        """Yield images, and keep the pixels of those that are drawn."""
+        for number, (image, image_truth) in enumerate(truth):
+            if number in self._drawn:
+                kept[number] = image
+            yield image, image_truth
+
+    def _draw(self, split: EvaluatedSplit, kept: Mapping[int, np.ndarray]) -> list[ValidationPicture]:
+        """Return detections beside ground truth, from the score on that `eval_config` says."""
+        score = split.best_score if self._settings.min_score is None else self._settings.min_score
+        return [
+            ValidationPicture(
+                number=number,
+                source_id=split.images[at].truth.source_id,
+                image=np.asarray(
+                    draw_both(image, split.images[at], split.class_names, score, self._settings.drawing)
+                ),
+            )
+            for number, (at, image) in enumerate(sorted(kept.items()))
+        ]
+
+
+def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if name not in known:
+            near = near_names(name, known)
+            hint = f"did you mean {near[0]}?" if near else f"{MAP} is always measured"
+            raise ConfigError(
+                f"expected a metric that the config measures, found {name!r}; {hint}",
+                where=f"train_config.validation.metric[{i}].name",
+            )

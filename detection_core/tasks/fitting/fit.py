@@ -1,0 +1,349 @@
+"""The training loop around a config: its examples, optimizer, logs and progress."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import gc
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import HISTORY, LOGS, VALIDATIONS, FitReport, LeftOut
+from detection_core.builders.datasets import (
+    WorkerShard,
+    build_train_dataset,
+    find_bad_train_records,
+    naming_bad_train_records,
+)
+from detection_core.builders.detector import configured_model
+from detection_core.builders.train_plan import TrainPlan, build_optimization
+from detection_core.config.load import write_as_run
+from detection_core.config.paths.field_texts import field_texts
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data.label_map import LabelMap
+from detection_core.data.left_out import load_left_out, save_left_out
+from detection_core.detectors.base import TOTAL_LOSS, Detector
+from detection_core.errors import DataError
+from detection_core.loggers.base import TRAIN
+from detection_core.loggers.open_loggers import open_loggers
+from detection_core.loggers.tensorboard import TensorBoardLogger
+from detection_core.optimizers.optimization import with_average
+from detection_core.progress import Reporter
+from detection_core.storage import files
+from detection_core.tasks.fitting.batch_parts import fitting_parts, settled_parts
+from detection_core.tasks.fitting.detector_measure import DetectorMeasure
+from detection_core.tasks.fitting.skipped_updates import SkippedBatches
+from detection_core.tasks.fitting.work_folder import code_versions
+from detection_core.training.actions import (
+    HistoryFile,
+    LoggedTraining,
+    ProgressLines,
+    TrainingAction,
+    reported_at,
+)
+from detection_core.training.distribution import current_worker
+from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.memory import peak_device_memory, peak_host_memory
+from detection_core.training.multi_scale import MultiScaleModel
+from detection_core.training.profiling import ProfilerTrace
+from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
+from detection_core.training.validation import PictureFiles, Validation
+
+_logger = logging.getLogger(__name__)
+_NAMED = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """A training to run.
+
+    Attributes:
+        model: float or quantization-aware.
+        config: with its input readers filled in.
+        label_map: of the examples.
+        plan: what the config says of the training: how long, how often.
+        work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
+            continued.
+        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; None: cannot.
+        plain_model: model of plain variables that computes in float32 and is validated in its place, where
+            `model` has copies of its variables on several devices, or computes with fewer bits.
+        step: global step from `new_step`, where the model itself depends on it.
+        scales: losses of the model for images of other sizes; None: its own size alone.
+    """
+
+    model: Detector
+    config: CheckedConfig
+    label_map: LabelMap
+    plan: TrainPlan
+    work_folder: str
+    write_weights: Callable[[str], None] | None = None
+    plain_model: Detector | None = None
+    step: tf.Variable | None = None
+    scales: MultiScaleModel | None = None
+
+
+def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:
+    """Train a model on the config's examples with the config's optimizer.
+
+    Call it inside the scope of the distribution strategy that the model was made in. Where records do not
+    decode, all are looked through once; up to `plan.options.skip_limit` of them are named, listed in the work
+    folder and left out, and training goes on from its last checkpoint. So it does where a batch does not fit
+    the memory, in more parts, if the config leaves these to the memory.
+
+    Args:
+        request: what to train.
+        job: first word of the progress lines.
+        progress: what shows progress; chosen by where standard error goes when not given.
+
+    Raises:
+        ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
+    """
+    worker, left_out = current_worker(), load_left_out(request.work_folder)
+    if worker.is_chief:
+        write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
+    # Of several workers each would have to know of a failure at the same step.
+    reset = _resetting(request) if worker.count == 1 else None
+    parts, result = settled_parts(request.plan.options, request.work_folder, worker), None
+    while result is None:
+        try:
+            result = _train(request, job, progress, left_out, parts)
+        except DataError as error:
+            if reset is None or left_out:
+                raise
+            left_out = _leave_out(request, error)
+            save_left_out(request.work_folder, left_out)
+            reset()
+        except BatchTooLargeError as error:
+            if reset is None:
+                raise
+            parts = _fitting_parts(request, error, left_out, parts, reset)
+    last = result.last_report or reported_at(_history(request.work_folder), result.step)
+    plan = request.plan.validation
+    best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
+    return dataclasses.replace(
+        result,
+        left_out=len(left_out),
+        last_report=last,
+        restored=best,
+        gradient_accumulation_steps=parts,
+    )
+
+
+def _resetting(request: FitRequest) -> Callable[[], None]:
+    """Return what gives the model the weights that it has now, for a training that fails on its way."""
+    variables = list(request.model.variables)
+    first_weights = [variable.numpy() for variable in variables]
+
+    def reset() -> None:
+        gc.collect()  # what was trained with, the optimizer's slots above all, is of circles
+        for variable, value in zip(variables, first_weights, strict=True):
+            variable.assign(value)
+        if request.step is not None:
+            request.step.assign(0)
+
+    return reset
+
+
+def _fitting_parts(
+    request: FitRequest,
+    error: BatchTooLargeError,
+    left_out: Sequence[LeftOut],
+    parts: int,
+    reset: Callable[[], None],
+) -> int:
+    """Return in how many parts training goes on after a batch did not fit the memory."""
+    # They hold what the failed training had in memory.
+    error.__traceback__ = error.__context__ = None
+    reset()
+    options = request.plan.options
+    trial = TrialUpdates(
+        model=request.model,
+        make_dataset=_dataset_factory(request, left_out),
+        optimization=functools.partial(build_optimization, request.config),
+        options=options,
+        step=request.step,
+        reset=reset,
+        losses=request.scales.largest if request.scales else None,
+    )
+    return fitting_parts(error, trial, parts, options.gradient_accumulation_steps, request.work_folder)
+
+
+def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the model has the weights that are written.
+
+    They are those that `fit` restored, the best of all validations, where there are such; else the averaged
+    ones where the config asks for them; else the last.
+    """
+    return with_average(result.average, asked=result.restored is None and plan.writes_average)
+
+
+def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
+    """Say which weights are written, as `TrainReport.weights` does."""
+    kind = "moving average" if plan.writes_average and result.average is not None else "last"
+    if result.restored is None:
+        return kind
+    return "best" if kind == "last" else f"best {kind}"
+
+
+def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
+    """Return what the report of any training says of the loop: the fields of `FitReport`, by name.
+
+    Args:
+        result: of `fit`.
+        steps: how many updates were asked for.
+        work_folder: that of the request.
+    """
+    last = result.last_report
+    best = result.validation.best if result.validation else None
+    report = FitReport(
+        steps=result.step,
+        start_step=result.start_step,
+        seconds=round(result.seconds, 3),
+        steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
+        loss=last.losses[TOTAL_LOSS] if last else float("nan"),
+        losses=last.losses if last else {},
+        learning_rate=last.learning_rate if last else float("nan"),
+        stopped_early=result.step < steps,
+        best_step=best.step if best else 0,
+        best_score=best.score if best else None,
+        skipped_updates=result.skipped_updates,
+        gradient_accumulation_steps=result.gradient_accumulation_steps,
+        fingerprint=os.path.basename(work_folder),
+        code_versions=code_versions(work_folder),
+        peak_memory_bytes=peak_host_memory(),
+        peak_device_memory_bytes=peak_device_memory(),
+    )
+    return dict(vars(report))
+
+
+def _train(
+    request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut], parts: int
+) -> TrainingResult:
+    config, label_map = request.config, request.label_map
+    measure = _measure(request)
+    validation = _validation(request, measure, job)
+    actions: list[TrainingAction] = []
+    if current_worker().is_chief:
+        actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
+    with naming_bad_train_records(config, label_map=label_map):
+        return run_training(
+            request.scales or request.model,
+            _dataset_factory(request, left_out),
+            build_optimization(config),
+            dataclasses.replace(request.plan.options, gradient_accumulation_steps=parts),
+            request.work_folder,
+            actions=actions,
+            step=request.step,
+            validation=validation,
+        )
+
+
+def _measure(request: FitRequest) -> DetectorMeasure | None:
+    """Return what measures the model on the way, where the config asks for it."""
+    plan = request.plan.validation
+    if plan is None:
+        return None
+    return DetectorMeasure(
+        request.model, request.config, request.label_map, plan, plain_model=request.plain_model
+    )
+
+
+def _validation(request: FitRequest, measure: DetectorMeasure | None, job: str) -> Validation | None:
+    plan = request.plan.validation
+    if plan is None or measure is None:
+        return None
+    return Validation(plan.options, measure, request.model, request.work_folder, job=job)
+
+
+def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
+    """Return what makes this worker's batches from a step on."""
+    worker = current_worker()
+    # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
+    shard = WorkerShard(
+        worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out)
+    )
+    return lambda start: build_train_dataset(
+        request.config,
+        label_map=request.label_map,
+        batch_size=request.plan.batch_size,
+        seed=request.plan.reproducibility.seed,
+        start_step=start,
+        shard=shard,
+    )
+
+
+def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
+    """Return the records that training goes on without.
+
+    Raises:
+        DataError: the error itself where no record explains it, or naming the limit where they are too many.
+    """
+    found, records = find_bad_train_records(request.config, label_map=request.label_map)
+    if not found:
+        raise error
+    for record in found[:_NAMED]:
+        _logger.warning(
+            "training goes on without %s, record %d, image %r: %s",
+            record.path,
+            record.index,
+            record.image,
+            record.reason,
+        )
+    _logger.warning("%d of %d training records do not decode", len(found), records)
+    limit = request.plan.options.skip_limit
+    if len(found) > limit * records:
+        raise DataError(
+            f"expected at most {limit:.2%} of the training records that do not decode,"
+            f" found {len(found)} of {records}; the first is the image {found[0].image!r}"
+            f" ({found[0].reason}). Make the examples again with data.decode_images: all, which sets such"
+            " images aside",
+            where=f"{found[0].path}, record {found[0].index}",
+        ) from error
+    return found
+
+
+def _history(work_folder: str) -> str:
+    return HISTORY.path(work_folder)
+
+
+def _actions(
+    request: FitRequest, measure: DetectorMeasure | None, job: str, progress: Reporter | None
+) -> list[TrainingAction]:
+    loss_names = configured_model(request.config).family.loss_names
+    folder = request.work_folder
+    loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
+    artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
+    return [
+        HistoryFile(_history(request.work_folder)),
+        LoggedTraining(
+            loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
+        ),
+        *(
+            [ProfilerTrace(request.plan.profile, files.join(folder, LOGS, TRAIN))]
+            if request.plan.profile
+            else []
+        ),
+        *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
+        ProgressLines(job, progress, loss_names),
+    ]
+
+
+def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> SkippedBatches:
+    # To read a weight that several workers have is a reduction, which the chief cannot do alone.
+    alone = current_worker().count == 1
+    return SkippedBatches(
+        request.config,
+        request.label_map,
+        request.plan.label_map_path,
+        request.work_folder,
+        seed=request.plan.reproducibility.seed,
+        left_out=left_out,
+        write_weights=request.write_weights if alone else None,
+    )

@@ -1,0 +1,134 @@
+"""Keeps the batches of updates that a training left out, so that each can be trained on alone."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import shlex
+from collections.abc import Callable, Sequence
+
+from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG
+from detection_core.artifacts.model_run import SKIPPED_BATCHES, LeftOut, SkippedBatch
+from detection_core.builders.datasets import one_batch_config, training_records
+from detection_core.config.load import write_as_run
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data.example_columns import image_name
+from detection_core.data.label_map import LabelMap
+from detection_core.data.record_format import write_record
+from detection_core.storage import files
+from detection_core.training.actions import TrainingAction
+from detection_core.training.guard import SkippedUpdate
+
+_logger = logging.getLogger(__name__)
+
+SKIPPED = "skipped"
+"""Folder of the batches, below that of an unfinished training."""
+
+EXAMPLES, DETECTOR = "examples", "model"
+"""Folders of a batch: its records as ExampleGen lays them out, and the weights before the update."""
+
+_KEPT = 20  # batches; of those after them only the names of their images
+_SHARD = "Split-train/examples-00000-of-00001.tfrecord"
+
+
+class SkippedBatches(TrainingAction):
+    """Writes the records of each batch that was left out, with a config that trains on them alone."""
+
+    def __init__(
+        self,
+        config: CheckedConfig,
+        label_map: LabelMap,
+        label_map_path: str,
+        work_folder: str,
+        *,
+        seed: int,
+        left_out: Sequence[LeftOut] = (),
+        write_weights: Callable[[str], None] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            config: of the training.
+            label_map: of the examples.
+            label_map_path: its file.
+            work_folder: that of the unfinished training.
+            seed: of the training.
+            left_out: records that the training leaves out.
+            write_weights: writes the present weights to a folder, where training stops; None does not.
+        """
+        self._config, self._label_map, self._label_map_path = config, label_map, label_map_path
+        self._work_folder, self._seed, self._left_out = work_folder, seed, tuple(left_out)
+        self._write_weights = write_weights
+        self._found: list[SkippedBatch] = []
+
+    def start(self, step: int) -> None:
+        """Forget the updates that will come again."""
+        self._found = [b for b in SKIPPED_BATCHES.read(self._work_folder) if b.step < step]
+        self._write()
+
+    def skipped(self, update: SkippedUpdate) -> str:
+        """Write the batch of an update; return which images it is of and where it is."""
+        records = training_records(
+            self._config,
+            label_map=self._label_map,
+            seed=self._seed,
+            step=update.step,
+            left_out=self._left_out,
+        )
+        images = [image_name(record) for record in records]
+        keeps = update.is_last or len(self._found) < _KEPT
+        folder = self._keep(update, records) if keeps else ""
+        self._found.append(
+            SkippedBatch(
+                step=update.step,
+                losses={n: v if math.isfinite(v) else None for n, v in update.losses.items()},
+                learning_rate=update.learning_rate,
+                images=images,
+                folder=folder,
+            )
+        )
+        self._write()
+        shown = ", ".join(map(repr, images[:8])) + (", ..." if len(images) > 8 else "")
+        note = f" Its batch is of the images {shown}"
+        note += f"; `{self._command(folder, update)}` trains on them alone." if folder else "."
+        if not update.is_last:
+            _logger.warning(
+                "update %d is left out: its loss or a gradient is not finite.%s", update.step, note
+            )
+        return note
+
+    def _keep(self, update: SkippedUpdate, records: Sequence[bytes]) -> str:
+        """Write a batch; return its folder, relative to the one of the unfinished training."""
+        name = files.join(SKIPPED, f"step-{update.step}")
+        with files.atomic_dir(files.join(self._work_folder, name)) as folder:
+            content = io.BytesIO()
+            for record in records:
+                write_record(content, record)
+            examples = files.join(folder, EXAMPLES)
+            files.write_bytes(files.join(examples, _SHARD), content.getvalue())
+            files.copy_file(self._label_map_path, files.join(examples, LABEL_MAP))
+            write_as_run(one_batch_config(self._config), files.join(folder, PIPELINE_CONFIG))
+            if update.is_last and self._write_weights:
+                self._write_weights(files.join(folder, DETECTOR))
+        return name
+
+    def _command(self, name: str, update: SkippedUpdate) -> str:
+        folder = files.join(self._work_folder, name)
+        start = (
+            ["--warm-start", files.join(folder, DETECTOR)] if update.is_last and self._write_weights else []
+        )
+        config, examples = files.join(folder, PIPELINE_CONFIG), files.join(folder, EXAMPLES)
+        words = ["detflow", "train", "--config", config, "--examples", examples, *start, "--output", "OUTPUT"]
+        return shlex.join(words)
+
+    def _write(self) -> None:
+        if self._found or files.exists(SKIPPED_BATCHES.path(self._work_folder)):
+            SKIPPED_BATCHES.write(self._work_folder, self._found)
+
+
+def skipped_table(folder: str) -> dict[str, str]:
+    """Return the list of updates as a file of the model run, name to text; empty where none was left out."""
+    path = SKIPPED_BATCHES.path(folder)
+    text = files.read_text(path) if files.exists(path) else ""
+    return {SKIPPED_BATCHES.name: text} if text else {}

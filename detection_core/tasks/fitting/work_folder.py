@@ -1,0 +1,252 @@
+"""The durable folder of one training: named by what was asked for, used by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
+from detection_core.artifacts.pictures import FOLDER as PICTURES
+from detection_core.builders.train_plan import TrainingIdentity, build_training_identity
+from detection_core.config.load import write_as_run
+from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.storage import files, local_files
+from detection_core.tasks.fitting.starting_files import fingerprint_files
+from detection_core.training.checkpoints import CHECKPOINT_FORMAT
+from detection_core.training.distribution import Worker
+from detection_core.training.loop_options import CHECKPOINT_MINUTES
+
+_logger = logging.getLogger(__name__)
+
+FINISHED = "FINISHED"
+CODE = "code_versions"
+_LOCK = "lock"
+_SAMPLE = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResumeOptions:
+    """How a training is taken up again after it was stopped.
+
+    Attributes:
+        code_version: names the code; what other code has finished is trained anew, what it left unfinished is
+            gone on with. "" where nobody asks.
+        checkpoint_minutes: what a kill without a warning may cost at most, beside one step; 0: checkpoints go
+            by steps alone.
+    """
+
+    code_version: str = ""
+    checkpoint_minutes: float = CHECKPOINT_MINUTES
+
+
+DEFAULT_RESUME = ResumeOptions()
+
+
+def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) -> str:
+    """Name what a training was asked to do, wherever its files lie and whatever code does it.
+
+    Configuration, content of the examples, content of the first weights and the format of checkpoints count:
+    what has to be the same for a checkpoint to be one of this training. Where files lie does not, nor how the
+    result is evaluated, unless the training is validated, which decides on the weights.
+
+    Args:
+        config: as run.
+        weights: paths of the files that the first weights come from.
+
+    Returns:
+        Sixteen hexadecimal digits.
+    """
+    identity, digest = build_training_identity(config), hashlib.sha256()
+    digest.update(f"{CHECKPOINT_FORMAT}\n{identity.text}".encode())
+    digest.update(fingerprint_files(weights).encode())
+    digest.update(_sampled_inputs(identity))
+    return digest.hexdigest()[:16]
+
+
+def training_origin(config: CheckedConfig) -> dict[str, str]:
+    """Name what a training was asked for and what it was given, each on its own, for the detector's folder.
+
+    Args:
+        config: as run.
+
+    Returns:
+        `config_hash`, of the config without its paths, and `data_fingerprint`, of the content of the
+        examples; sixteen hexadecimal digits each.
+    """
+    identity = build_training_identity(config)
+    return {
+        "config_hash": hashlib.sha256(identity.text.encode()).hexdigest()[:16],
+        "data_fingerprint": hashlib.sha256(_sampled_inputs(identity)).hexdigest()[:16],
+    }
+
+
+def _sampled_inputs(identity: TrainingIdentity) -> bytes:
+    paths = [path for pattern in identity.inputs for path in files.glob(pattern)]
+    return b"".join(b"\n" + _sampled_content(path) for path in paths)
+
+
+def _sampled_content(path: str) -> bytes:
+    """Digest of a file's size, beginning and end: enough to tell files apart, quick on terabytes.
+
+    A file on an object store counts by its size and ETag.
+    """
+    if files.is_remote(path):
+        return files.content_state(path).encode()
+    with files.open_file(path, "rb") as f:
+        head = f.read(_SAMPLE)
+        f.seek(0, os.SEEK_END)
+        size = f.tell()
+        f.seek(max(0, size - _SAMPLE))
+        tail = f.read(_SAMPLE)
+    return hashlib.sha256(head + tail + str(size).encode()).digest()
+
+
+@contextlib.contextmanager
+def work_folder(
+    root: str,
+    fingerprint: str,
+    *,
+    code_version: str = "",
+    keep_finished: int = 3,
+    worker: Worker | None = None,
+) -> Iterator[str]:
+    """Hold the folder of a training for the length of a `with` block.
+
+    A second process that wants the same training waits for the first, then finds it done. When the block ends
+    without an error the folder is marked finished and stays, so that a kill between here and whoever takes
+    the results costs nothing; of finished ones the newest few are kept.
+
+    An unfinished training is taken up by whatever code comes next, which the log tells: a correction must not
+    cost what was trained before it. A finished one is a result, and other code has to make its own.
+
+    Args:
+        root: durable folder.
+        fingerprint: from `training_fingerprint`.
+        code_version: names the code that trains; "" where nobody asks.
+        keep_finished: how many finished folders stay below `root`.
+        worker: of several workers the chief holds the folder for all.
+    """
+    folder = files.join(root, fingerprint)
+    files.make_dirs(folder)
+    if worker is not None and not worker.is_chief:
+        yield folder
+        return
+    with _locked(folder):
+        _take_up(folder, code_version)
+        yield folder
+        files.write_text(files.join(folder, FINISHED), "")
+        _prune(root, keep_finished, keep=fingerprint)
+
+
+def code_versions(folder: str) -> list[str]:
+    """Return which code has trained in a folder, in turn; nothing where none was named."""
+    path = files.join(folder, CODE)
+    return files.read_text(path).split() if files.exists(path) else []
+
+
+def _take_up(folder: str, code_version: str) -> None:
+    """Go on with unfinished work of other code, remove what it finished, and note whose turn it is."""
+    before = code_versions(folder)
+    if not code_version or before[-1:] == [code_version]:
+        return
+    if before and files.exists(files.join(folder, FINISHED)):
+        _logger.info(
+            "%s: this training was finished by other code (%s, now %s); it is done anew",
+            folder,
+            before[-1],
+            code_version,
+        )
+        _clear(folder)
+        before = []
+    elif before:
+        _logger.warning(
+            "%s: going on with a training that other code began (%s, now %s); remove the folder to train from"
+            " the start",
+            folder,
+            before[-1],
+            code_version,
+        )
+    files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
+
+
+def _clear(folder: str) -> None:
+    """Remove a finished training; the notes that tell what it is go last, so that a kill changes nothing."""
+    for name in files.list_dir(folder):
+        if name not in (_LOCK, FINISHED, CODE):
+            files.remove_tree(files.join(folder, name))
+    files.remove_tree(files.join(folder, FINISHED))
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold a lock that the operating system releases when the process dies; object stores have none."""
+    if files.is_remote(folder):
+        yield
+        return
+    with contextlib.ExitStack() as held:
+        path = os.path.join(folder, _LOCK)
+        try:
+            held.enter_context(local_files.lock(path, wait=False))
+        except BlockingIOError:
+            _logger.warning("%s: another process trains exactly this; waiting for it to end", folder)
+            while True:
+                try:
+                    held.enter_context(local_files.lock(path))
+                    break
+                except FileNotFoundError:
+                    files.make_dirs(folder)  # pruned by the one that was waited for
+        yield
+
+
+def _prune(root: str, keep_finished: int, keep: str) -> None:
+    """Remove all but the newest finished folders; one unfinished or in use is never touched."""
+    if files.is_remote(root):
+        return
+    marks = {name: os.path.join(root, name, FINISHED) for name in files.list_dir(root)}
+    finished = [name for name, mark in marks.items() if os.path.exists(mark) and name != keep]
+    finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
+    for name in finished[max(0, keep_finished - 1) :]:
+        path = os.path.join(root, name, _LOCK)
+        with contextlib.suppress(BlockingIOError), local_files.lock(path, wait=False):
+            files.remove_tree(os.path.join(root, name))
+
+
+def write_model_run(
+    config: CheckedConfig,
+    report: str,
+    checkpoint: str,
+    work_folder: str,
+    model_run_dir: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+) -> None:
+    """Write the record of a training, whole or not at all; quantization-aware training has the same.
+
+    Args:
+        config: as run.
+        report: text of train_report.json.
+        checkpoint: prefix of the last checkpoint's files.
+        work_folder: has `logs/`, `history.jsonl` and, of a validated training, `validation.jsonl`.
+        model_run_dir: folder to make.
+        tables: further files to write, name to text.
+    """
+    with files.atomic_dir(model_run_dir) as folder:
+        write_as_run(config, files.join(folder, PIPELINE_CONFIG))
+        name = checkpoint.rpartition("/")[2]
+        for path in files.glob(f"{files.escape(checkpoint)}.*"):
+            files.copy_file(path, files.join(folder, CHECKPOINTS, path.rpartition("/")[2]))
+        # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
+        files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
+        files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
+        if files.is_dir(files.join(work_folder, PICTURES)):
+            files.copy_tree(files.join(work_folder, PICTURES), files.join(folder, PICTURES))
+        for lines in (HISTORY, VALIDATIONS):
+            if files.exists(lines.path(work_folder)):
+                files.copy_file(lines.path(work_folder), lines.path(folder))
+        for file, text in {TRAIN_REPORT.name: report, **(tables or {})}.items():
+            files.write_text(files.join(folder, file), text)

@@ -1,0 +1,200 @@
+"""Variables in checkpoints: object-based ones (TensorFlow 2) and name-based ones (TensorFlow 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from detection_core.detectors.checkpoint_names import CheckpointNames, StoredNames
+from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.restore_report import OPTIMIZER_SLOT
+
+_VARIABLE = "VARIABLE_VALUE"
+VARIABLE_SUFFIX = f"/.ATTRIBUTES/{_VARIABLE}"
+"""End of the key of every variable."""
+
+
+def escaped_child(name: str) -> str:
+    """Return an object's name as one part of a path, whatever it has of slashes and dots.
+
+    As TensorFlow's keys do, `.S` stands for a slash there, and two dots for one.
+    """
+    return name.replace(".", "..").replace("/", ".S")
+
+
+class ObjectCheckpoint:
+    """The variables of an object-based checkpoint.
+
+    Attributes:
+        prefix: path of the checkpoint without the suffix of its files.
+        shapes: key of every variable in the file -> its shape.
+    """
+
+    def __init__(self, file: CheckpointFile) -> None:
+        """Take an opened checkpoint.
+
+        Raises:
+            ModelError: when it is damaged, or not object-based.
+        """
+        self.prefix, self.read = file.prefix, file.read
+        self.shapes = {key: shape for key, shape in file.shapes.items() if key != OBJECT_GRAPH}
+        if not file.is_object_based:
+            raise ModelError(
+                "expected an object-based TensorFlow 2 checkpoint, found one without an object graph, such as"
+                f" TensorFlow 1 writes, with {len(self.shapes)} variables; set"
+                " train_config.fine_tune_checkpoint_version: V1, or use a checkpoint of TensorFlow 2's model"
+                " zoo",
+                where=self.prefix,
+            )
+        try:
+            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(self.read(OBJECT_GRAPH))
+        except DecodeError as error:
+            raise file.damaged(error) from error
+        self._nodes = graph.nodes
+        self._slots = {
+            (slot.original_variable_node_id, slot.slot_name): slot.slot_variable_node_id
+            for node in graph.nodes
+            for slot in node.slot_variables
+        }
+
+    def find(self, path: str) -> str | None:
+        """Look a variable up by the path of its object.
+
+        A checkpoint stores a variable that several paths lead to under one of them only, so that the path is
+        followed through the object graph where no key is equal to it.
+
+        Args:
+            path: escaped names of objects from the root on, joined with "/"; the last is the variable's. With
+                `OPTIMIZER_SLOT` and a slot's name behind it what an optimizer keeps of the variable is meant,
+                whichever object the optimizer is.
+
+        Returns:
+            The variable's key in the file, or None.
+        """
+        variable, _, slot = path.partition(OPTIMIZER_SLOT)
+        node = self._node(variable)
+        if slot and node is not None:
+            node = self._slots.get((node, slot))
+        if node is None:
+            return None
+        keys = (item.checkpoint_key for item in self._nodes[node].attributes if item.name == _VARIABLE)
+        return next(keys, None)
+
+    def candidates(self, path: str) -> tuple[str, ...]:
+        """Return (): a path leads to one variable."""
+        return ()
+
+    def _node(self, path: str) -> int | None:
+        """Follow a path; the number of the object that it leads to, or None."""
+        number = 0
+        for name in path.split("/"):
+            children = self._nodes[number].children
+            child = next((child for child in children if escaped_child(child.local_name) == name), None)
+            if child is None:
+                return None
+            number = child.node_id
+        return number
+
+
+class NamedCheckpoint:
+    """The variables of a checkpoint of `tf.train.Saver`.
+
+    Attributes:
+        prefix: path of the checkpoint without the suffix of its files.
+        shapes: name of every variable in the file -> its shape.
+    """
+
+    def __init__(self, file: CheckpointFile, stored_names: StoredNames | None = None) -> None:
+        """Take an opened checkpoint.
+
+        Args:
+            file: the checkpoint.
+            stored_names: finds those of its names that stand for another one; None: each stands for itself.
+
+        Raises:
+            ModelError: when it is object-based.
+        """
+        self.prefix, self.shapes, self.read = file.prefix, file.shapes, file.read
+        self._stored: Mapping[str, Collection[str]] = stored_names(self.shapes) if stored_names else {}
+        if file.is_object_based:
+            raise ModelError(
+                "expected a name-based TensorFlow 1 checkpoint, found an object-based one of TensorFlow 2;"
+                " set train_config.fine_tune_checkpoint_version: V2",
+                where=self.prefix,
+            )
+
+    def find(self, name: str) -> str | None:
+        """Return what the checkpoint calls a variable, mostly the name itself; None where it lacks it."""
+        candidates = self._candidates(name)
+        return next(iter(candidates)) if len(candidates) == 1 else None
+
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """Return the names of which any could be the variable, sorted; empty where one or none is."""
+        found = self._candidates(name)
+        return tuple(sorted(found)) if len(found) > 1 else ()
+
+    def _candidates(self, name: str) -> Collection[str]:
+        if name in self._stored:
+            return self._stored[name]
+        return (name,) if name in self.shapes else ()
+
+
+DETECTOR, CLASSIFIER = "detector", "classifier"
+# What `fine_tune_checkpoint_type` may say of each.
+TYPES = {DETECTOR: ("detection", "full"), CLASSIFIER: ("classification",)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointContent:
+    """What a checkpoint's files hold.
+
+    Attributes:
+        named: it is a name-based one of TensorFlow 1, not an object-based one of TensorFlow 2.
+        of: `DETECTOR`, `CLASSIFIER` or, for something else, "".
+        heads: it is a detector's and has its heads.
+        variables: how many values it holds, those of optimizers included.
+        first: the first of their names.
+    """
+
+    named: bool
+    of: str
+    heads: bool
+    variables: int
+    first: str
+
+    def text(self) -> str:
+        """Say what it is."""
+        form = "name-based, TensorFlow 1" if self.named else "object-based, TensorFlow 2"
+        what = f"a {self.of}'s checkpoint" if self.of else "a checkpoint of something else"
+        if self.of == DETECTOR:
+            what += " with heads" if self.heads else " without heads"
+        names = f"{self.variables:,} values" + ("" if self.of else f", the first of them {self.first}")
+        return f"{what} ({form}, {names})"
+
+
+def checkpoint_content(file: CheckpointFile, names: CheckpointNames) -> CheckpointContent:
+    """Tell what an opened checkpoint is; only its names are looked at.
+
+    Args:
+        file: the checkpoint.
+        names: what checkpoints of the family call its variables.
+    """
+    keys = sorted(key for key in file.shapes if key != OBJECT_GRAPH)
+    named = not file.is_object_based
+    naming = names.naming(named=named)
+    of = ""
+    if any(key.startswith(naming.detector) for key in keys):
+        of = DETECTOR
+    elif any(key.startswith(naming.classifier) for key in keys):
+        of = CLASSIFIER
+    return CheckpointContent(
+        named=named,
+        of=of,
+        heads=of == DETECTOR and any(part in key for key in keys for part in naming.heads),
+        variables=len(keys),
+        first=keys[0] if keys else "none",
+    )
