@@ -5,8 +5,8 @@
 The weights are of an SSD MobileNetV2 of 300 x 300 pixels that the Object Detection API trained on Open Images
 for 23 classes. They lie under Apache-2.0 in the npm package `@mediapipe/objectron`, as a float16 TensorFlow
 Lite file inside a file of assets. The npm client fetches the package by its name, as it is set up here; the
-kernels and biases are written as a name-based checkpoint of TensorFlow 1 and restored like any other.
-Batch norms were folded into the kernels: gamma is 1, mean 0, and variance 1 - epsilon.
+kernels and biases are written as a name-based checkpoint of TensorFlow 1 and restored like any other. Batch
+norms were folded into the kernels: gamma is 1, mean 0, and variance 1 - epsilon.
 
 Each training sees the same images in the same order, and is measured on the same other images of the folder.
 """

@@ -1,4 +1,4 @@
-"""What a workflow's settings and its pipeline.config must agree on, found before any data are read."""
+"""Checks that a workflow's settings and its pipeline.config agree, before any data are read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pipeline.settings.workflow_settings import PipelineSettings
 
 
 def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a label map that has another number of classes than the config gives, where the file is at hand.
+    """Refuse a label map, if it is a local file, whose number of classes differs from the config's.
 
-    Without `data.label_map` the annotations decide, and Trainer compares. A number that the config leaves out
-    follows the label map.
+    Without `data.label_map` the annotations decide, and Trainer compares. A config without a number follows
+    the label map.
 
     Raises:
         ConfigError: naming both numbers, or what is wrong with the label map.
@@ -51,7 +51,7 @@ def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None
 
 
 def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) -> None:
-    """Refuse files that cannot be made of what the workflow trains.
+    """Refuse export formats that do not fit the trained detector.
 
     Args:
         settings: of the workflow.
@@ -67,7 +67,7 @@ def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) 
 
 
 def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a training without an end, where no run parameter gives it one.
+    """Refuse a training without an end.
 
     Raises:
         ConfigError: when `num_steps` is missing.

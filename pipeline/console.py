@@ -1,4 +1,4 @@
-"""What a user sees: log handlers, set up at the entry point only."""
+"""Terminal output and log handlers, set up at the entry points only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from detection_core.errors import EXIT_USER_ERROR, DetectionError
 from detection_core.garbage import no_collection
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
-# tf_keras takes data frames with the first, and turns images with the second; TensorFlow finds TPUs of
-# Google's cloud with the last two.
+# Optional imports: pandas and scipy of tf_keras (data frames, rotation of images), the others of TensorFlow
+# (TPUs of Google Cloud).
 _OPTIONAL = ("pandas", "scipy", "googleapiclient", "oauth2client")
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
@@ -105,7 +105,7 @@ def start_logging(*, quiet: bool = False) -> None:
 
 @contextlib.contextmanager
 def file_log(path: str) -> Iterator[None]:
-    """Copy everything logged meanwhile to a file, with time and level."""
+    """Copy the log to a file during a `with` block, with time and level."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(name)s | %(message)s"))
@@ -119,10 +119,10 @@ def file_log(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_tensorflow() -> Iterator[None]:
-    """Let TensorFlow's first import take half its time, for a verb that does little else.
+    """Halve the time of TensorFlow's first import, for a verb that does little else.
 
-    It then leaves Keras 3 alone and the libraries that tf_keras takes where they are installed, which nothing
-    here uses, and no garbage is looked for among a million new objects that all stay.
+    Keras 3 and tf_keras' optional libraries, which are unused here, are not imported. Garbage collection is
+    off during the import, as its million new objects all stay alive.
     """
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     hidden = [name for name in _OPTIONAL if name not in sys.modules]
@@ -138,10 +138,10 @@ def quick_tensorflow() -> Iterator[None]:
 
 @contextlib.contextmanager
 def native_output_to(path: str) -> Iterator[None]:
-    """Send what C++ libraries write to standard error to a file, away from the progress lines.
+    """Redirect the standard error of C++ libraries to a file, away from the progress lines.
 
-    TensorFlow, LiteRT and gRPC write past every Python stream. Python's own standard error, so our messages
-    and tracebacks, keep going to the terminal.
+    TensorFlow, LiteRT and gRPC bypass Python's streams. Python's standard error, with messages and
+    tracebacks, still goes to the terminal.
     """
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     before = sys.stderr

@@ -1,8 +1,7 @@
-"""What a pipeline.config builds, kept on this machine: to check a config again need not wait for TensorFlow.
+"""Descriptions of configs, cached, so that checking a config again does not import TensorFlow.
 
-Building a network to count its parameters takes seconds, most of them TensorFlow's import. What was said of a
-config is said again as long as nothing has changed that it was made from: the config's message, the files it
-names, the code, the packages and the device.
+Building a network to count its parameters takes seconds, mostly for TensorFlow's import. The cache key covers
+the config's message, the files that it names, the code, the packages and the device.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _GPU = "/dev/nvidiactl"
 
 @dataclasses.dataclass(frozen=True)
 class KeptDescription:
-    """What `detection_core.tasks.describe` said of a config.
+    """A cached result of `detection_core.tasks.describe`.
 
     Attributes:
-        text: as lines for people.
+        text: lines for people.
         data: the same, JSON-ready.
     """
 
@@ -46,15 +45,15 @@ class KeptDescription:
 
 
 def describe_config(config: CheckedConfig) -> KeptDescription:
-    """Say what a config builds, from what is kept where that is still true.
+    """Describe the detector of a config, from the cache if possible.
 
-    A config that names files in an object store is built each time: asking for their state may take longer.
+    A config with files in an object store is not cached, as reading their state may take longer.
 
     Args:
         config: a checked config.
 
     Raises:
-        ConfigError: when the config cannot be followed; this is never kept.
+        ConfigError: when the detector cannot be built; this is not cached.
     """
     named = list(_texts(config))
     if any(files.is_remote(text) for text in named):
@@ -73,12 +72,12 @@ def _build(config: CheckedConfig) -> KeptDescription:
         from detection_core.tasks.describe import describe
 
         found = describe(config)
-        # Through JSON, so that the first answer is what later ones are.
+        # Through JSON, so that the first result equals cached ones.
         return KeptDescription(text=found.text(), data=json.loads(json.dumps(found.data())))
 
 
 def _key(config: Message, named: list[str]) -> str:
-    """Return a digest of all that a description is made from."""
+    """Return the cache key of a description."""
     parts: list[Any] = [
         [importlib.metadata.version(package) for package in _PACKAGES],
         _code(),
@@ -105,7 +104,7 @@ def _code() -> list[tuple[str, int, int]]:
 
 
 def _texts(message: Message) -> Iterator[str]:
-    """Yield each text in a message and those within it: any may be the path of a file."""
+    """Yield all texts of a message, recursively: each may be the path of a file."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -118,7 +117,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _states(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, size and time of change of the files that a text names: one, or a checkpoint's."""
+    """Yield path, size and time of change of the file, or the checkpoint's files, that a text names."""
     folder, base = os.path.split(text)
     if not base:
         return

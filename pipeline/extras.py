@@ -1,4 +1,4 @@
-"""The optional parts of the installation: what each is good for, and how it is installed."""
+"""The optional parts of the installation: what each adds, and how to install it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ class Extra:
 
     Attributes:
         name: as in `detflow[NAME]`.
-        modules: what it brings, by the names that are imported.
+        modules: names of its modules.
         gives: what works with it.
-        remedy: how to install it.
+        how: how to install it; "": by pip.
     """
 
     name: str
     modules: tuple[str, ...]
     gives: str
-    remedy: str
+    how: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """How to install it."""
+        return self.how or f"install it with `pip install 'detflow[{self.name}]'`"
 
     def missing(self) -> list[str]:
         """Return the modules that are not installed; nothing is imported."""
@@ -51,63 +56,26 @@ EXTRAS: Mapping[str, Extra] = {
             modules=("tfx", "ml_metadata"),
             gives="`detflow run` and `detflow schedule run-local`",
             # Its pins contradict those of TensorFlow 2.21, so a resolver needs overrides.
-            remedy="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
+            how="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
             " docs/index.md",
         ),
         Extra(
             name="cluster",
             modules=("kfp", "kfp.kubernetes", "kfp_server_api", "kubernetes"),
             gives="`detflow compile`, `submit`, `runs`, `schedule` and `doctor --cluster`",
-            remedy="install it with `pip install 'detflow[cluster]'`",
         ),
-        Extra(
-            name="s3",
-            modules=("s3fs",),
-            gives="paths that begin with s3://",
-            remedy="install it with `pip install 'detflow[s3]'`",
-        ),
-        Extra(
-            name="gcs",
-            modules=("gcsfs",),
-            gives="paths that begin with gs://",
-            remedy="install it with `pip install 'detflow[gcs]'`",
-        ),
-        Extra(
-            name="azure",
-            modules=("adlfs",),
-            gives="paths that begin with abfs://, abfss:// or az://",
-            remedy="install it with `pip install 'detflow[azure]'`",
-        ),
-        Extra(
-            name="mlflow",
-            modules=("mlflow",),
-            gives="trainings that are followed in MLflow",
-            remedy="install it with `pip install 'detflow[mlflow]'`",
-        ),
-        Extra(
-            name="wandb",
-            modules=("wandb",),
-            gives="trainings that are followed in Weights & Biases",
-            remedy="install it with `pip install 'detflow[wandb]'`",
-        ),
+        Extra(name="s3", modules=("s3fs",), gives="paths that begin with s3://"),
+        Extra(name="gcs", modules=("gcsfs",), gives="paths that begin with gs://"),
+        Extra(name="azure", modules=("adlfs",), gives="paths that begin with abfs://, abfss:// or az://"),
+        Extra(name="mlflow", modules=("mlflow",), gives="trainings that are followed in MLflow"),
+        Extra(name="wandb", modules=("wandb",), gives="trainings that are followed in Weights & Biases"),
         Extra(
             name="quantizer",
             modules=("ai_edge_quantizer",),
             gives="the formats int16x8, int8_weights and int4_weights of `detflow export`",
-            remedy="install it with `pip install 'detflow[quantizer]'`",
         ),
-        Extra(
-            name="tune",
-            modules=("optuna",),
-            gives="`detflow tune`",
-            remedy="install it with `pip install 'detflow[tune]'`",
-        ),
-        Extra(
-            name="video",
-            modules=("av",),
-            gives="video files in `detflow predict`",
-            remedy="install it with `pip install 'detflow[video]'`",
-        ),
+        Extra(name="tune", modules=("optuna",), gives="`detflow tune`"),
+        Extra(name="video", modules=("av",), gives="video files in `detflow predict`"),
     )
 }
 

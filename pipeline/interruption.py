@@ -1,4 +1,4 @@
-"""How the program ends when Ctrl-C or SIGTERM stops it: with one line, and within seconds.
+"""End the program within seconds after Ctrl-C or SIGTERM, with one line.
 
 Python's own exit takes several seconds once TensorFlow and Beam are loaded, and waits for threads.
 """
@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_CODES = tuple(128 + number for number in _SIGNALS)
-"""What the program exits with after these signals."""
+"""Exit codes after these signals."""
 _PATIENCE = 4.0
-"""Seconds from a signal to the end of a process that is still there."""
+"""Seconds from a signal until the process is killed."""
 _POLL = 0.1
 _received: list[int] = []  # signals, in their order
 listener: Callable[[int], None] | None = None
@@ -30,14 +30,14 @@ _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
 def run_program(main: Callable[[], int]) -> int:
-    """Run a program and return its exit code; the process ends here where a signal has stopped it.
+    """Run a program and return its exit code; after a signal, end the process.
 
-    The first signal raises KeyboardInterrupt or SystemExit in the main thread, the second one ends the
-    process. A thread ends it where the main thread does not come back to Python in time. Whatever takes the
-    signals over, as a training that saves its state first, gets the time for it.
+    The first signal raises KeyboardInterrupt or SystemExit in the main thread; the second one ends the
+    process. A thread ends it if the main thread stays in native code. Code that handles the signals itself,
+    as a training that saves its state, gets the time for it.
 
     Args:
-        main: returns the exit code, one of `EXIT_CODES` where it was interrupted.
+        main: returns the exit code, one of `EXIT_CODES` after an interruption.
     """
     signals = _Signals()
     try:
@@ -54,9 +54,10 @@ def run_program(main: Callable[[], int]) -> int:
 
 
 def interrupted_by(error: BaseException) -> int:
-    """Return what a program exits with that a signal has stopped; 0 where the error is none of a signal's.
+    """Return the exit code of a program that a signal has stopped; 0 if no signal caused the error.
 
-    Native code, as TensorFlow's, makes other errors of KeyboardInterrupt: after a signal every one counts.
+    Native code, as TensorFlow's, replaces KeyboardInterrupt by other errors, so after a signal every error
+    counts.
     """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_CODES[0]
@@ -106,7 +107,7 @@ class _Signals:
             _announce(number)
             saving, owner = _active_stop_signal(), signal.getsignal(number)
             if saving is None and owner != self._stop:
-                continue  # a schedule, which stops its run and waits for it
+                continue  # a schedule stops its run and waits for it
             until = saving if saving is not None and saving is not held and not saving.at_once else None
             held = until or held
             threading.Thread(target=self._end_after, args=(number, until), daemon=True).start()
@@ -123,7 +124,7 @@ class _Signals:
         self._kill(number, ", before everything had ended")
 
     def _kill(self, number: int, note: str) -> NoReturn:
-        """End the processes that this one has started, and this one."""
+        """Kill the child processes and this one."""
         seconds = time.monotonic() - self._began
         os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
         for child in _children(os.getpid()):
@@ -138,14 +139,14 @@ def _announce(number: int) -> None:
 
 
 def _active_stop_signal() -> Any:
-    """Return the `StopSignal` that the signals go to; None where there is none."""
+    """Return the active `StopSignal`, or None."""
     module = sys.modules.get(_STOP_SIGNAL)
     active = getattr(module, "active", None)  # None while it is being imported
     return active[-1] if active else None
 
 
 def _children(parent: int) -> Iterator[int]:
-    """Yield the processes below one, the lowest first; none where the system does not list them."""
+    """Yield the descendants of a process, the lowest first; none if the system does not list them."""
     for children in Path(f"/proc/{parent}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, children.read_text().split()):

@@ -1,8 +1,8 @@
-"""Steps from outside of the package: what a workflow has beside the steps of `pipeline/dag.py`.
+"""Steps of other packages, in addition to those of `pipeline/dag.py`.
 
-A package registers its component by `component_specs.registration.register_component` and a step of it here,
-where the process starts. Every workflow of that process then has the step, on one machine and on a cluster;
-settings files name none, so that what a file asks for does not depend on what is installed.
+At the start of a process a package registers its component by
+`component_specs.registration.register_component`, and its step here. Every workflow of the process then has
+the step, locally and on a cluster. Settings files do not name it, so that they mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def register_step(
 
     Args:
         step_id: its id.
-        build: from a workflow's settings to the step, or None where the workflow is to go without it. Its
-            inputs are artifacts of steps that come before it.
-        before: id of the step of the workflow that waits for it, and does not run where it fails, such as
-            `pusher`; "": nobody waits, and it is the last step.
+        build: returns the step for a workflow's settings; None leaves it out. Its inputs are artifacts of
+            earlier steps.
+        before: id of the step that waits for it, such as `pusher`. That step does not run if this one fails.
+            "": no step waits, and this one is the last.
 
     Raises:
         ValueError: when there is a step of that id, or none of the id in `before`.
@@ -47,7 +47,7 @@ def register_step(
 
 
 def unregister_step(step_id: str) -> None:
-    """Forget a registered step, as tests do; nothing happens where it is not known."""
+    """Remove a registered step, if it is known."""
     if _STEPS.pop(step_id, None):
         remove_step_id(step_id)
 
@@ -69,7 +69,7 @@ def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> 
                 f"expected the step {step_id} of a registered component, found {step.id} of {step.component}"
             )
         ids = [s.id for s in found]
-        if registration.before not in ids:  # as also where the workflow goes without that step
+        if registration.before not in ids:  # also if the workflow lacks that step
             found.append(step)
             continue
         place = ids.index(registration.before)

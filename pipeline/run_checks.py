@@ -1,7 +1,7 @@
-"""What a run finds out before it begins, as the component RunChecker finds it.
+"""Checks before a run, by the component RunChecker.
 
-On one machine the component's function is called before the pipeline is rendered. On a cluster it is a step,
-from which the others take these values as parameters.
+Locally, the component's function is called before the pipeline is rendered. On a cluster it is a step whose
+results are parameters of other steps.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
 
 def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and of the configuration files that they name."""
-    # Name, workspace, cluster, schedule and checkpoints say where, when and how safely a run works, not what
-    # it makes; configuration files count by their content.
+    # Name, workspace, cluster, schedule and checkpoints do not change a run's results. Configuration files
+    # count by their content.
     asked = settings.model_copy(
         update={
             "name": "-",

@@ -1,4 +1,4 @@
-"""The parameters of a run: what may change from one run to the next, on a cluster and on one machine."""
+"""The parameters of a run, which may change from run to run, on a cluster and locally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool
 
 CHECKER = RUN_CHECKER
 IMAGE = "image"
-"""The one parameter that no step has: on a cluster, which image the steps run in."""
+"""The only parameter without a step: the steps' image on a cluster."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +26,8 @@ class RunParameter:
     Attributes:
         name: its name.
         description: what it is, for the user interface.
-        targets: (step id, parameter field) each that gets its value; a step that the workflow lacks is left
-            out. Texts go to RunChecker alone: the other steps take them from there, placeholders filled.
+        targets: (step id, parameter field) pairs that get its value; missing steps are skipped. Texts go to
+            RunChecker only, which fills placeholders; other steps take the results.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The pipeline.config of each training step: what the steps share, and what each changes."""
+"""The pipeline.config of each training step: the shared text and each step's overrides."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def fine_tune_checkpoint(settings: PipelineSettings) -> str:
 
 
 def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
-    """Return how the config of Trainer says what `train.start_from` asks for.
+    """Return the overrides of Trainer's config for `train.start_from`.
 
-    It takes the place of a checkpoint in the config, such as the one that a published configuration wants to
-    have filled in; the type may still be set for Trainer, to take less.
+    They replace the config's checkpoint, such as the placeholder of a published configuration. Trainer's own
+    overrides may set another type, to load fewer variables.
     """
     start = settings.train.start_from
     if not start:
@@ -60,15 +60,15 @@ def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
 
 
 def shared_config_text(settings: PipelineSettings) -> str:
-    """Return what the training steps have in common, to which each applies overrides of its own.
+    """Return the config that the training steps share; each applies its overrides.
 
-    It leaves the `graph_rewriter` block out, so that a change there does not train the float model anew.
+    It has no `graph_rewriter` block, so that changes there do not train the float model again.
     """
     return format_without_graph_rewriter(_unchecked_config(settings))
 
 
 def schema_text(settings: PipelineSettings) -> str:
-    """Return the schema that examples are to fit; "" where the settings name none.
+    """Return the schema for the examples; "" if the settings name none.
 
     Raises:
         ConfigError: for a file that cannot be read or is no schema.
@@ -81,7 +81,7 @@ def schema_text(settings: PipelineSettings) -> str:
 
 
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
-    """Return the changes to the shared config by which a training step has its `training_config`."""
+    """Return the overrides that turn the shared config into a step's `training_config`."""
     if not quantize:
         changes = {**start_overrides(settings), **settings.train.overrides}
         return {path: value for path, value in changes.items() if not path.startswith(FIELD)}

@@ -1,10 +1,13 @@
-"""What the list of steps is made of: a step, and where its inputs and parameters come from."""
+"""Steps of the workflow: where their inputs and parameters come from, and the states of a run's steps."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 from typing import Any
+
+from detection_core.artifacts import run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +25,8 @@ class FromCheck:
 class FromResult:
     """A parameter whose value is a result of an earlier step.
 
-    Unlike an artifact, it has a place in the caches' keys by its value: where the earlier step runs again and
-    finds the same, what follows is not run again.
+    Unlike an artifact, it enters the cache keys by its value. If the earlier step runs again with the same
+    result, later steps are still cache hits.
 
     Attributes:
         step: id of the earlier step.
@@ -55,8 +58,8 @@ class Step:
         id: unique in the DAG.
         component: key of `component_specs.JOBS`.
         parameters: parameter field to value, which the backends encode.
-        inputs: input field to where it comes from.
-        after: ids of steps that it waits for beside those that it takes something from.
+        inputs: input field to source.
+        after: ids of further steps to wait for.
     """
 
     id: str
@@ -72,3 +75,26 @@ class Dag:
 
     name: str
     steps: tuple[Step, ...]
+
+
+class StepStatus(enum.StrEnum):
+    """The state of a step in a run; written in run.json and in the results of verbs."""
+
+    NOT_RUN = run_info.NOT_RUN
+    """The run ended without it, or has not reached it yet."""
+    PENDING = "pending"
+    WAITING = "waiting for its pod"
+    """On a cluster: Kubernetes has not started its container yet, or cannot."""
+    RUNNING = run_info.RUNNING
+    EXECUTED = run_info.EXECUTED
+    """Locally: it succeeded and is no cache hit."""
+    SUCCEEDED = "succeeded"
+    """The same on a cluster."""
+    CACHED = run_info.CACHED
+    SKIPPED = "skipped"
+    """A condition of the pipeline left it out."""
+    FAILED = run_info.FAILED
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+    """The run ended and the server did not report the step's end."""

@@ -33,7 +33,7 @@ class Table:
     Attributes:
         rows: of equal length.
         header: whether the first row names the columns.
-        min_widths: least characters of the first columns, so that they stand alike from call to call.
+        min_widths: least characters of the first columns, so that several calls align.
     """
 
     rows: Sequence[Sequence[str]]
@@ -74,7 +74,7 @@ def write_page(page: str | Table | Page, stream: TextIO | None = None) -> None:
     """Write a result: styled and as wide as the terminal, or plain where no terminal reads it.
 
     Args:
-        page: its texts may come from anywhere: nothing in them is obeyed by a terminal.
+        page: texts are sanitised, so that a terminal ignores control sequences in them.
         stream: standard output without it.
     """
     stream = stream or sys.stdout
@@ -95,7 +95,7 @@ def _styled(page: Table | Page) -> str:
         if isinstance(part, Table):
             console.print(_rich_table(part))
         else:
-            # A terminal wraps lines by itself, and so that an address can still be clicked on.
+            # The terminal wraps lines itself, so that URLs stay clickable.
             console.print(Text(clean(part)), soft_wrap=True)
     return sink.getvalue().rstrip("\n")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.errors import ModelError
+from detection_core.python_process import python_command, python_environment
 
 TIMEOUT_SECONDS = 120.0
 # Beside the file: LiteRT, its threads' stacks and the tensors of the largest detectors.
@@ -45,8 +45,7 @@ def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
 @functools.lru_cache(maxsize=64)
 def _trial(content: bytes, threads: int) -> str:
     """Return what went wrong; "" if nothing did."""
-    command = [sys.executable, "-P", "-m", __name__, str(threads)]
-    path = os.pathsep.join(filter(None, sys.path))
+    command = [*python_command(__name__), str(threads)]
     try:
         done = subprocess.run(
             command,
@@ -54,7 +53,7 @@ def _trial(content: bytes, threads: int) -> str:
             capture_output=True,
             check=False,
             timeout=TIMEOUT_SECONDS,
-            env={**os.environ, "PYTHONPATH": path},
+            env=python_environment(),
         )
     except subprocess.TimeoutExpired:
         return f"has not run once after {TIMEOUT_SECONDS:g} seconds"

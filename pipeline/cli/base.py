@@ -45,6 +45,8 @@ def argument(*flags: str, **options: Any) -> Argument:
 
 
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
+
+
 """An argument, or a function that makes several when the verb is used, to delay slow imports."""
 
 
@@ -83,6 +85,8 @@ SET = argument(
     dest="overrides",
     help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
 )
+
+
 OVERRIDE_FILE = argument(
     "--override-file",
     action="append",
@@ -143,3 +147,22 @@ def valid_config(arguments: argparse.Namespace) -> Any:
         where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
         raise with_line(ConfigError(problem.message + rest, where=where), path)
     return config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Verbs under one name.
+
+    Attributes:
+        name: what the user types first.
+        summary: one sentence.
+        verbs: what may follow; their examples begin with `detflow GROUP VERB`.
+        default: verb that is meant where the next word is none of them; empty: there is none.
+        alone: verbs that may be typed without the group's name; help lists them with the group only.
+    """
+
+    name: str
+    summary: str
+    verbs: tuple[Verb, ...]
+    default: str = ""
+    alone: tuple[str, ...] = ()

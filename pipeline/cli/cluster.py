@@ -8,30 +8,35 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
-from pipeline.cli.group import Group
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
-from pipeline.step_states import StepStatus
+from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.kubeflow.run_state import RunState
-    from pipeline.kubeflow.source import Source
-    from pipeline.kubeflow.submission import PipelineVersion
+    from pipeline.kubeflow.runs import RunState
+    from pipeline.kubeflow.submission import PipelineVersion, Source
+
 
 _logger = logging.getLogger(__name__)
 
+
 EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
+
 
 EXPERIMENT = argument(
     "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
 )
+
+
 SERVICE_ACCOUNT = argument(
     "--service-account",
     default="",
     help="Kubernetes service account of the steps (default: kubeflow.service_account, else the server's)",
 )
+
+
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
@@ -45,12 +50,12 @@ _WAIT = (
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
     from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
-    from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
         RunRequest,
         check_names,
         default_run_name,
         ensure_experiment,
+        open_source,
         publish,
         start_run,
     )
@@ -222,7 +227,35 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
 
 _OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
 
+
+def compile_workflow(arguments: argparse.Namespace) -> Result:
+    """Write the workflow as a Kubeflow Pipelines package."""
+    from pipeline.kubeflow.kfp_backend import compile_pipeline
+    from pipeline.settings.settings_file import load_settings
+
+    # The files that the settings name are those of the cluster; the pipeline.config is read here.
+    settings = load_settings(
+        arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
+    )
+    compile_pipeline(settings, arguments.output)
+    return Result(
+        text=arguments.output, data={"pipeline": arguments.output, "image": settings.kubeflow.image}
+    )
+
+
 VERBS: tuple[Verb | Group, ...] = (
+    Verb(
+        name="compile",
+        summary="Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs.",
+        example="detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml",
+        arguments=(
+            SETTINGS,
+            SET,
+            OVERRIDE_FILE,
+            argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
+        ),
+        command=compile_workflow,
+    ),
     Verb(
         name="submit",
         summary="Run a workflow on a Kubeflow Pipelines server.",

@@ -133,11 +133,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
 
 
 def _write_label_map(path: str, label_map: LabelMap) -> None:
-    """Write a label map where none is, or the same.
-
-    Raises:
-        ConfigError: when another label map is there.
-    """
+    """Write a label map where none is, or the same."""
     from detection_core.data.label_map import format_label_map
     from detection_core.storage import files
 

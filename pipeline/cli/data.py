@@ -2,9 +2,265 @@
 
 from __future__ import annotations
 
-from pipeline.cli.data_convert import CONVERT
-from pipeline.cli.data_preview import PREVIEW
-from pipeline.cli.data_report import REPORT
-from pipeline.cli.group import Group
+import argparse
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, Verb, argument, config_overrides
+from pipeline.cli.output_folder import output_folder
+from pipeline.console import native_output_to
+
+_WORK = ".examples"
+
+
+@contextlib.contextmanager
+def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterator[str]:
+    """Yield a folder of examples: `path` itself, or one inside `output` that is gone when the block ends.
+
+    Args:
+        path: what the user named; "" gives "".
+        arguments: with what `source_arguments` adds.
+        output: local folder with room for the images.
+
+    Raises:
+        ConfigError: for splits that cannot be used.
+        DataError: when there are no data, or none that can be used.
+    """
+    from detection_core.artifacts.detector import LABEL_MAP
+
+    if not path or (files.exists(files.join(path, LABEL_MAP)) and not arguments.format):
+        yield path
+        return
+    folder = os.path.join(output, _WORK)
+    try:
+        _make_examples(path, arguments.format, _splits(arguments.splits), folder)
+        yield folder
+    finally:
+        files.remove_tree(folder)
+
+
+def format_argument() -> Iterator[Argument]:
+    """Yield the flag that names the format, one of those that there are readers for."""
+    from detection_core.datasets.readers import READERS
+
+    yield argument(
+        "--format",
+        default="",
+        choices=sorted(READERS),
+        metavar="FORMAT",
+        help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
+    )
+
+
+def source_arguments() -> Iterator[Argument]:
+    """Yield the flags that say what the data are."""
+    yield from format_argument()
+    yield argument(
+        "--splits",
+        default="",
+        metavar="JSON",
+        help="as data.splits of a settings file (default: found by looking)",
+    )
+
+
+def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
+    from component_specs import ExampleGenJob
+    from components.example_gen.run import run
+
+    if not (data_format and splits):
+        path, data_format, splits = _found(path, data_format, splits)
+    # What cannot be used is counted and shown, and does not end the verb.
+    run(
+        ExampleGenJob(
+            examples=folder, data_path=path, data_format=data_format, splits=splits, quarantine_limit=1.0
+        )
+    )
+
+
+def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Return folder, format and splits of the data set in a folder, where they were not named."""
+    from detection_core.datasets.layout_search import find_layouts
+    from detection_core.datasets.layouts import RATIOS
+
+    try:
+        layouts = [layout for layout in find_layouts(path) if data_format in ("", layout.format)]
+    except DataError:
+        if not data_format:
+            raise
+        layouts = []  # the reader of the format that was named says what is missing
+    if not layouts:
+        return path, data_format, splits or dict(RATIOS)
+    return layouts[0].path, layouts[0].format, splits or dict(layouts[0].splits)
+
+
+def _splits(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError as e:
+        raise ConfigError(f"expected JSON, found {text!r:.80} ({e})", where="--splits") from e
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected an object, found {text!r:.80}", where="--splits")
+    return value
+
+
+def report(arguments: argparse.Namespace) -> Result:
+    """Write a page about a data set."""
+    from detection_core.config.load import load_checked_config
+
+    config = load_checked_config(arguments.config) if arguments.config else None
+    with (
+        output_folder(arguments.output, keep_unfinished=False) as output,
+        native_output_to(os.path.join(output, "native.log")),
+        examples_of(arguments.data, arguments, output) as examples,
+    ):
+        from detection_core.artifacts.data_findings import FINDINGS
+        from detection_core.artifacts.dataset_card import CARD
+        from detection_core.report.data_page import PAGE
+        from detection_core.storage import files
+        from detection_core.tasks.report_data import report_examples
+
+        made = report_examples(
+            examples, output, title=arguments.data.rstrip("/") or arguments.data, config=config
+        )
+    page = files.join(arguments.output, PAGE)
+    total = made.card.total
+    lines = [f"{total.images:,} images, {total.objects:,} objects, {len(made.card.classes):,} classes"]
+    if made.card.quarantine.records:
+        lines.append(f"{made.card.quarantine.records:,} put aside: {_counted(made.card.quarantine.reasons)}")
+    lines += [f"{finding.severity}: {finding.message}" for finding in made.findings.findings]
+    data = {"page": page, "card": CARD.encode(made.card), "findings": FINDINGS.encode(made.findings)}
+    return Result(text="\n".join([*lines, f"page: {page}"]), data=data)
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
+
+
+REPORT = Verb(
+    name="report",
+    summary="Write a page about a data set: charts, samples, and what is wrong with it.",
+    example="detflow data report photos -o build/report",
+    arguments=(
+        argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
+        argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
+        argument("--config", default="", metavar="FILE", help="pipeline.config to hold boxes against"),
+        source_arguments,
+    ),
+    command=report,
+)
+
+
+def preview(arguments: argparse.Namespace) -> Result:
+    """Draw what training is fed."""
+    from detection_core.config.load import load_checked_config
+
+    if arguments.examples and arguments.data:
+        raise ConfigError("expected one of --examples and --data, found both; leave one out")
+    config = load_checked_config(
+        arguments.config,
+        config_overrides(arguments.overrides),
+        override_files=arguments.override_files,
+    )
+    source = arguments.examples or arguments.data
+    with (
+        output_folder(arguments.output, keep_unfinished=False) as output,
+        native_output_to(os.path.join(output, "native.log")),
+        examples_of(source, arguments, output) as examples,
+    ):
+        from detection_core.config.input_paths import point_at_examples
+        from detection_core.storage import files
+        from detection_core.tasks.preview import PAGE, SHEET, preview_training_input
+
+        made = preview_training_input(
+            point_at_examples(config, examples) if examples else config,
+            output,
+            seed=arguments.seed,
+            count=arguments.count,
+            title=arguments.config,
+        )
+    page, sheet = (files.join(arguments.output, name) for name in (PAGE, SHEET))
+    steps = ", ".join(text.partition(" ")[0] for text in made.augmentations) or "none"
+    lines = [f"seed {made.seed}, {len(made.source_ids)} images", f"augmentations: {steps}"]
+    data = {
+        "page": page,
+        "sheet": sheet,
+        "seed": made.seed,
+        "source_ids": list(made.source_ids),
+        "augmentations": list(made.augmentations),
+    }
+    return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
+
+
+PREVIEW = Verb(
+    name="preview",
+    summary="Draw what augmentation really feeds the network: images before and after.",
+    example="detflow data preview pipeline.config --data photos -o build/preview",
+    arguments=(
+        argument("config", metavar="CONFIG", help="pipeline.config"),
+        argument("--data", default="", metavar="DIR", help="data set (default: the config's own records)"),
+        argument("--examples", default="", metavar="DIR", help="what ExampleGen wrote, in place of --data"),
+        source_arguments,
+        argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
+        argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
+        argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
+        SET,
+        OVERRIDE_FILE,
+    ),
+    command=preview,
+)
+
+
+def convert(arguments: argparse.Namespace) -> Result:
+    """Write a data set in another format."""
+    from detection_core.artifacts.dataset_card import QUARANTINE
+    from detection_core.config.label_map_file import find_label_map
+    from detection_core.datasets.dataset_conversion import convert_to_coco
+    from detection_core.storage import files
+
+    label_map = find_label_map(arguments.data)
+    made = convert_to_coco(
+        arguments.data,
+        arguments.output,
+        arguments.format,
+        copy=arguments.copy,
+        class_names=label_map.texts_by_id if label_map else None,
+    )
+    aside = sum(map(len, made.rejected.values()))
+    written = ", ".join(made.files.values())
+    lines = [
+        f"found: {made.layout.format}: {made.layout.evidence}",
+        f"{made.images:,} images, {made.objects:,} objects in {arguments.output}: {written}",
+    ]
+    if aside:
+        lines.append(f"{aside:,} put aside, listed in {QUARANTINE.path(arguments.output)}")
+    data = {
+        "format": made.layout.format,
+        "images": made.images,
+        "objects": made.objects,
+        "annotations": {split: files.join(arguments.output, name) for split, name in made.files.items()},
+        "quarantined": aside,
+    }
+    return Result(text="\n".join(lines), data=data)
+
+
+CONVERT = Verb(
+    name="convert",
+    summary="Write a data set of any format as COCO JSON with its images.",
+    example="detflow data convert photos -o build/coco",
+    arguments=(
+        argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
+        argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
+        argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
+        format_argument,
+        argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
+    ),
+    command=convert,
+)
+
 
 GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(REPORT, PREVIEW, CONVERT))

@@ -51,11 +51,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 
 def _files_of(path: str) -> list[str]:
-    """Return the images and videos in a folder, in the order of their names; of a file itself alone.
-
-    Raises:
-        DataError: when the folder holds none.
-    """
+    """Return the images and videos in a folder, in the order of their names; of a file itself alone."""
     from detection_core.data.video import ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
     from detection_core.storage import files

@@ -11,14 +11,29 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 from detection_core.errors import DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import clean
-from pipeline.cli import verbs
-from pipeline.cli.base import Verb
-from pipeline.cli.group import Group
+from pipeline.cli import (
+    accuracy_loss,
+    bench,
+    cluster,
+    config,
+    data,
+    doctor,
+    inference,
+    init,
+    inspect,
+    schedule,
+    standalone,
+    tune,
+    workflow,
+    zoo,
+)
+from pipeline.cli.base import Group, Result, Verb, argument
 from pipeline.console import end_output, start_logging, write_error, write_line
 from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
@@ -52,11 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
-    """Say how a verb ended that did not come to its end; return the exit code.
-
-    Raises:
-        BaseException: the error itself, where it is nothing that a user can mend.
-    """
+    """Say how a verb ended that did not come to its end; return the exit code."""
     code = interrupted_by(error)
     if code:
         resume = "; run the same command again to resume" if arguments.resumes else ""
@@ -92,8 +103,8 @@ class _Parser(argparse.ArgumentParser):
         verb, self.verb = self.verb, None
         if verb is None:
             return
-        for argument in verb.all_arguments():
-            action: Any = self.add_argument(*argument.flags, **argument.options)
+        for added in verb.all_arguments():
+            action: Any = self.add_argument(*added.flags, **added.options)
             named = str(action.metavar or action.dest)
             if completions and named in completions:
                 action.complete = completions[named]
@@ -133,9 +144,9 @@ def build_parser() -> _Parser:
         description="Object detection from images to the edge, as a workflow.",
         epilog="`detflow VERB --help` shows each verb with an example.",
     )
-    parser.add_argument("--version", action="version", version=f"detflow {verbs.version()}")
+    parser.add_argument("--version", action="version", version=f"detflow {version()}")
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in verbs.VERBS:
+    for verb in VERBS:
         if isinstance(verb, Group):
             _add_group(parser, subparsers, verb)
         else:
@@ -170,3 +181,66 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
     sub.verb = verb
     above.below.append(sub)
     sub.set_defaults(command=verb.command, resumes=verb.resumes)
+
+
+SHELLS = ("bash", "zsh", "tcsh")
+# Metavars and names of arguments that are files, or folders.
+_FILES = (
+    "FILE",
+    "IMAGE",
+    "SETTINGS_OR_DESTINATION",
+    "SETTINGS_OR_PIPELINE",
+    "SETTINGS_OR_WORKSPACE",
+    "config",
+    "file",
+    "settings",
+)
+
+
+_FOLDERS = ("DIR",)
+
+
+def completion(arguments: argparse.Namespace) -> Result:
+    """Print the script of a shell."""
+    import shtab
+
+    completions = dict.fromkeys(_FILES, shtab.FILE) | dict.fromkeys(_FOLDERS, shtab.DIRECTORY)
+    parser = build_parser()
+    parser.add_all_arguments(completions)
+    script = shtab.complete(parser, shell=arguments.shell)
+    return Result(text=script.rstrip("\n"), data={"shell": arguments.shell, "script": script})
+
+
+COMPLETION = (
+    Verb(
+        name="completion",
+        summary="Print a script by which a shell completes verbs, flags and file names.",
+        example="detflow completion bash",
+        arguments=(argument("shell", choices=SHELLS, help="which shell"),),
+        command=completion,
+    ),
+)
+
+
+VERBS: tuple[Verb | Group, ...] = (
+    *init.VERBS,
+    *workflow.VERBS,
+    *tune.VERBS,
+    *cluster.VERBS,
+    schedule.GROUP,
+    *standalone.VERBS,
+    *inference.VERBS,
+    *inspect.VERBS,
+    *bench.VERBS,
+    *accuracy_loss.VERBS,
+    *config.VERBS,
+    data.GROUP,
+    zoo.GROUP,
+    *doctor.VERBS,
+    *COMPLETION,
+)
+
+
+def version() -> str:
+    """Return the installed version."""
+    return metadata.version("detflow")

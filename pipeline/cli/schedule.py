@@ -12,16 +12,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument
 from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
-from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 from pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.kubeflow.recurring_run import Schedule
-    from pipeline.kubeflow.source import Source
+    from pipeline.kubeflow.submission import Source
     from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings
     from pipeline.settings.workflow_settings import PipelineSettings
@@ -45,8 +44,7 @@ def create(arguments: argparse.Namespace) -> Result:
     """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
     from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
-    from pipeline.kubeflow.source import open_source
-    from pipeline.kubeflow.submission import check_names, ensure_experiment, publish
+    from pipeline.kubeflow.submission import check_names, ensure_experiment, open_source, publish
     from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.schedule.trigger import require_future
 
@@ -224,11 +222,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine.
-
-    Raises:
-        ConfigError: for a parameter that there is not, or a value of another type.
-    """
+    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine."""
     from pipeline.parameters import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 

@@ -56,15 +56,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step on its own, with its outputs in the folder that the user named; return its report.
-
-    Args:
-        component: name of its folder.
-        report: file that tells how the step went.
-        written_to: output of the step that holds the report.
-        arguments: of the verb.
-        **fields: inputs and parameters of the Job but examples, pipeline.config and outputs.
-    """
+    """Run a step on its own, with its outputs in the folder that the user named; return its report."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
     from detection_core.training.memory import keep_host_memory

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import Result, Verb, argument
-from pipeline.cli.group import Group
+from pipeline.cli.base import Group, Result, Verb, argument
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:

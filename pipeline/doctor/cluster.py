@@ -10,11 +10,10 @@ from typing import Any
 
 from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import DetectionError
-from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.kube import ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
-from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
+from pipeline.doctor.requirements import CALLER_RIGHTS, KINDS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection
 
 # A CronJob's time zone (1.27) is the newest that the manifests of k8s/ use.

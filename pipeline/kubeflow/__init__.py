@@ -1,4 +1,4 @@
-"""Everything that talks to a Kubeflow Pipelines server, and schedules.
+"""Compile workflows for Kubeflow Pipelines, and talk to its server.
 
-`kfp` is imported when a connection is made, not before: a command that needs no server does not pay for it.
+`kfp` is imported late, so that commands without a server start quickly.
 """

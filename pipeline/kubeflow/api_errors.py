@@ -1,4 +1,4 @@
-"""What went wrong at the server, as one line that says what to do."""
+"""Errors of the server, each as one line with a remedy."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ OLDEST_SERVER = "2.16"
 
 
 class ClusterError(DetectionError):
-    """A server that cannot be reached, refuses a request, or a run that failed there.
+    """A server cannot be reached or refuses a request, or a run failed.
 
     Attributes:
         status: HTTP status of the refusal; 0 where there was no answer.
-        transient: True where the same request may succeed a little later.
+        transient: whether a retry may succeed.
     """
 
     def __init__(self, message: str, *, where: str = "", status: int = 0, transient: bool = False) -> None:
@@ -69,20 +69,19 @@ def _shortened(said: str) -> str:
     return said if len(said) <= 400 else f"{said[:200]} ... {said[-200:]}"
 
 
-# Where the trace of Go's calls begins: a package by its path, such as github.com/kubeflow/pipelines/..., or
-# what stands before the line of a file.
+# The start of a Go stack trace: a package such as github.com/kubeflow/pipelines/..., or a file and line.
 _STACK = re.compile(
     r"\s(?:(?:github\.com|google\.golang\.org|golang\.org|go\.\w+\.\w+|gopkg\.in|(?:sigs\.)?k8s\.io)/\S"
     r"|\S+\s+/\S+\.go:\d)"
 )
 
 
-# How the server (`resource_manager.go:IsAuthorized`) names what it denies.
+# The server's message for a denied request (`resource_manager.go:IsAuthorized`).
 _DENIED = re.compile(
     r"User '([^']*)' is not authorized.*?ResourceAttributes\{Namespace:([^,]*),Verb:([^,]*),Group:[^,]*,"
     r"Version:[^,]*,Resource:([^,]*),Subresource:([^,]*),Name:([^,]*),"
 )
-# `template/v2_template.go:NewV2SpecTemplate`; it takes one version, which newer servers may change.
+# `template/v2_template.go:NewV2SpecTemplate`: a server takes one version only.
 _OTHER_SCHEMA = re.compile(r"only supports schema version ([\d.]*\d), but .*? has version ([\d.]*\d)")
 
 
@@ -123,7 +122,7 @@ def _forbidden(said: str, credentials: str) -> str:
 
 
 def _way_out(said: str) -> str:
-    """Say which of server and pipeline is the older one, and what to do about it."""
+    """Say whether server or pipeline is older, with a remedy."""
     schemas = _OTHER_SCHEMA.search(said)
     supported, found = (tuple(map(int, v.split("."))) for v in schemas.groups()) if schemas else ((), ())
     if found < supported:

@@ -1,11 +1,10 @@
-"""The nodes of Argo's workflow behind a run, found again in what Kubeflow tells of it.
+"""Reconstruct the tree of Argo's nodes from the details that Kubeflow gives of a run.
 
 Kubeflow (2.17, `backend/src/common/util/workflow.go:NodeStatuses`) gives one detail for each node, in no
-order: its display name, its state, its times, and the ids of its children, but neither its own id nor its
-parent. Argo makes an id of the workflow's name and the FNV-1a hash of the node's full name, and a full name
-is that of the graph around the node, a dot and the display name, with `(0)`, `(1)`, ... behind it for the
-attempts of what is retried. So the full names are found by trying which of the possible ones have an id that
-somebody has as a child.
+order: its display name, state, times, and the ids of its children. It omits the node's own id and its parent.
+Argo's id of a node is the workflow's name and the FNV-1a hash of the node's full name. A full name is the
+graph's full name, a dot and the display name; attempts append `(0)`, `(1)`, ... So every possible full name
+is hashed; those whose id is some node's child exist.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class NodeTree:
     """The nodes of a workflow by full name.
 
     Attributes:
-        workflow: name of the workflow; empty where the details do not tell of Argo's nodes.
+        workflow: name of the workflow; empty if the details do not list Argo's nodes.
     """
 
     def __init__(self, details: Sequence[Any]) -> None:
@@ -121,7 +120,7 @@ def _times(detail: Any) -> _Times:
 
 
 def _fnv(text: str, state: int = _OFFSET) -> int:
-    """Return the 32-bit FNV-1a hash of a text; with a state, of the text that it belongs to and this one."""
+    """Return the 32-bit FNV-1a hash of a text, continued from a state."""
     for byte in text.encode():
         state = ((state ^ byte) * _PRIME) & _MASK
     return state

@@ -15,8 +15,12 @@ from detection_core.errors import ConfigError
 from detection_core.redaction import hide
 from pipeline.extras import require
 from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
-from pipeline.kubeflow.connection_options import VARIABLES, refuse_unusable_options
-from pipeline.kubeflow.credentials import Credentials, read_credentials
+from pipeline.kubeflow.connection_options import (
+    VARIABLES,
+    Credentials,
+    read_credentials,
+    refuse_unusable_options,
+)
 from pipeline.kubeflow.transport import (
     bounded_rest,
     hide_token,
@@ -122,12 +126,12 @@ class Connection:
         return _numbers(self.server_version) is not None and not self.is_at_least(version)
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
-        """Read an address of the server that the client has no function for.
+        """Read a URL of the server that the client has no function for.
 
         Args:
             doing: what is being done, for messages.
-            path: of the address.
-            end_only: whether of a text that is too long the end is read, instead of refusing it.
+            path: of the URL.
+            end_only: read only the end of a text that is too long, instead of refusing it.
         """
         pool = self.api_client.rest_client.pool_manager
         with pool.end_only() if end_only else contextlib.nullcontext():
@@ -155,7 +159,7 @@ class Connection:
                 "it ends in /pipeline), and give --token-file, --token-env or --cookie-env",
                 where=self.host,
             ) from e
-        # The user interface answers for the API, under names of its own.
+        # The user interface answers for the API, with other keys.
         if health.get("apiServerReady") is False:
             raise ClusterError(
                 "the user interface answers, but not the pipelines API behind it; try again, then look at the"
@@ -164,14 +168,14 @@ class Connection:
                 transient=True,
             )
         if not multi_user:
-            # Settings may name one, which a server without users refuses; the client would fill it in, too.
+            # A server without users refuses the namespace of the settings, which the client would also add.
             self.namespace = None
             forget_namespace(self.client)
         elif not self.namespace:
             self.namespace = _pod_namespace()
         if multi_user and not self.namespace:
             raise ClusterError(
-                "the server has users with namespaces of their own, and none is chosen; give --namespace",
+                "expected a namespace, as each user of this server has one, found none; give --namespace",
                 where=self.host,
             )
         version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
@@ -188,8 +192,8 @@ class Connection:
 def forget_namespace(client: kfp.Client) -> None:
     """Keep a client from adding a namespace to requests.
 
-    `set_user_namespace` would do the same and write it into a file of the user's, which other programs read;
-    so its variable is set, which kfp 2.17 (pinned) has as `_context_setting`.
+    `set_user_namespace` would also write a file of the user that other programs read. This sets its variable
+    instead: `_context_setting` in kfp 2.17, which is pinned.
     """
     client._context_setting["namespace"] = ""
 
@@ -242,6 +246,6 @@ def _pod_namespace() -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    """Return the first two numbers of a version; None for one that has none, such as that of a branch."""
+    """Return the first two numbers of a version; None if it has none, as a branch."""
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
     return tuple(map(int, numbers.groups())) if numbers else None

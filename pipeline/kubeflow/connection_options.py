@@ -1,16 +1,22 @@
-"""Which source of an option of the connection wins: flag, environment or settings file."""
+"""Options of a connection (flag, environment or settings file), and the credentials that they name.
+
+Secrets are read, checked and registered for redaction before anything else sees them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from detection_core.errors import ConfigError
+from detection_core.redaction import find_header_fault, hide
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.validation_errors import Source, build_settings
 
-# Variables that kfp itself knows where it has one, so that a shell set up for kfp works here.
+# The variables of kfp, where it has one, so that a shell set up for kfp works here.
 VARIABLES: Mapping[str, str] = {
     "host": "KF_PIPELINES_ENDPOINT",
     "ui_host": "KF_PIPELINES_UI_ENDPOINT",
@@ -18,6 +24,8 @@ VARIABLES: Mapping[str, str] = {
     "token_file": "KF_PIPELINES_SA_TOKEN_PATH",
     "namespace": "DETFLOW_NAMESPACE",
 }
+
+
 _SIGN_IN = ("token_file", "token_env", "cookie_env", "iap_client_id")
 
 
@@ -57,3 +65,106 @@ def refuse_unusable_options(options: ConnectionOptions) -> None:
     given = [n for n in _SIGN_IN if getattr(options, n)]
     if len(given) > 1:
         raise ConfigError(f"expected one way to sign in, found {' and '.join(given)}", where="connection")
+
+
+# Where the kubelet projects a token for the pipelines API.
+IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"
+
+# A header's value: one line of printable ASCII. A token has no spaces either (RFC 6750, b64token).
+_COOKIE, _TOKEN = re.compile(r"[\x20-\x7e]+"), re.compile(r"[\x21-\x7e]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """Credentials for a connection.
+
+    Attributes:
+        source: where they come from, for messages; empty: there are none.
+        arguments: of `kfp.Client`.
+    """
+
+    source: str = ""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+
+def read_credentials(options: ConnectionOptions) -> Credentials:
+    """Read what the options name.
+
+    Raises:
+        ConfigError: for a secret that is missing or cannot be sent; the message does not contain it.
+    """
+    if options.token_file:
+        return _of_file(options.token_file)
+    if options.token_env:
+        token = _variable(options.token_env, "token_env", _TOKEN)
+        return Credentials(f"${options.token_env}", {"existing_token": token})
+    if options.cookie_env:
+        cookie = _variable(options.cookie_env, "cookie_env", _COOKIE)
+        return Credentials(f"${options.cookie_env}", {"cookies": cookie})
+    if options.iap_client_id:
+        return Credentials("the Identity-Aware Proxy", {"client_id": options.iap_client_id})
+    return _of_file(IN_CLUSTER_TOKEN) if os.path.isfile(IN_CLUSTER_TOKEN) else Credentials()
+
+
+def _of_file(path: str) -> Credentials:
+    token = TokenFile(path)
+    token.read()
+    return Credentials(path, {"credentials": token})
+
+
+# Servers take headers of 8 to 64 KiB.
+_MOST_CHARACTERS = 1 << 16
+
+
+class TokenFile:
+    """A bearer token in a file, read again for every request, as the kubelet renews it.
+
+    It has the methods of kfp's `TokenCredentialsBase` that `kfp.Client` calls.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read(self) -> str:
+        """Return the token.
+
+        Raises:
+            ConfigError: when there is none, or none that can be sent.
+        """
+        try:
+            with open(self._path, encoding="utf-8") as f:
+                text = f.read(_MOST_CHARACTERS + 1)
+        except (OSError, UnicodeDecodeError) as e:
+            raise ConfigError(
+                f"cannot read the token ({e}); check path and rights", where="token_file"
+            ) from e
+        if len(text) > _MOST_CHARACTERS:
+            raise ConfigError(
+                f"expected a token, found more than {_MOST_CHARACTERS:,} characters in {self._path}; name the"
+                " file that holds the token alone",
+                where="token_file",
+            )
+        if not text.strip():
+            raise ConfigError(f"{self._path} is empty; write a token into it", where="token_file")
+        return _checked(text, self._path, "token_file", _TOKEN)
+
+    def refresh_api_key_hook(self, configuration: Any) -> None:
+        """Set the current token in a client's configuration."""
+        configuration.api_key["authorization"] = self.read()
+
+
+def _variable(name: str, where: str, allowed: re.Pattern[str]) -> str:
+    value = os.environ.get(name, "")
+    if not value.strip():
+        raise ConfigError(f"the environment variable {name} is not set; set it to the secret", where=where)
+    return _checked(value, f"the environment variable {name}", where, allowed)
+
+
+def _checked(text: str, source: str, where: str, allowed: re.Pattern[str]) -> str:
+    """Return a secret, stripped and registered for redaction."""
+    secret = text.strip()
+    hide(secret)
+    fault = find_header_fault(secret, allowed)
+    if fault:
+        raise ConfigError(f"{source}: {fault}; write the secret again, and nothing else", where=where)
+    return secret

@@ -1,4 +1,4 @@
-"""The DAG as a Kubeflow Pipelines pipeline, compiled to YAML; one of the two modules here that know KFP."""
+"""Compile the DAG to a Kubeflow Pipelines package (YAML)."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def render_pipeline(settings: PipelineSettings) -> str:
     if redact(text) != text:
         raise ConfigError(
             "expected no secret in settings and pipeline.config, found one of this machine's environment, or "
-            "a user and password in an address: it would stand in the package for all to read; leave it out, "
-            "and name a Kubernetes secret in secret_env"
+            "a user and password in an address: everybody could read it in the package; name a Kubernetes "
+            "secret in secret_env instead"
         )
     return text
 
@@ -75,7 +75,7 @@ def _kfp_compiler() -> Any:
 
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:
     """Return the steps of the DAG, the checks first, with what differs on a cluster."""
-    dag = build_dag(settings)  # first, as it says what is wrong with a configuration file
+    dag = build_dag(settings)  # first, as it reports faults of configuration files
     checks, work_dir = check_step(settings), settings.kubeflow.work_dir
     if work_dir:
         checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})
@@ -92,7 +92,7 @@ def _cluster_steps(settings: PipelineSettings) -> list[Step]:
 
 
 def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any:
-    """Return the pipeline as KFP's compiler takes it: a function whose signature has the run's parameters."""
+    """Return the function that KFP's compiler traces; its signature has the run's parameters."""
     from kfp import dsl
 
     by_id = {step.id: step for step in steps}
@@ -144,20 +144,17 @@ def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> 
 def _add_tasks(
     settings: PipelineSettings, steps: Sequence[Step], overrides: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Add a task a step and return them by step id; called by KFP while it traces the pipeline.
+    """Add a task for each step; KFP calls this while it traces the pipeline.
 
-    Args:
-        settings: of the workflow.
-        steps: in an order in which every producer comes before its consumers.
-        overrides: step id to parameter field to the pipeline parameter that it takes.
+    `overrides` maps step id and parameter field to the pipeline parameter that the field takes.
     """
     from component_specs.kfp_yaml import kfp_component
 
     tasks: dict[str, Any] = {}
     overrides = {**overrides, CHECKER: {**overrides.get(CHECKER, {}), **_of_the_driver(settings)}}
     for step in steps:
-        # RunChecker's values are parameters of other steps. BaselineResolver and Pusher may therefore be
-        # cached: their keys change when another version is deployed, or the publication is gone.
+        # RunChecker's values are parameters of other steps, so that BaselineResolver and Pusher can be
+        # cached: their keys change when another version is deployed, or the published one is gone.
         declared = job_fields(JOBS[step.component]).parameters
         values: dict[str, Any] = {
             name: tasks[_producer(value)].outputs[value.name]
@@ -180,7 +177,7 @@ def _producer(value: FromCheck | FromResult) -> str:
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
-    """Return the fields of RunChecker that Kubeflow's driver fills; each must be the whole value."""
+    """Return the fields of RunChecker that Kubeflow's driver fills; the placeholder is the whole value."""
     from kfp import dsl
 
     if not settings.kubeflow.schedule_time:
@@ -192,7 +189,7 @@ def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
 
 
 def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
-    """Ask for what the step's pod is to get."""
+    """Set resources, mounts, retries and placement of a step's pod."""
     from kfp import kubernetes
 
     kubeflow = settings.kubeflow
@@ -216,8 +213,8 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
         )
     if task_settings.timeout:
         kubernetes.set_timeout(task, seconds=task_settings.timeout)
-    # The image's user is not root, and a namespace of the Pod Security standard `restricted` wants it said:
-    # Kubeflow leaves it open for the containers of steps.
+    # The Pod Security standard `restricted` requires this field, which Kubeflow leaves open for steps. The
+    # image's user is not root.
     kubernetes.set_security_context(task, run_as_non_root=True)
     if kubeflow.image_pull_policy:
         kubernetes.set_image_pull_policy(task, kubeflow.image_pull_policy)

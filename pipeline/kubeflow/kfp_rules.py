@@ -1,7 +1,7 @@
-"""What a Kubeflow Pipelines server refuses or misreads in a compiled pipeline, checked before it is sent.
+"""Check a compiled pipeline for what a Kubeflow Pipelines server refuses or misreads.
 
-The rules are those of the API server and its compiler to Argo (schema version, executors, names), of the
-launcher (arguments), and of the user interface (types).
+The API server and its compiler to Argo have rules for schema version, executors and names, the launcher for
+arguments, the user interface for types.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from detection_core.errors import ContractError
 from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow, kubernetes_executors
 
 SCHEMA_VERSION = "2.1.0"
-# Linux: the longest single argument of a program. The inputs of a step travel as one; half is left for them.
+# The longest argument of a program on Linux. All inputs of a step are one argument; constants get half.
 ARGUMENT_BYTES = 128 * 1024
 CONSTANT_BYTES = ARGUMENT_BYTES // 2
 
 Rule = Callable[[Mapping[str, Any]], Iterator[str]]
-# A pipeline version may have 127 characters (`validation/length.go`), of which `-` and a fingerprint take 17.
-# The server makes the pipeline first and refuses the version then.
+# A pipeline version may have 127 characters (`validation/length.go`); `-` and a fingerprint take 17. The
+# server would refuse the version only after it has made the pipeline.
 NAME_CHARACTERS = 110
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARACTERS - 1}}}")
 _EXECUTORS = ("container", "importer")
@@ -51,14 +51,14 @@ def find_faults(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
-    """Parse as the server does, which refuses every field that it does not know."""
+    """Parse as strictly as the server, which refuses unknown fields."""
     from google.protobuf import json_format
     from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
     from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
     documents: list[tuple[str, Any, Any]] = [("PipelineSpec", spec, PipelineSpec())]
     documents += [("PlatformSpec", platform, PlatformSpec()) for platform in platforms]
-    # To a PlatformSpec an executor is any map; the server looks into it when a run is made, no earlier.
+    # In a PlatformSpec an executor is any map; the server parses it only when a run is created.
     documents += [
         (f"{label} for Kubernetes", config, KubernetesExecutorConfig())
         for platform in platforms
@@ -74,7 +74,7 @@ def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
 
 
 def _size_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[str]:
-    """Tell of a pipeline whose Workflow Argo would compress, which hides their steps from the server."""
+    """Report a pipeline whose Workflow Argo would compress, which hides the steps from the server."""
     size = estimate_workflow(spec, platforms)
     if size.total <= SAFE_BYTES:
         return
@@ -84,8 +84,8 @@ def _size_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[str]
     yield (
         f"Argo's Workflow of a run would reach {total} kB, and beyond {safe} kB (nine tenths of Argo's"
         f" {LIMIT_BYTES // 1024} KiB; the rest is for repeated attempts) its steps may no longer be seen:"
-        f" {frame} for the pipeline as such, and for its {len(size.tasks)} tasks the rest ({sizes}, ...), as"
-        " what a task is given stands there some twelve times; shorten the longest values"
+        f" {frame} for the pipeline itself, the rest for its {len(size.tasks)} tasks ({sizes}, ...): the"
+        " values of a task are repeated about twelve times; shorten the longest values"
     )
 
 
@@ -165,8 +165,8 @@ def _arguments(spec: Mapping[str, Any]) -> Iterator[str]:
                 yield f"an argument of {name} is longer than {ARGUMENT_BYTES} bytes"
 
 
-# What the driver fills where it is a whole constant (`resolveInputParameter`); an image from a parameter is
-# written so by KFP's compiler.
+# Placeholders that the driver fills if they are the whole constant (`resolveInputParameter`); KFP's compiler
+# writes an image from a parameter this way.
 _PLACEHOLDER = re.compile(
     r"\{\{\$\.(inputs\.parameters\['[^'{}]+'\]"
     r"|pipeline_job_(name|resource_name|uuid|create_time_utc|schedule_time_utc)|pipeline_task_(name|uuid))\}\}"

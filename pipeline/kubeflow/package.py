@@ -1,4 +1,4 @@
-"""A compiled pipeline file: its name, its steps and its parameters."""
+"""A compiled pipeline file: its documents, checked, its name, its steps and its parameters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import functools
 import graphlib
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline.kubeflow.package_file import read_documents
+from detection_core.bounded.plain_yaml import parse_yaml_documents
+from detection_core.bounded.text_file import read_text_file
+from detection_core.errors import ConfigError
+from pipeline.kubeflow.api_errors import OLDEST_SERVER
+from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
 from pipeline.parameters import Parameter
 
-# Conditions and loops inside one another; a component that contains itself would have no end.
+# Bound of nested conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12
 
 
@@ -121,3 +126,120 @@ def _root(spec: Mapping[str, Any]) -> dict[str, Any]:
     # With a second document for Kubernetes the server wraps both.
     found: dict[str, Any] = spec.get("pipeline_spec", spec).get("root", {})
     return found
+
+
+_COMPONENT = (
+    "dag",
+    "dag.tasks",
+    "dag.tasks.*",
+    "dag.tasks.*.componentRef",
+    "dag.tasks.*.inputs",
+    "dag.tasks.*.inputs.parameters",
+    "dag.tasks.*.inputs.parameters.*",
+    "inputDefinitions",
+    "inputDefinitions.parameters",
+    "inputDefinitions.parameters.*",
+)
+# Paths at which there must be a mapping where there is anything; `*` is every key.
+_MAPPINGS = (
+    "pipelineInfo",
+    "root",
+    *(f"root.{path}" for path in _COMPONENT),
+    "components",
+    "components.*",
+    *(f"components.*.{path}" for path in _COMPONENT),
+    "deploymentSpec",
+    "deploymentSpec.executors",
+    "deploymentSpec.executors.*",
+)
+
+
+def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
+    """Read a compiled pipeline file.
+
+    Returns:
+        The pipeline, and all documents of the file, among which it is.
+
+    Raises:
+        ConfigError: when it is no compiled pipeline, or no server takes it; naming the key.
+    """
+    text = read_text_file(path, what="pipeline file")
+    documents = [document for document in parse_yaml_documents(text, path) if document]
+    specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
+    if len(specs) != 1:
+        found = "several" if specs else "none"
+        raise ConfigError(
+            f"expected a compiled pipeline with one pipelineInfo, found {found}; make one with "
+            "`detflow compile`",
+            where=path,
+        )
+    for document in documents:
+        _check_keys(document, path)
+    spec = specs[0]
+    version = spec.get("schemaVersion")
+    if version != SCHEMA_VERSION:
+        remedy = (
+            "its kfp is newer than all servers that this version knows: compile it with an older one"
+            if _numbers(version) > _numbers(SCHEMA_VERSION)
+            else f"compile it with kfp {OLDEST_SERVER} or newer"
+        )
+        raise ConfigError(f"expected schemaVersion {SCHEMA_VERSION}, found {version}; {remedy}", where=path)
+    _check_shape(spec, path)
+    return spec, documents
+
+
+def _numbers(version: object) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"[0-9]{1,9}", str(version))))
+
+
+def _check_keys(document: Any, path: str) -> None:
+    """Refuse keys that are not text: the server reads JSON, which has no others."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            odd = next((key for key in value if not isinstance(key, str)), None)
+            if odd is not None:
+                raise ConfigError(
+                    f"expected keys that are texts, found {odd!r}; put it in quotes", where=path
+                )
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+
+
+def _check_shape(spec: Mapping[str, Any], path: str) -> None:
+    if "pipeline_spec" in spec:
+        raise ConfigError(
+            "expected a compiled pipeline, found the key pipeline_spec, under which a server returns one; "
+            "take the content of that key",
+            where=path,
+        )
+    for mapping in _MAPPINGS:
+        for key, value in _at(spec, mapping.split(".")):
+            if not isinstance(value, dict):
+                raise _mistaken(key, "a mapping", value, path)
+    if "root" not in spec:
+        raise _mistaken("root", "a mapping", None, path)
+    for key in ("pipelineInfo.name", "defaultPipelineRoot"):
+        for _, value in _at(spec, key.split(".")):
+            if not isinstance(value, str):
+                raise _mistaken(key, "a text", value, path)
+    if not spec["pipelineInfo"].get("name"):
+        raise _mistaken("pipelineInfo.name", "a text", None, path)
+
+
+def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
+    shown = "nothing" if found is None else repr(found)[:60]
+    return ConfigError(f"{key}: expected {expected}, found {shown}; compile the pipeline again", where=path)
+
+
+def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of everything that matches the keys; `*` matches every key."""
+    if not keys:
+        yield path, tree
+        return
+    if not isinstance(tree, dict):
+        return  # refused by the check of its parent
+    for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
+        yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

@@ -1,4 +1,4 @@
-"""Which parameters of a compiled pipeline may hold placeholders, which its RunChecker fills in each run."""
+"""Placeholders in parameters of a compiled pipeline, which its RunChecker fills in each run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
 
 SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
-"""What the driver fills, where it is the whole constant of a task's parameter."""
+"""Filled by the driver, if it is the whole constant of a task's parameter."""
 
 SCHEDULE_TIME_SINCE = "2.17"
 """The first version of the server that fills it; 2.16.0 and 2.16.1 put an empty text there."""
@@ -61,9 +61,9 @@ def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
 def check_schedule_time(
     connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
 ) -> None:
-    """Refuse `[[ScheduledTime]]` for a server that is known to give no run its time.
+    """Refuse `[[ScheduledTime]]` for a server that is known not to pass a run its time.
 
-    A server that does not name its version is left to RunChecker, which stops the run.
+    If the server does not report its version, RunChecker stops the run.
 
     Args:
         connection: to the server.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import itertools
 import logging
 import time
@@ -12,10 +14,131 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import step_tree
-from pipeline.kubeflow.run_state import RunState, is_settled, run_state
-from pipeline.kubeflow.step_state import Tasks
+from pipeline.kubeflow.step_state import Ending, StepState, Tasks, error_of, step_states, word_of
 from pipeline.kubeflow.submission import pages
-from pipeline.step_states import StepStatus
+from pipeline.steps import StepStatus
+
+FINISHED = ("succeeded", "skipped", "failed", "cancelled")
+_GOOD = ("succeeded", "skipped")
+_OWN_NAMESPACE = "kubeflow"  # where the runs of a server without users are, as it is installed
+_EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunState:
+    """A run.
+
+    Attributes:
+        run_id: of the run.
+        name: as shown in the user interface.
+        state: `pending`, `running`, `cancelling`, `paused`, or how it ended: `succeeded`, `skipped`,
+            `failed`, `cancelled`.
+        error: what the server says about a failure.
+        started: time of creation, RFC 3339.
+        finished: time of its end; empty while it runs.
+        schedule_id: recurring run that started it; empty: a person did.
+        link: page of the user interface.
+        steps: in the order in which they began, each followed by those inside it.
+        namespace: of its pods.
+    """
+
+    run_id: str
+    name: str
+    state: str
+    error: str
+    started: str
+    finished: str
+    schedule_id: str
+    link: str
+    steps: tuple[StepState, ...]
+    namespace: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self.state in FINISHED
+
+    @property
+    def good(self) -> bool:
+        """Whether the run succeeded."""
+        return self.state in _GOOD
+
+    @property
+    def failed_step(self) -> StepState | None:
+        """The step that failed: the innermost one, which is the one with a log."""
+        failed = [s for s in self.steps if s.state == "failed"]
+        return next((s for s in failed if not any(f.name.startswith(f"{s.name}/") for f in failed)), None)
+
+    def failure(self) -> str:
+        """Say in one line which step failed and why; empty for a run that did not fail."""
+        if self.state != "failed":
+            return ""
+        failed = self.failed_step
+        if failed:
+            return f"step {failed.name} failed: {failed.error or self.error or 'see its log'}"
+        return f"the run failed: {self.error or 'no step says why; see the user interface'}"
+
+    def where_to_look(self, step: StepState) -> str:
+        """Say how to find out why a step's pod does not start."""
+        selected = f"-l workflows.argoproj.io/workflow={step.workflow}"
+        return (
+            f"{step.name} waits for its pod; if that lasts (an image, secret or node is missing), `kubectl -n"
+            f" {self.namespace} describe pod {selected}` says why, as do the events at {self.link}"
+        )
+
+
+def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
+    """Return a run of the server as plain values.
+
+    Args:
+        connection: to the server.
+        run: as the client gives it.
+        tasks: the pipeline's tasks, as `step_tree` gives them; empty if unknown.
+    """
+    cancelled = _cancelled_at(run)
+    state = word_of(run.state)
+    if state == "failed" and cancelled:
+        # Argo marks a cancelled workflow as failed.
+        state = "cancelled"
+    details = (run.run_details and run.run_details.task_details) or []
+    return RunState(
+        run_id=run.run_id,
+        name=run.display_name or "",
+        state=state,
+        error=error_of(run),
+        started=_time(run.created_at),
+        # An active run has 1970 as its end.
+        finished=_time(run.finished_at) if run.finished_at and run.finished_at.year > 1970 else "",
+        schedule_id=run.recurring_run_id or "",
+        link=connection.link(f"runs/details/{run.run_id}"),
+        namespace=connection.namespace or _OWN_NAMESPACE,
+        steps=step_states(details, tasks, Ending(ended=state in FINISHED, cancelled=cancelled)),
+    )
+
+
+def is_settled(run: Any) -> bool:
+    """Tell whether the tasks of an ended run are up to date.
+
+    The server stores the run's state before the tasks (2.17.0, `server/report_server.go:reportWorkflow`). For
+    about 0.3 s the tasks are those of the previous report, in which at least the workflow is running.
+    """
+    details = (run.run_details and run.run_details.task_details) or []
+    return bool(details) and not any(detail.state == "RUNNING" for detail in details)
+
+
+def _cancelled_at(run: Any) -> datetime.datetime | None:
+    """Return when a run was stopped by a user, unless it was retried since."""
+    for entry in reversed(run.state_history or ()):
+        if entry.state in ("CANCELING", "CANCELED"):
+            return entry.update_time or _EARLIEST
+        if entry.state in ("PENDING", "RUNNING"):
+            return None
+    return None
+
+
+def _time(moment: datetime.datetime | None) -> str:
+    return moment.isoformat(timespec="seconds") if moment else ""
+
 
 _logger = logging.getLogger(__name__)
 
@@ -114,7 +237,7 @@ def wait_for(
         if limit_seconds and time.monotonic() - begun > limit_seconds:
             raise ClusterError(
                 f"the run {run_id} has not ended within {limit_seconds:g} s and continues: "
-                f"`detflow runs show {run_id}` tells how it does",
+                f"`detflow runs show {run_id}` shows its state",
                 where=connection.host,
             )
         sleep(poll_seconds)
@@ -144,8 +267,8 @@ def cancel(connection: Connection, run_id: str) -> RunState:
         if e.status >= 500 and "not found" in e.message:
             raise ClusterError(
                 "the cluster no longer has the workflow of this run, which was deleted while it was "
-                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow will never "
-                "say so; archive or delete it in the user interface",
+                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow still shows "
+                "it; archive or delete it in the user interface",
                 where=run_id,
                 status=e.status,
             ) from e

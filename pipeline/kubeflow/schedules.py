@@ -1,8 +1,8 @@
-"""Schedules on the server: recurring runs, known by their names.
+"""Schedules on the server: recurring runs, identified by name.
 
-A recurring run cannot be changed. A change is made of four steps, in each of which a schedule exists and at
-most one fires: the new one is created paused, the old one paused, the new one resumed, the old one deleted.
-The new one's description names the old one, so that a later call finishes what was interrupted.
+A recurring run cannot be changed, so it is replaced in four steps: create the new one paused, pause the old
+one, resume the new one, delete the old one. At each step a schedule exists and at most one fires. The new
+one's description names the old one, so that a later call can finish an interrupted replacement.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from pipeline.kubeflow.placeholder_rules import (
     filled_parameters,
     schedule_timed,
 )
-from pipeline.kubeflow.recurring_run import Schedule, schedule_from
-from pipeline.kubeflow.schedule_removal import remove
+from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
 from pipeline.parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
@@ -44,8 +43,7 @@ class ScheduleSpec:
         name: unique name, by which later calls find it.
         trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
-        catch_up: whether all slots missed while it was paused or the server down are made up for, and not the
-            last one alone.
+        catch_up: make up for all slots missed during a pause or an outage, not only for the last one.
         parameters: checked values; texts may hold placeholders.
         version: the pipeline version that each run uses.
         experiment_id: experiment of its runs.
@@ -82,7 +80,7 @@ class Applied:
 def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
     """Create or update a schedule; calling it again changes nothing.
 
-    A schedule that is replaced stays paused if it was. A start that is over is sent only with `catch_up`.
+    A replaced schedule stays paused if it was paused. A start in the past is sent only with `catch_up`.
 
     Raises:
         ConfigError: when several schedules have the name.
@@ -159,7 +157,7 @@ def delete(connection: Connection, schedule: Schedule) -> None:
     """Delete a schedule and any schedule that it replaced; its runs are kept, and active runs continue.
 
     Raises:
-        ClusterError: from the server; and where it would stop runs under way, the schedule being paused then.
+        ClusterError: from the server; or if deletion would stop active runs: then the schedule is paused.
     """
     replaced = _replaced_by(schedule)
     left = (
@@ -234,8 +232,8 @@ def _replaces(old: Schedule) -> str:
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     """Finish interrupted replacements and return the schedule of the name; None if there is none.
 
-    Calls of `apply` may leave any number: cut off, at the same moment, or kept by a run under way. The newest
-    replacement stays, else the oldest: a call that is not the first to create one deletes its own.
+    Interrupted or concurrent calls of `apply`, or active runs, may leave any number. The newest replacement
+    stays, or without one the oldest: a call that is not the first to create one deletes its schedule.
     """
     found = list_schedules(connection, name)
     if len(found) < 2:
@@ -281,7 +279,7 @@ def _replaced_by(schedule: Schedule) -> str:
 
 
 def _without_replaced(found: list[Schedule]) -> list[Schedule]:
-    """Return schedules of one name without those that stay paused until their runs have ended."""
+    """Drop replaced schedules, which stay paused until their runs have ended."""
     replaced = {_replaced_by(s) for s in found}
     return [s for s in found if s.enabled or s.schedule_id not in replaced]
 
@@ -298,7 +296,7 @@ def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> Conf
 def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
     trigger, old_start = spec.trigger, old.start
     if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
-        old_start = None  # it came to pass since then
+        old_start = None  # it has passed since
     compared: dict[str, tuple[Any, Any]] = {
         "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
         "interval": (old.interval_seconds, trigger.interval_seconds),
@@ -311,7 +309,7 @@ def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
         "experiment": (old.experiment_id, spec.experiment_id),
     }
     if spec.service_account:
-        # The server fills in a default of its own.
+        # The server fills in its default.
         compared["service_account"] = (old.service_account, spec.service_account)
     return [f"{name}: {a!r} -> {b!r}" for name, (a, b) in compared.items() if a != b]
 

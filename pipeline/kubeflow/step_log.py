@@ -15,7 +15,7 @@ from pipeline.kubeflow.step_state import StepState
 _logger = logging.getLogger(__name__)
 
 LINES = 25
-"""How many lines are shown unless more are asked for."""
+"""Default number of lines."""
 
 _REFUSAL = {"error_message", "error_details"}
 # As glog writes: I1122 13:37:00.123456  30 launcher_v2.go:190] publish success.
@@ -26,15 +26,14 @@ _ERRORS = ("E", "F")
 def step_log(
     connection: Connection, run_id: str, step: StepState, *, launcher: bool = False, lines: int = LINES
 ) -> str:
-    """Return the end of a step's log; empty where the server has none (not begun, or not kept).
+    """Return the end of a step's log; empty if the server has none (not started, or not kept).
 
     Args:
         connection: to the server.
         run_id: of the run.
         step: of the run.
-        launcher: whether to leave in the messages of Kubeflow's launcher, which starts the step in its pod,
-            and of its driver; otherwise only their errors are left in.
-        lines: how many there may be.
+        launcher: keep all messages of Kubeflow's launcher and driver; otherwise only their errors.
+        lines: most lines.
     """
     for path in _paths(connection, run_id, step.pods):
         try:
@@ -62,9 +61,9 @@ def error_in(log: str) -> str:
 def _own_lines(lines: Sequence[str], *, driver: bool) -> Iterator[str]:
     """Yield the lines of a step and the errors of Kubeflow, without its other messages.
 
-    A message may go on over lines without a prefix. The launcher has one: the step's outputs as indented
-    JSON, logged after the step has ended (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver
-    prints nothing but messages, many of them with JSON (`cmd/driver/main.go`).
+    A message may continue over lines without a prefix. The launcher logs one after the step's end: its
+    outputs as indented JSON (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver prints only
+    messages, many of them with JSON (`cmd/driver/main.go`).
     """
     inside = False
     for line in lines:
@@ -111,7 +110,7 @@ def _is_refusal(text: str) -> bool:
 
 
 def _paths(connection: Connection, run_id: str, pods: Sequence[str]) -> Iterator[str]:
-    """Yield where the logs of pods may be: at the API, else at the user interface, which hides that path."""
+    """Yield the URLs at which logs may be: the API's, then the user interface's, which hides the API's."""
     run = urllib.parse.quote(run_id, safe="")
     for pod in pods:
         yield f"/apis/v1alpha1/runs/{run}/nodes/{urllib.parse.quote(pod, safe='')}/log"

@@ -1,7 +1,7 @@
-"""The steps of a run, as plain values: what Kubeflow tells of Argo's nodes, in the pipeline's own terms.
+"""The steps of a run as plain values, from the details that Kubeflow gives of Argo's nodes.
 
-Around each step Kubeflow puts a driver, which prepares it, and inside it an executor, which is its container;
-a condition, a loop or a pipeline used as a step is a graph with such steps inside. Argo repeats what failed.
+Kubeflow adds a driver to each step, which prepares it, and an executor, which is its container. A condition,
+a loop or a pipeline used as a step is a graph of steps. Argo retries failed nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.kubeflow.argo_nodes import NodeTree, node_id
-from pipeline.step_states import StepStatus
+from pipeline.steps import StepStatus
 
 Tasks = Mapping[str, Any]  # a task to the tasks inside it
 
@@ -29,8 +29,8 @@ _WORDS = {
     "CANCELING": StepStatus.CANCELLING,
 }
 _STEP_WORDS = frozenset(StepStatus)
-# Argo names a pod after the workflow, the template and the node; the templates are those of Kubeflow's
-# compiler (`backend/src/v2/compiler/argocompiler`: container.go, dag.go, importer.go).
+# Argo names a pod by workflow, template and node. These are the templates of Kubeflow's compiler
+# (`backend/src/v2/compiler/argocompiler`: container.go, dag.go, importer.go).
 _EXECUTOR_PODS = ("system-container-impl", "retry-system-container-impl", "system-importer")
 _DRIVER_PODS = ("system-container-driver", "system-dag-driver")
 
@@ -40,15 +40,13 @@ class StepState:
     """A step of a run.
 
     Attributes:
-        name: of the task; one inside a condition, a loop or another pipeline bears its name before a slash.
-        depth: in how many of those it lies.
-        state: `pending`, `waiting for its pod`, `running`, `succeeded`, `cached`, `skipped`, `failed`,
-            `cancelled`; once the run has ended also `not run`, and `unknown` where the server did not report
-            its end.
-        seconds: how long it took; None where it has not ended, or was never begun.
-        attempts: how often it was begun; 0: never.
+        name: of the task; inside a condition, a loop or another pipeline after that one's name and a slash.
+        depth: number of graphs around it.
+        state: a `StepStatus`.
+        seconds: how long it took; None if it has not ended or never started.
+        attempts: how often it was started.
         error: what the server says about a failure.
-        pods: names under which its log may be found, the likeliest first.
+        pods: possible names of the pods with its log, the likeliest first.
         driver: whether these are pods of Kubeflow's driver, which failed before the step began.
         workflow: name of Argo's workflow; empty where the server does not name it.
     """
@@ -66,11 +64,11 @@ class StepState:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How the run as a whole stands, which decides what the states of its steps mean.
+    """The run's end, which decides what the states of its steps mean.
 
     Attributes:
         ended: whether it has ended.
-        cancelled: since when it was being stopped; None: nobody stopped it.
+        cancelled: when its cancellation began; None: it was not cancelled.
     """
 
     ended: bool
@@ -78,13 +76,13 @@ class Ending:
 
 
 def word_of(state: str | None) -> str:
-    """Return a state of Kubeflow as the word for it here."""
+    """Translate a state of Kubeflow into a `StepStatus`, if it has one."""
     word = _WORDS.get(state or "", (state or "").lower())
     return StepStatus(word) if word in _STEP_WORDS else word
 
 
 def error_of(thing: Any) -> str:
-    """Return what the server says of a run or a task that failed, in one line."""
+    """Return the server's message about a failed run or task, in one line."""
     message = thing.error.message if thing.error else ""
     return " ".join((message or "").split())
 
@@ -119,7 +117,7 @@ class _Steps:
         yield from self._inside(self._tree.last(root), tasks, "", 0)
 
     def _inside(self, graph: str, tasks: Tasks, prefix: str, depth: int) -> Iterator[StepState]:
-        """Yield the steps in a graph; of a loop, its items: what it consists of is not the pipeline's."""
+        """Yield the steps in a graph, or the items of a loop."""
         labels = [_label(n) for n in self._tree.inside(graph)]
         loop = "iteration-driver" in labels
         if loop:
@@ -136,7 +134,7 @@ class _Steps:
                 yield from self._inside(body, below, f"{step.name}/", depth + 1)
 
     def _body(self, name: str) -> str:
-        """Return the graph of what a step does: of a loop's item that of the step that is repeated."""
+        """Return the graph of a step; for a loop's item, that of the repeated step."""
         inner = self._tree.last(name)
         item = f"{inner}.iteration-item"
         return self._tree.last(item) if item in self._tree.inside(inner) else inner
@@ -183,14 +181,14 @@ class _Steps:
         )
 
     def _awaits_pod(self, name: str) -> bool:
-        """Tell whether a container has not started: a missing image, secret or node leaves it so for ever."""
+        """Tell whether a container waits for its pod: forever if an image, secret or node is missing."""
         leaf = name.endswith((".executor", _DRIVER))
         detail = self._tree.detail(self._tree.last(name)) if leaf else None
         # What Argo omits has no state here.
         return detail is not None and detail.state == "PENDING"
 
     def _is_cached(self, name: str, executor: str) -> bool:
-        """Tell whether the executor of a step that succeeded was left out: its outputs were in the cache."""
+        """Tell whether the executor of a successful step was skipped by a cache hit."""
         tree = self._tree
         if not executor.endswith(".executor") or tree.attempts(executor):
             return False
@@ -204,9 +202,9 @@ class _Steps:
         return _settled(state, detail, self._ending)
 
     def _pods(self, name: str, templates: Sequence[str]) -> Iterator[str]:
-        """Yield the names of the pods of a node's attempts, the last attempt first.
+        """Yield the names of a node's pods, the last attempt first.
 
-        Kubeflow's archive goes by the node's id, its live log and its user interface by the pod's name.
+        Kubeflow's archive uses the node's id; its live log and its user interface use the pod's name.
         """
         workflow = self._tree.workflow
         for attempt in reversed(self._tree.attempts(name) or [name]):
@@ -217,7 +215,7 @@ class _Steps:
 
 
 def _settled(state: str, detail: Any, ending: Ending) -> str:
-    """Return a step's state in the light of the run's."""
+    """Return a step's state, corrected by the run's end."""
     if not ending.ended:
         return state
     if state == StepStatus.PENDING:
@@ -233,7 +231,7 @@ def _settled(state: str, detail: Any, ending: Ending) -> str:
 
 
 def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[StepState]:
-    """Yield the steps where nothing says what lies in what; of those with one name the last one begun."""
+    """Yield the steps of a run without a tree; of several with one name, the last one started."""
     last: dict[str, Any] = {}
     for detail in sorted(details, key=lambda d: d.start_time or d.create_time or _NEVER):
         name = detail.display_name or ""

@@ -1,22 +1,29 @@
-"""From a compiled pipeline file to a run: pipeline, version, experiment, run.
+"""Submit a settings file or a compiled pipeline: pipeline, version, experiment, run.
 
-Every part is made once and found again: the pipeline and the experiment by name, the version by the
-fingerprint of the file, which is its name. Two submissions at the same time end with the same version.
+Existing parts are reused: the pipeline and the experiment by name, the version by the fingerprint of the
+file, which is its name. Two submissions at the same time end with the same version.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
+from detection_core.storage.local_copy import local_copy
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.kfp_rules import NAME_CHARACTERS
-from pipeline.kubeflow.package import Package
+from pipeline.kubeflow.package import Package, read_package
+from pipeline.settings.workflow_settings import PipelineSettings
 
 _PAGE = 100
 # `model/experiment.go`: longer ones are an error of the server's database (500).
@@ -32,8 +39,8 @@ class PipelineVersion:
         version_id: of the version.
         name: of the version: the fingerprint of its file.
         reused: True where the server had it already.
-        root: folder of the artifacts that the file names; each run gets it, as the server does not look
-            it up. Empty: the server's.
+        root: artifacts' folder of the file, passed to each run, as the server does not look it up. Empty:
+            the server's.
     """
 
     pipeline_id: str
@@ -45,7 +52,7 @@ class PipelineVersion:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What a run is asked to be.
+    """A run to start.
 
     Attributes:
         name: shown in the user interface.
@@ -61,7 +68,7 @@ class RunRequest:
 
 
 def check_names(pipeline: str, experiment: str) -> None:
-    """Refuse names that a server refuses only when a part of what was asked for is made.
+    """Refuse names that the server would refuse only after it has created other parts.
 
     Raises:
         ConfigError: naming the length that fits.
@@ -130,7 +137,7 @@ def start_run(connection: Connection, version: PipelineVersion, request: RunRequ
 
 
 def ensure_experiment(connection: Connection, name: str) -> str:
-    """Return the id of an experiment, which is made where it is missing."""
+    """Return the id of an experiment, created if missing."""
     experiments = _Lookup(
         what="experiment",
         function=connection.client.list_experiments,
@@ -158,7 +165,7 @@ def default_run_name(pipeline_name: str) -> str:
 def pages(
     connection: Connection, doing: str, function: Callable[..., Any], field: str, **arguments: Any
 ) -> Iterator[Any]:
-    """Yield what a listing function of the client lists, page after page."""
+    """Yield the entries of a listing function of the client, page by page."""
     token = ""
     while True:
         answer = connection.call(doing, function, page_token=token, page_size=_PAGE, **arguments)
@@ -175,15 +182,7 @@ def filter_by_name(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Lookup:
-    """How one kind of thing is found by name.
-
-    Attributes:
-        what: it is, for messages.
-        function: of the client, which lists them.
-        field: of its answer that holds them.
-        id_field: of one that holds its id.
-        arguments: of the function.
-    """
+    """How the server's objects of one kind are listed, and where answer and entry hold list and id."""
 
     what: str
     function: Callable[..., Any]
@@ -209,7 +208,7 @@ class _Lookup:
 def _find_or_make(
     connection: Connection, lookup: _Lookup, name: str, make: Callable[[], Any]
 ) -> tuple[str, bool]:
-    """Return an id, and whether there was one already; two callers at the same time get the same."""
+    """Return an id, and whether it existed; concurrent callers get the same one."""
     found = lookup.find(connection, name)
     if found:
         return found, True
@@ -235,7 +234,7 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
     )
 
     def create() -> Any:
-        # Not `upload_pipeline`, which makes a first version that bears the pipeline's name.
+        # Not `upload_pipeline`, which also makes a version with the pipeline's name.
         body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
         return connection.call(
             f"creating the pipeline {name}",
@@ -244,3 +243,58 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
         )
 
     return _find_or_make(connection, pipelines, name, create)[0]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """A pipeline to submit.
+
+    Attributes:
+        path: the file that the user named.
+        package: the compiled pipeline.
+        settings: of the workflow; None for a compiled file.
+    """
+
+    path: str
+    package: Package
+    settings: PipelineSettings | None
+
+
+@contextlib.contextmanager
+def open_source(path: str, overrides: Sequence[str], override_files: Sequence[str] = ()) -> Iterator[Source]:
+    """Read the file, compiling settings; the compiled file exists until the block ends.
+
+    Args:
+        path: settings file or compiled pipeline.
+        overrides: `KEY=VALUE` for a settings file.
+        override_files: partial pipeline.config files for a settings file.
+
+    Raises:
+        ConfigError: for a file that is neither, or cannot be used.
+    """
+    if is_package(path):
+        if overrides or override_files:
+            flag = "--set" if overrides else "--override-file"
+            raise ConfigError(
+                f"expected no {flag} for a compiled pipeline, whose settings are fixed; give the settings "
+                "file, or --param for what the pipeline takes at run time",
+                where=path,
+            )
+        with local_copy(path) as here:
+            yield Source(path=path, package=read_package(here), settings=None)
+        return
+    from pipeline.kubeflow.kfp_backend import compile_pipeline
+    from pipeline.settings.settings_file import load_settings
+
+    # The settings name files on the cluster: do not check them here.
+    settings = load_settings(path, overrides, override_files=override_files, check_files=False)
+    with ScratchFolder() as folder:
+        compiled = os.path.join(folder, "pipeline.yaml")
+        compile_pipeline(settings, compiled)
+        yield Source(path=path, package=read_package(compiled), settings=settings)
+
+
+def is_package(path: str) -> bool:
+    """Tell a compiled pipeline from a settings file, by its top-level keys."""
+    text = read_text_file(path, what="file")
+    return re.search(r"^(pipelineInfo|deploymentSpec|schemaVersion):", text, re.MULTILINE) is not None

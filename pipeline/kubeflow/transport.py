@@ -1,4 +1,4 @@
-"""Requests to the server: with limits of time and size, through the right proxy, to an address that stays."""
+"""Requests to the server: limits of time and size, proxy, retries, and a fixed host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from detection_core.redaction import hide
 from pipeline.kubeflow.connection_options import VARIABLES
 
 ANSWER_MIB = 64
-"""Largest answer that is read. That about a run of a thousand steps takes some 2 MiB."""
+"""Largest answer that is read. A run of a thousand steps takes about 2 MiB."""
 
 _CHUNK = 1 << 16
 # Python refuses to convert thousands of digits.
@@ -30,11 +30,11 @@ class AnswerTooLargeError(OSError):
 
 
 def bounded_rest(configuration: Any, timeout: int) -> Any:
-    """Return the client's transport, with requests that end.
+    """Return the client's transport with bounded requests.
 
     Args:
         configuration: of the client.
-        timeout: seconds that an answer may take, as a whole.
+        timeout: seconds for a whole answer.
     """
     import kfp_server_api
 
@@ -49,7 +49,7 @@ def bounded_rest(configuration: Any, timeout: int) -> Any:
 
 
 class _BoundedPool:
-    """A pool of connections whose answers are read here, piece by piece."""
+    """A connection pool that reads answers in chunks, within the limits."""
 
     def __init__(self, pool: Any, timeout: int) -> None:
         self._pool = pool
@@ -58,7 +58,7 @@ class _BoundedPool:
 
     @contextlib.contextmanager
     def end_only(self) -> Iterator[None]:
-        """Keep of longer answers the end, as of a log, instead of refusing them."""
+        """Keep the end of longer answers, such as logs, instead of refusing them."""
         self._end_only = True
         try:
             yield
@@ -66,7 +66,7 @@ class _BoundedPool:
             self._end_only = False
 
     def request(self, method: str, url: str, *, preload_content: bool = True, **more: Any) -> Any:
-        """Send a request and return its answer, read as a whole whatever the caller asks for."""
+        """Send a request and return its answer, completely read."""
         import urllib3
 
         answer = self._pool.request(method, url, preload_content=False, **more)
@@ -107,19 +107,19 @@ class _BoundedPool:
 
 
 def retries() -> Any:
-    """Return the client's retries: one where the connection failed; what may have arrived is not repeated."""
+    """Return the retry policy: one retry of a failed connection, none of requests that may have arrived."""
     import urllib3
 
     return urllib3.Retry(total=1, redirect=3, backoff_factor=0.2)
 
 
 def keep_host(configuration: Any) -> None:
-    """Keep the address while a kube context renews its token, which would cut the path to the server off.
+    """Keep the host when a kube context renews its token, which would remove the path to the server.
 
-    kubernetes' loader runs its hook before every request, and each time it sets the API server's own address
-    and its own hook again: the address is kept inside the hook, and so is the hook.
+    Before every request, kubernetes' loader calls its hook, which resets host and hook. The hook set here
+    restores both.
     """
-    # kfp ends the path through a kube context with a slash, and begins that of a request with one.
+    # With a kube context kfp ends the host with a slash, and a request's path begins with one.
     configuration.host = configuration.host.rstrip("/")
     renew, host = configuration.refresh_api_key_hook, configuration.host
     if renew is None:
@@ -135,13 +135,13 @@ def keep_host(configuration: Any) -> None:
 
 
 def hide_token(configuration: Any) -> None:
-    """Let the token that a client's configuration holds appear nowhere."""
+    """Register the token of a client's configuration for redaction."""
     hide(str(configuration.api_key.get("authorization") or "").removeprefix("Bearer "))
 
 
 @contextlib.contextmanager
 def no_endpoint_variables() -> Iterator[None]:
-    """Hide kfp's variables: they were read, and a flag must win over them."""
+    """Hide kfp's environment variables, which were read before, so that flags win over them."""
     hidden = {n: os.environ.pop(n) for n in VARIABLES.values() if n in os.environ}
     try:
         yield

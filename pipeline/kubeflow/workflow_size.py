@@ -1,23 +1,21 @@
 """How large Argo's Workflow of a run becomes, estimated from the compiled pipeline.
 
-Where the Workflow's JSON is longer than a megabyte Argo compresses the status of the
-nodes (`packer.CompressWorkflowIfNeeded`), and Kubeflow's server then no longer sees how the steps fare.
-Nearly all of it are texts that it repeats:
+When the Workflow's JSON exceeds a megabyte, Argo compresses the nodes' status
+(`packer.CompressWorkflowIfNeeded`). Kubeflow's server then cannot read the states of the steps. Repeated
+texts make up nearly all of the JSON:
 
-- A task is three nodes: its driver, which takes component, task, container and Kubernetes' part as JSON
-  (`argocompiler.containerDriverTask`) and gives a patch of the pod's specification; the executor, which takes
-  the patch; and in it the pod, which takes it again (`containerExecutorTask`). Kubeflow's configuration of
-  Argo retries every template, by which each of the three is two nodes, the retry and its attempt, with the
-  same values.
-- The patch (`driver.initPodSpecPatch`) holds the executor input, values of all parameters included, and the
-  component, each as a JSON text in a list in a JSON text.
-- The pipeline's root, with every task in it, is an argument of the workflow and of the root's driver, and the
-  tasks stand once more in the root's template.
+- A task has three nodes. The driver takes component, task, container and Kubernetes config as JSON
+  (`argocompiler.containerDriverTask`) and returns a patch of the pod's specification. The executor and the
+  pod in it each take this patch (`containerExecutorTask`). Kubeflow makes Argo retry every template, so each
+  of the three is two nodes with the same values: the retry and its attempt.
+- The patch (`driver.initPodSpecPatch`) holds the component and the executor input with all parameter values.
+  Both are JSON texts in a list in a JSON text.
+- The pipeline's root holds every task. It is an argument of the workflow and of the root's driver, and the
+  root's template repeats the tasks.
 
-Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, with the digits workflow as it was when two of its
-nine tasks took a pipeline.config each as a parameter: 0.65 MB in some 52 nodes, some 30 KB more for each KB
-more of pipeline.config, and the view of a run lost near 15 KB. Of that package this estimate says 0.67 MB of
-nodes (0.76 with all that Argo counts), 28 KB, and 14 KB.
+Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, on an older digits workflow. Two of its nine tasks took
+a pipeline.config as a parameter: 0.65 MB in 52 nodes, about 30 KB for each further KB of pipeline.config, and
+no view of the run beyond 15 KB. This estimate gives 0.67 MB of nodes (0.76 in all), 28 KB, and 14 KB.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 LIMIT_BYTES = 1024 * 1024
-# A tenth is left for attempts that are repeated, each of which is a node of its own, and for this estimate.
+# A tenth is left for retries, each of which adds a node, and for errors of this estimate.
 SAFE_BYTES = LIMIT_BYTES * 9 // 10
 
 _ATTEMPTS = 2
@@ -102,7 +100,7 @@ def _pod_patch(
     task: Mapping[str, Any],
     definition: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> str:
-    """Return what the driver makes of a task, as long as the real one where values are known."""
+    """Return a pod patch as long as the driver's, where values are known."""
     body, container = definition
     launcher = ["/kfp-launcher/launch", "--pipeline_name", spec.get("pipelineInfo", {}).get("name", "")]
     launcher += ["--run_id", _UUID, "--execution_id", "1234"]

@@ -19,8 +19,7 @@ from components.runtime.tfx import RESULTS, tfx_component
 from detection_core.artifacts.run_info import StepInfo
 from detection_core.training.memory import peak_host_memory
 from pipeline.interruption import interrupted_by
-from pipeline.step_states import StepStatus
-from pipeline.steps import Dag, FromCheck, FromResult, Step
+from pipeline.steps import Dag, FromCheck, FromResult, Step, StepStatus
 
 _logger = logging.getLogger(__name__)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 from typing import Any
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
@@ -16,16 +18,20 @@ from detection_core.artifacts.model_run import (
     ValidationLine,
 )
 from detection_core.artifacts.pictures import PictureFile, list_pictures
+from detection_core.artifacts.run_info import RunInfo
 from detection_core.report.figures import Chart, Line, line_chart
 from detection_core.report.pictures import Picture, PictureBudget
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
-from pipeline.report.unfinished import unfinished_training
 
 TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
     "trainer": ("Training", "model_run", TRAIN_REPORT),
     "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
 }
+
+
 _STEPS_SHOWN, _PICTURE_BYTES = 3, 900_000
+
+
 _TOTAL_LOSS = "Loss/total_loss"
 _VALIDATED = {"mAP": MAP, "mAP@.50": MAP_50}
 
@@ -102,3 +108,28 @@ def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | 
             x, y = [step for step, _ in known], [value for _, value in known]
             lines.append(Line(label=label, x=x, y=y, thick=label == "score"))
     return line_chart(f"{title}: validation", "step", lines) if lines else None
+
+
+def unfinished_training(run: RunInfo, component: str) -> str:
+    """Return the folder of the training that a run is at; "" where the component is not under way.
+
+    Args:
+        run: a run on this machine.
+        component: one that trains.
+    """
+    step = next((s for s in run.steps if s.component == component and s.state == "running"), None)
+    work = os.path.join(run.workspace, "work")
+    if step is None or not os.path.isdir(work):
+        return ""
+    began = _seconds(step.started)
+    histories = [HISTORY.path(os.path.join(work, name)) for name in os.listdir(work)]
+    written = {path: os.path.getmtime(path) for path in histories if os.path.exists(path)}
+    newest = max(written, key=lambda path: written[path], default="")
+    return os.path.dirname(newest) if newest and written[newest] >= began else ""
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return 0.0

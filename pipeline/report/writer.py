@@ -23,17 +23,18 @@ from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.data_page import SAMPLE_BYTES, read_dataset
 from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, metric_table
+from detection_core.report.formats import seconds_between
 from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
-from pipeline.report.step_table import step_summary
 from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)
-
 RELOAD_SECONDS = 20
+
+
 """After which a browser looks for a newer page, while the run goes on."""
 
 
@@ -160,3 +161,27 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
 
 def _measured_on(report: EvalReport) -> str:
     return f"{report.images} images of {report.split}"
+
+
+def step_summary(run: RunInfo) -> dict[str, Any]:
+    """Return the steps with their time in percent of the longest one's, and how long everything took."""
+    longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
+    rows = [
+        {
+            "id": s.id,
+            "state": s.state,
+            "seconds": s.seconds,
+            "percent": round(100 * s.seconds / longest),
+            "error": s.error,
+            "outputs": s.outputs,
+        }
+        for s in run.steps
+    ]
+    states = [s.state for s in run.steps]
+    return {
+        "rows": rows,
+        "seconds": seconds_between(run.started, run.finished) or sum(s.seconds for s in run.steps),
+        "executed": states.count("executed"),
+        "cached": states.count("cached"),
+        "failed": states.count("failed"),
+    }

@@ -28,6 +28,12 @@ def test_it_says_which_code_it_holds(image, config):
     assert _inside(image, "python", "-c", program).strip() == code_version()
 
 
+def test_it_has_model_makers_names(image):
+    assert _inside(image, "python", "-c", "import detflow; print(detflow.__file__)").startswith(
+        "/opt/detflow/detflow/"
+    )
+
+
 def test_it_starts_as_a_user_without_rights_and_any_user_has_a_name_and_a_home(image, config):
     assert config["User"] == "1000:1000"
     program = "import getpass, pathlib; print(getpass.getuser(), pathlib.Path.home())"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.doctor.packages import read_lock
+from pipeline.doctor.machine import read_lock
 from tests.support.cases import cases
 from tests.support.scripts import ROOT, load_script
 
@@ -152,6 +152,8 @@ def test_the_base_is_an_argument_without_a_default_that_moves():
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)) | {"${CODE}"}
     assert set(bases) - stages == {"${BUILD_IMAGE}", "${BASE_IMAGE}"}
+    # A step is `python -m components.NAME` in whatever folder a container starts in.
+    assert "PYTHONSAFEPATH=1" in text.rpartition("\nFROM ")[2]
     build = (ROOT / "docker" / "build").read_text(encoding="utf-8")
     assert '--build-arg BASE_IMAGE="$pinned"' in build and "RepoDigests" in build
 

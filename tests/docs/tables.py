@@ -14,9 +14,8 @@ from detection_core.artifacts.coco_names import (
 from detection_core.config.automl.fates import FATES
 from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
 from detection_core.zoo.networks import Network, PublishedModel, list_networks
-from pipeline.cli.base import Argument, Verb
-from pipeline.cli.group import Group
-from pipeline.cli.verbs import VERBS
+from pipeline.cli.base import Argument, Group, Verb
+from pipeline.cli.parser import VERBS
 
 GENERATED = "Generated from the source by `python -m tests.docs.reference`; change {}, not this page."
 COMMANDS_HEAD = f"""# Commands

@@ -22,8 +22,7 @@ from pipeline.run_checks import CHECKS, check_step
 from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters, set_parameters
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
-from pipeline.step_states import StepStatus
-from pipeline.steps import FromCheck, FromResult, FromStep
+from pipeline.steps import FromCheck, FromResult, FromStep, StepStatus
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
 

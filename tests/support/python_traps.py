@@ -7,6 +7,7 @@ NAMES = (
     "components",
     "component_specs",
     "detection_core",
+    "detflow",
     "tensorflow",
     "yaml",
     "json",

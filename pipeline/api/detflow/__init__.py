@@ -1,4 +1,4 @@
-"""Model Maker's names: `from detflow import object_detector` where a script imported `tflite_model_maker`.
+"""Model Maker's names: replace `from tflite_model_maker import` by `from detflow import`.
 
     from detflow import model_spec, object_detector
 
@@ -9,9 +9,8 @@
     model.export(export_dir="exported")
     print(model.evaluate_tflite("exported/model.tflite", test)["AP50"])
 
-The modules are `object_detector`, `model_spec`, `config` and `quantization`; the last is where MediaPipe
-Model Maker has `QuantizationConfig`. All work is done by `detection_core`. Nothing is imported before it is
-used.
+The modules are `object_detector`, `model_spec`, `config` and `quantization`. The last one has MediaPipe Model
+Maker's `QuantizationConfig`. `detection_core` does all work. Each module is imported on first use.
 """
 
 from __future__ import annotations
@@ -21,6 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from detflow import config, model_spec, object_detector, quantization
+
+# In a checkout it is also found as `pipeline.api.detflow`, where every class would exist twice.
+if __name__ != "detflow":
+    raise ImportError(f"expected `import detflow`, found `import {__name__}`; import it as detflow")
 
 __all__ = ["config", "model_spec", "object_detector", "quantization"]
 

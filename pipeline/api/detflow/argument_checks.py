@@ -1,4 +1,4 @@
-"""Numbers that arguments may be; everything else is refused with the argument's name."""
+"""Checks of numbers in arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from detection_core.errors import ConfigError, shorten
 
 
 def check_count(name: str, count: object) -> None:
-    """Refuse what is no whole number of 1 or more.
+    """Refuse a value that is not a whole number of 1 or more.
 
     Raises:
         ConfigError: naming the argument.
@@ -16,7 +16,7 @@ def check_count(name: str, count: object) -> None:
 
 
 def check_counts(**counts: object) -> None:
-    """Refuse what is no whole number of 1 or more; None stands for no bound.
+    """Refuse values that are neither None nor a whole number of 1 or more.
 
     Raises:
         ConfigError: naming the argument.
@@ -27,5 +27,5 @@ def check_counts(**counts: object) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number, which `True` is not."""
+    """Tell whether a value is a number; `True` is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

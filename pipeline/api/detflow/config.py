@@ -1,4 +1,4 @@
-"""What is exported and how it is quantized: `ExportFormat` and `QuantizationConfig`."""
+"""Export formats and quantization: `ExportFormat` and `QuantizationConfig`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ExportFormat", "QuantizationConfig"]
 
 CALIBRATION_IMAGES = 500
-"""Images that the ranges of an int8 file come from, where a `QuantizationConfig` does not say."""
+"""Default number of images that measure the ranges of an int8 file."""
 
 _INT8_FORMATS = {"uint8": "int8", "int8": "int8_int8_input", "float32": "int8_float32_input"}
 _OUTPUTS = ("uint8", "float32")
@@ -23,7 +23,7 @@ _OPERATIONS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
 
 
 class ExportFormat(enum.Enum):
-    """What `export` writes. `TFJS` and `VOCAB` are Model Maker's for other tasks, and refused."""
+    """Formats of `export`. `TFJS` and `VOCAB`, which Model Maker has for other tasks, are refused."""
 
     TFLITE = "TFLITE"
     SAVED_MODEL = "SAVED_MODEL"
@@ -37,10 +37,10 @@ class QuantizationConfig:
 
     Attributes:
         optimizations: of the converter; an empty list asks for a float32 file.
-        representative_data: images that the ranges of an int8 file come from.
-        quantization_steps: how many of them; None where there are no such images.
+        representative_data: images that measure the ranges of an int8 file.
+        quantization_steps: number of these images; None without images.
         inference_input_type: uint8, int8 or float32, as an int8 file takes pixels; None: uint8.
-        inference_output_type: uint8, float32 or None; the detections are float32 whatever is asked for.
+        inference_output_type: uint8, float32 or None, without effect: detections are float32.
         supported_types: float16, or None.
     """
 
@@ -55,10 +55,10 @@ class QuantizationConfig:
         supported_types: Any = None,
         experimental_new_quantizer: bool | None = None,
     ) -> None:
-        """Take what Model Maker took; types are TensorFlow's, or their names.
+        """Take Model Maker's arguments; types are TensorFlow's, or their names.
 
         Raises:
-            ConfigError: for a type or a set of operations that files have not here, naming the argument.
+            ConfigError: for a type or a set of operations that files do not support, naming the argument.
         """
         _check("inference_input_type", _listed(inference_input_type), tuple(_INT8_FORMATS))
         _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
@@ -93,8 +93,8 @@ class QuantizationConfig:
         """Ask for weights and activations of 8 bits, with ranges from some images.
 
         Args:
-            representative_data: those images.
-            quantization_steps: how many of them.
+            representative_data: these images.
+            quantization_steps: number of images.
             inference_input_type: uint8, int8 or float32.
             inference_output_type: uint8 or float32; the detections are float32.
             supported_ops: of TensorFlow Lite's own sets.
@@ -117,7 +117,7 @@ class QuantizationConfig:
 
     @property
     def file_format(self) -> str:
-        """The exporter's name for it, such as `float16` or `dynamic_range`; of int8 files by their input."""
+        """The exporter's format, such as `float16` or `dynamic_range`; for int8 by the input's type."""
         if self.supported_types:
             return "float16"
         if self.representative_data is not None:
@@ -131,7 +131,7 @@ class QuantizationConfig:
 
 
 def _listed(value: Any) -> list[str]:
-    """Return names of one value or several, TensorFlow's types and enumerations by theirs."""
+    """Return the names of one or several values: texts, TensorFlow types or enumerations."""
     if value is None:
         return []
     values = value if isinstance(value, Sequence | set) and not isinstance(value, str) else [value]

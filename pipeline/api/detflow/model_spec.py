@@ -18,9 +18,10 @@ def get(spec_or_str: str | EfficientDetSpec, *args: Any, **kwargs: Any) -> Effic
     """Return the specification of a model.
 
     Args:
-        spec_or_str: one of `OBJECT_DETECTION_MODELS`, what makes a specification, or one, which is returned.
-        *args: for what makes it.
-        **kwargs: likewise, such as `epochs=20`.
+        spec_or_str: one of `OBJECT_DETECTION_MODELS`, a function that makes a specification, or one, which is
+            returned.
+        *args: for that function.
+        **kwargs: for that function, such as `epochs=20`.
 
     Raises:
         ConfigError: for another name, with the nearest.
@@ -32,7 +33,7 @@ def get(spec_or_str: str | EfficientDetSpec, *args: Any, **kwargs: Any) -> Effic
         return made
     if spec_or_str not in MODELS:
         near = near_names(str(spec_or_str), OBJECT_DETECTION_MODELS, limit=1)
-        hint = f"did you mean {near[0]}?" if near else "other tasks than object detection are not served here"
+        hint = f"did you mean {near[0]}?" if near else "other tasks than object detection are not supported"
         raise ConfigError(
             f"expected one of {', '.join(OBJECT_DETECTION_MODELS)}, found {shorten(spec_or_str)}; {hint}",
             where="model_spec",

@@ -1,4 +1,4 @@
-"""`QuantizationConfig` under the module in which MediaPipe Model Maker has it."""
+"""`QuantizationConfig`, in the module where MediaPipe Model Maker has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Model Maker's calls show of their work, whatever logging is set to."""
+"""Progress of Model Maker's calls, printed whatever logging is set to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OURS = ("detection_core", "detflow")
 
 
 class _Printed(logging.StreamHandler[TextIO]):
-    """Prints information; warnings go where they would have gone."""
+    """Prints information; passes warnings to the root logger."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
@@ -23,10 +23,10 @@ class _Printed(logging.StreamHandler[TextIO]):
 
 @contextlib.contextmanager
 def shown_progress() -> Iterator[None]:
-    """Print what the library says of its progress meanwhile, where no log would show it.
+    """Print the library's progress during a `with` block, unless a log shows it.
 
-    Model Maker's progress was Keras' and did not depend on logging. Its tutorials set logging to errors
-    alone, and a notebook shows no information by default.
+    Model Maker printed Keras' progress, independent of logging. Its tutorials set logging to errors only, and
+    a notebook shows no information by default.
     """
     with contextlib.ExitStack() as stack:
         for name in _OURS:

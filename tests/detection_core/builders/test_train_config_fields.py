@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from detection_core.builders.input_pipeline import build_label_targets, build_training_stream
-from detection_core.builders.multi_scale import build_scales
+from detection_core.builders.multi_scale import build_multi_scale_model
 from detection_core.builders.train_plan import build_fine_tune_options, build_optimization, build_train_plan
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.epochs import fields_in_epochs
@@ -45,7 +45,7 @@ def stream(field):
 def scales(config):
     # A detector that has the only size asked for already, so that no network is built.
     detector = SimpleNamespace(input_shape=SimpleNamespace(size=(64, 64)), losses=None)
-    return build_scales(config, detector) is not None
+    return build_multi_scale_model(config, detector) is not None
 
 
 def epochs(config):

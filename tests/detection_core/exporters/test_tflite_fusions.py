@@ -10,8 +10,8 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
+from detection_core.families.efficientdet.check import WEIGHT_METHODS
 from detection_core.families.efficientdet.feature_network import FeatureNetwork
-from detection_core.families.efficientdet.settings import WEIGHT_METHODS
 from detection_core.families.ssd.extractors import COMBINE_METHODS
 from detection_core.families.ssd.tflite import tflite_function
 from detection_core.parts.backbones import efficientnet

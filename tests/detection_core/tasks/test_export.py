@@ -20,9 +20,10 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.rewriting import rewrite
-from detection_core.tasks import export, export_networks
+from detection_core.tasks import export
 from detection_core.tasks.compare_file import CompareOptions, compare_file
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.exporting import export_networks
 from detection_core.tasks.exporting.parity import measure_parity
 from tests.support.cases import refused
 from tests.support.detectors import examples, quantized, trained

@@ -12,7 +12,7 @@ from components.example_gen.run import run as make
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.storage import files
-from pipeline.cli.data_source import examples_of, source_arguments
+from pipeline.cli.data import examples_of, source_arguments
 from pipeline.cli.output_folder import output_folder
 from tests.pipeline.conftest import DIGITS
 from tests.support.dataset_files import Coco, voc_xml, write_voc

@@ -13,10 +13,9 @@ from unittest import mock
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cli import parser, verbs
-from pipeline.cli.base import Result, Verb, argument, config_overrides, valid_config
-from pipeline.cli.completion import SHELLS
-from pipeline.cli.group import Group
+from pipeline.cli import parser
+from pipeline.cli.base import Group, Result, Verb, argument, config_overrides, valid_config
+from pipeline.cli.parser import SHELLS
 from pipeline.local.workspace import Workspace
 from tests.pipeline.conftest import DIGITS
 from tests.support.cases import refused
@@ -33,8 +32,8 @@ def built():
 
 
 def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_out(built, capsys):
-    groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
-    known = [([verb.name], verb) for verb in verbs.VERBS if verb not in groups]
+    groups = [verb for verb in parser.VERBS if isinstance(verb, Group)]
+    known = [([verb.name], verb) for verb in parser.VERBS if verb not in groups]
     for words, verb in known + [([group.name, verb.name], verb) for group in groups for verb in group.verbs]:
         assert refused(SystemExit, "", parser.main, [*words, "--help"]).code == 0
         assert verb.example in capsys.readouterr().out
@@ -249,8 +248,8 @@ def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_
 
 
 def test_every_verb_has_a_name_of_its_own_and_one_sentence():
-    groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
-    for found in (verbs.VERBS, *(group.verbs for group in groups)):
+    groups = [verb for verb in parser.VERBS if isinstance(verb, Group)]
+    for found in (parser.VERBS, *(group.verbs for group in groups)):
         names = [verb.name for verb in found]
         assert len(set(names)) == len(names) and all(verb.summary.endswith(".") for verb in found)
-    assert re.fullmatch(r"\d+\.\d+\.\d+.*", verbs.version())
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", parser.version())

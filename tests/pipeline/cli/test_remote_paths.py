@@ -18,10 +18,10 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.storage import files
 from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
-from pipeline.cli import verbs
-from pipeline.cli.group import Group
+from pipeline.cli import parser
+from pipeline.cli.base import Group
 from pipeline.dag import build_dag
-from pipeline.kubeflow.source import open_source
+from pipeline.kubeflow.submission import open_source
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
@@ -125,7 +125,7 @@ def test_every_argument_that_is_a_path_is_in_the_table():
     """So a new one fails this test until somebody has thought of object stores."""
     named = {"--output", "file", "settings", "workspace", "destination", "--config"}
     found = set()
-    for entry in verbs.VERBS:
+    for entry in parser.VERBS:
         for verb in entry.verbs if isinstance(entry, Group) else (entry,):
             name = f"{entry.name} {verb.name}" if isinstance(entry, Group) else verb.name
             for argument in verb.all_arguments():

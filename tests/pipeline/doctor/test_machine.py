@@ -12,7 +12,7 @@ import pytest
 from detection_core.errors import ConfigError
 from detection_core.training.memory import System
 from pipeline.doctor import machine as doctor
-from pipeline.doctor import packages
+from pipeline.doctor import machine as packages
 from pipeline.doctor.finding import Check, State, examine, note, ok, problem, unknown
 from pipeline.extras import EXTRAS
 from tests.support.cases import refused

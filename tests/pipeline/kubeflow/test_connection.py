@@ -8,11 +8,10 @@ import pytest
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from pipeline.kubeflow import connection as connection_module
-from pipeline.kubeflow import credentials, runs
+from pipeline.kubeflow import connection_options, runs
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection, forget_namespace
-from pipeline.kubeflow.connection_options import resolve_options
-from pipeline.kubeflow.credentials import TokenFile, read_credentials
+from pipeline.kubeflow.connection_options import TokenFile, read_credentials, resolve_options
 from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
@@ -55,7 +54,7 @@ def test_credentials_come_from_a_file_each_time_or_the_environment(server, tmp_p
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("projected")
-    monkeypatch.setattr(credentials, "IN_CLUSTER_TOKEN", str(path))
+    monkeypatch.setattr(connection_options, "IN_CLUSTER_TOKEN", str(path))
     monkeypatch.setattr(connection_module, "IN_CLUSTER_HOST", server.url)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     server.token = "projected"

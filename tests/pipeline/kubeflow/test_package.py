@@ -10,10 +10,16 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.package import read_package, step_names, step_tree
-from pipeline.kubeflow.package_file import read_documents
-from pipeline.kubeflow.source import is_package, open_source
-from pipeline.kubeflow.submission import check_names, default_run_name, ensure_experiment, pages, publish
+from pipeline.kubeflow.package import read_documents, read_package, step_names, step_tree
+from pipeline.kubeflow.submission import (
+    check_names,
+    default_run_name,
+    ensure_experiment,
+    is_package,
+    open_source,
+    pages,
+    publish,
+)
 from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package

@@ -27,10 +27,8 @@ from detection_core.training.validation import PictureFiles, ValidationPicture
 from pipeline.report import write_report
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
-from pipeline.report.step_table import step_summary
-from pipeline.report.trainings import trainings
-from pipeline.report.unfinished import unfinished_training
-from pipeline.report.writer import render_report
+from pipeline.report.trainings import trainings, unfinished_training
+from pipeline.report.writer import render_report, step_summary
 from tests.support.fixture_run import write_run
 from tests.support.run_records import record, step
 

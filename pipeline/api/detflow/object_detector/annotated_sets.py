@@ -1,4 +1,4 @@
-"""Annotated images of the formats that are read here, in memory, as a cache is written from them."""
+"""Annotated images of any supported format, in memory, from which a cache is written."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _RATIOS = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
 
 @dataclasses.dataclass
 class AnnotatedSet:
-    """The images of a split, and what cannot be used of it.
+    """The images of a split, usable and not.
 
     Attributes:
         images: in the order of the source.
         rejected: images and annotations that cannot be used.
-        categories: class name to id, 0 where the source has no ids.
+        categories: class name to id, 0 if the source has no ids.
     """
 
     images: list[AnnotatedImage] = dataclasses.field(default_factory=list)
@@ -46,7 +46,7 @@ class AnnotatedSet:
     categories: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def extend(self, other: AnnotatedSet) -> None:
-        """Take in what another one has."""
+        """Add another set."""
         self.images += other.images
         self.rejected += other.rejected
         self.categories |= other.categories
@@ -58,7 +58,7 @@ class AnnotatedSet:
         ids: Collection[str] | None = None,
         difficult: bool = True,
     ) -> AnnotatedSet:
-        """Return a part of it.
+        """Return a part of the set.
 
         Args:
             most: number of images; None: all.
@@ -103,18 +103,18 @@ def read_set(
 
 
 def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
-    """Read a data set of any format, found by looking; a set in one piece is divided 8 : 1 : 1.
+    """Read a data set and detect its format; without splits it is split 8 : 1 : 1.
 
     Args:
         path: its folder.
-        data_format: a key of `readers.READERS`; "": the best that is found.
+        data_format: a key of `readers.READERS`; "": detected.
 
     Returns:
-        `train`, `validation` and `test`, as far as there are such.
+        `train`, `validation` and `test`, as far as they exist.
 
     Raises:
         ConfigError: for a format that is not known.
-        DataError: when there is no such data set in the folder.
+        DataError: when the folder has no data set of the format.
     """
     if data_format:
         find_reader(data_format)
@@ -137,7 +137,7 @@ def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
 
 
 def _divided(whole: AnnotatedSet) -> dict[str, AnnotatedSet]:
-    """Divide by a hash of each image's id, so that an image stays where it is when others come."""
+    """Split by a hash of each image's id, so that new images do not move others."""
     sets = {name: AnnotatedSet(categories=whole.categories) for name in SPLITS}
     for image in whole.images:
         sets[split_at(split_position(image.source_id), _RATIOS)].images.append(image)
@@ -151,14 +151,14 @@ def read_csv(
     """Read a CSV file of boxes, by set.
 
     Args:
-        filename: in the columns of Google Cloud's importers: set, image, class and corners in fractions; or,
-            with `images_dir`, any that the reader of CSV files knows.
-        images_dir: folder of the images; None: the file has their whole paths, or paths from here.
+        filename: with the columns of Google Cloud's importers: set, image, class and corners in fractions.
+            With `images_dir`, any columns of the CSV reader.
+        images_dir: folder of the images; None: the file has paths, absolute or from the working folder.
         delimiter: between fields.
         quotechar: around fields.
 
     Returns:
-        `train`, `validation` and `test`, as far as there are such.
+        `train`, `validation` and `test`, as far as they exist.
 
     Raises:
         ConfigError: for a delimiter or quote that is not one character.
@@ -194,7 +194,7 @@ def _rows(text: TextIO, delimiter: str, quotechar: str) -> list[list[str]]:
 def _plain_files(
     rows: Sequence[Sequence[str]], images_dir: str | None, scratch: str, filename: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield files in commas with the folder of their images, as the reader wants them."""
+    """Yield comma-separated files and the folders of their images, for the CSV reader."""
     is_google_s = any(len(row) > 1 and is_image(row[1].strip()) for row in rows[:2])
     if images_dir is not None and not is_google_s:
         yield _write_rows(rows, files.join(scratch, "0.csv")), images_dir
@@ -216,7 +216,7 @@ def _plain_files(
 
 
 def _place(name: str, images_dir: str | None) -> tuple[str, str]:
-    """Return the folder in which an image is looked for, and its name there."""
+    """Return the folder of an image, and its name there."""
     if images_dir is not None and not os.path.isabs(name) and not files.is_remote(name):
         return images_dir, name
     folder, _, base = name.rpartition("/")
@@ -224,7 +224,7 @@ def _place(name: str, images_dir: str | None) -> tuple[str, str]:
 
 
 def _whole(path: str) -> str:
-    """Return a path that does not depend on where it is read from."""
+    """Make a local path absolute."""
     return path if files.is_remote(path) else os.path.abspath(path)
 
 
@@ -235,7 +235,7 @@ def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
 
 
 def _words(path: str) -> list[str]:
-    """Return the sets of a file, in Google's words; rows of none are for training."""
+    """Return the sets of a file, by Google's names; rows without a set are for training."""
     with open_csv(path) as text:
         first = {row[0].strip().upper() for row in _rows(text, ",", '"')}
     found = {_OF_OURS[SETS[word]] for word in first if word in SETS}
@@ -257,13 +257,13 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
 
 
 def fingerprint(sets: Mapping[str, AnnotatedSet], **arguments: Any) -> str:
-    """Return a text that is another one when a cache made of sets would be.
+    """Return a fingerprint of what a cache is made from.
 
-    Annotations count by what they say, images by their names and sizes.
+    It covers the content of annotations, and the names and sizes of images.
 
     Args:
-        sets: as they were read.
-        **arguments: what else the cache is made by, of JSON's types.
+        sets: as read.
+        **arguments: other settings of the cache, of JSON's types.
     """
     digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode())
     for name, part in sorted(sets.items()):

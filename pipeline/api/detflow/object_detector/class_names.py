@@ -18,10 +18,10 @@ def read_classes(label_map: Classes) -> dict[int, str]:
     """Return class ids, from 1, and their names.
 
     Args:
-        label_map: as `Classes` says; the id 0, where it is there, is the background.
+        label_map: as `Classes` says; an id 0 is the background.
 
     Raises:
-        ConfigError: when it cannot be used, such as for an id below 0 or two ids of one name.
+        ConfigError: for a label map that cannot be used, such as one with an id below 0 or a repeated name.
     """
     if isinstance(label_map, str | Mapping):
         _check_ids(label_map)
@@ -34,7 +34,7 @@ def read_classes(label_map: Classes) -> dict[int, str]:
         if not isinstance(name, str):
             raise _refusal(f"a name for the id {number}", name)
     if names.get(0, BACKGROUND) != BACKGROUND:
-        raise _refusal(f"{BACKGROUND!r} for the id 0, or no such id", names[0])
+        raise _refusal(f"{BACKGROUND!r} for the id 0, or no id 0", names[0])
     found = {number: name for number, name in sorted(names.items()) if number}
     if not found:
         raise _refusal("at least one class", label_map)

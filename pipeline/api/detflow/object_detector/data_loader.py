@@ -1,4 +1,4 @@
-"""`DataLoader`: annotated images as records, which training and evaluation read."""
+"""`DataLoader`: annotated images as records for training and evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DataLoader:
         tfrecord_file_patten: pattern of the files; the name is Model Maker's.
         size: number of images.
         label_map: class ids, from 1, to names.
-        annotations_json_file: COCO JSON beside a cache of Model Maker's, or None. The records hold the truth.
+        annotations_json_file: COCO JSON beside a cache of Model Maker, or None. Only the records are read.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class DataLoader:
         label_map: Classes,
         annotations_json_file: Path | None = None,
     ) -> None:
-        """Take records that are there.
+        """Wrap existing records.
 
         Args:
             tfrecord_file_patten: of `tf.train.Example`s with the Object Detection API's features.
             size: number of images.
             label_map: names in the order of their ids, ids to names, a .yaml file, or coco, voc or waymo.
-            annotations_json_file: kept, not read.
+            annotations_json_file: stored, not read.
 
         Raises:
             ConfigError: for a label map or size that cannot be used.
@@ -76,9 +76,9 @@ class DataLoader:
             ignore_difficult_instances: leave out objects that are marked as difficult.
             num_shards: most TFRecord files to write.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
-                process. What is cached is written again when annotations, images or arguments have changed.
-            cache_prefix_filename: beginning of the files' names; None: made from the arguments.
+            cache_dir: folder of the records; None: a temporary one, deleted with the process. Changed
+                annotations, images or arguments overwrite the cache.
+            cache_prefix_filename: prefix of the files' names; None: made from the arguments.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
@@ -112,17 +112,17 @@ class DataLoader:
         """Read a CSV file: a row an object, with set, image, class and corners in fractions of the image.
 
         Args:
-            filename: the file; sets are TRAIN, VALIDATION and TEST, and rows of none are for training.
-            images_dir: folder of the images; None: the file has their whole paths, or paths from here.
+            filename: the file; sets are TRAIN, VALIDATION and TEST; rows without a set are for training.
+            images_dir: folder of the images; None: the file has paths, absolute or from the working folder.
             delimiter: between fields.
             quotechar: around fields.
             num_shards: most TFRecord files to write for a set.
             max_num_images: most images of a set; None: all.
             cache_dir: as in `from_pascal_voc`.
-            cache_prefix_filename: beginning of the files' names, after the set's.
+            cache_prefix_filename: prefix of the files' names, after the set's name.
 
         Returns:
-            The images for training, validation and test; None for a set that the file has not.
+            The images for training, validation and test; None for a set that is not in the file.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
@@ -137,13 +137,13 @@ class DataLoader:
 
     @classmethod
     def from_cache(cls, cache_prefix: Path) -> DataLoader:
-        """Read what Model Maker or this class has cached.
+        """Read a cache of Model Maker or of this class.
 
         Args:
-            cache_prefix: folder and beginning of the files' names.
+            cache_prefix: folder and prefix of the files' names.
 
         Raises:
-            DataError: when there is no such cache, or a file of it is missing or damaged.
+            DataError: when there is no cache, or one of its files is missing or damaged.
         """
         found = read_cache(os.fspath(cache_prefix))
         return cls(found.pattern, found.size, found.classes, found.annotations or None)
@@ -188,7 +188,7 @@ class DataLoader:
         max_num_images: int | None = None,
         cache_dir: Path | None = None,
     ) -> list[DataLoader | None]:
-        """Read a data set of any format that is known here, however its folders are called.
+        """Read a data set of any supported format, whatever its folders are called.
 
         Args:
             path: its folder, as `detflow init` takes it.
@@ -199,12 +199,12 @@ class DataLoader:
             cache_dir: as in `from_pascal_voc`.
 
         Returns:
-            The images for training, validation and test; None for a set that is not there. A data set in one
-            piece is divided 8 : 1 : 1.
+            The images for training, validation and test; None for a missing set. A data set without splits is
+            split 8 : 1 : 1.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
-            DataError: when there is no such data set, or more than one image in a hundred cannot be used.
+            DataError: when there is no data set, or more than one image in a hundred cannot be used.
         """
         root = os.fspath(path)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
@@ -222,7 +222,7 @@ class DataLoader:
 
         Raises:
             ConfigError: for a label map that cannot be used.
-            DataError: when there is no such file, or one is damaged.
+            DataError: when there is no file, or one is damaged.
         """
         paths = files.glob(os.fspath(pattern))
         size = count_images(paths)
@@ -240,7 +240,7 @@ class DataLoader:
     def _of_sets(
         cls, sets: Mapping[str, AnnotatedSet], cache_dir: Path | None, name: str | None, num_shards: int
     ) -> list[DataLoader | None]:
-        """Return a loader of each set, of what is cached or is written now."""
+        """Return a loader for each set, from its cache, which is written first if needed."""
         classes = annotated_sets.class_ids(sets.values())
         made_from = annotated_sets.fingerprint(sets, classes=sorted(classes.items()), shards=num_shards)
         folder, _, name = make_prefix(cache_dir, name, made_from).rpartition("/")
@@ -268,7 +268,7 @@ class DataLoader:
         first = int(self.size * fraction) if is_number(fraction) and 0 < fraction < 1 else 0
         if not 0 < first < self.size:
             raise ConfigError(
-                f"expected a fraction of {self.size} images that leaves some on both sides, found {fraction}",
+                f"expected a fraction of {self.size} images with some on both sides, found {fraction}",
                 where="fraction",
             )
         from detection_core.data.records import expand_patterns, read_records
@@ -300,17 +300,17 @@ _temporary: list[ScratchFolder] = []
 
 
 def _temporary_folder() -> str:
-    """Return a new folder that goes with the process, as a pattern of a loader's files may outlive it."""
+    """Return a new folder that is deleted with the process: a loader's pattern may outlive the loader."""
     _temporary.append(ScratchFolder())
     return _temporary[-1].name
 
 
 def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
-    """Return the prefix of a cache, in a folder that is made where it is missing.
+    """Return the prefix of a cache, and create its folder.
 
     Args:
-        cache_dir: the folder; None: a temporary one, which goes with the process.
-        name: beginning of the files' names; None: made from the fingerprint.
+        cache_dir: the folder; None: a temporary one, deleted with the process.
+        name: prefix of the files' names; None: made from the fingerprint.
         made_from: the fingerprint.
     """
     folder = _temporary_folder() if cache_dir is None else os.fspath(cache_dir)

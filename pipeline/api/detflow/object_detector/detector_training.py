@@ -1,4 +1,4 @@
-"""The pipeline.config that a specification and its data come to, and what training starts from."""
+"""The pipeline.config of a specification and its data, and the weights that training starts from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Start:
-    """What training starts from; random weights where both are empty.
+    """The weights that training starts from: random ones if both fields are empty.
 
     Attributes:
         detector: detector folder.
@@ -35,10 +35,10 @@ class Start:
 
 
 def find_start(uri: str) -> Start:
-    """Return what a specification's `uri` stands for.
+    """Return the starting weights that a specification's `uri` names.
 
     Raises:
-        ConfigError: when there is nothing of that name.
+        ConfigError: when nothing is there.
     """
     if not uri or uri.startswith(_ELSEWHERE):
         return Start()
@@ -47,8 +47,8 @@ def find_start(uri: str) -> Start:
     if files.exists(f"{uri}.index") or files.is_dir(uri):
         return Start(checkpoint=uri)
     raise ConfigError(
-        "expected a checkpoint, by its prefix or folder, or a detector folder, found nothing; correct the"
-        " path, or leave it out for random weights",
+        "expected a checkpoint (prefix or folder) or a detector folder, found nothing; correct the path, or"
+        " leave it out for random weights",
         where=f"uri {uri}",
     )
 
@@ -62,18 +62,18 @@ def make_config(
     batch_size: int,
     label_map_path: str,
 ) -> CheckedConfig:
-    """Return a specification as a config that reads some data.
+    """Return the config of a specification and its data.
 
     Args:
         spec: what to train and how.
         train_data: to train on.
-        validation_data: to measure on, on the way; None: training is not measured.
+        validation_data: to measure on during training; None: training is not measured.
         epochs: passes over the data, each of whole batches.
         batch_size: images of an update.
         label_map_path: of the classes.
 
     Raises:
-        ConfigError: when the specification and the data do not go together, naming the hyper-parameter.
+        ConfigError: when the specification does not fit the data, naming the hyper-parameter.
     """
     start = find_start(spec.uri)
     changes = spec.config.changes()
@@ -100,7 +100,7 @@ def make_config(
 
 
 def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, Any]:
-    """Return what is not trained: nothing where the features behind the heads would be random for ever."""
+    """Return the frozen variables: none if the backbone starts from random weights."""
     if start != Start() or changes.get("var_freeze_expr") != FROZEN:
         return {}
     _logger.warning("training starts from random weights, so the whole model is trained, not its heads alone")
@@ -108,14 +108,14 @@ def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, An
 
 
 def _use_fixed_size(config: PipelineConfig) -> None:
-    """Stretch images to the network's input, as those who run a TensorFlow Lite file do."""
+    """Stretch images to the network's input, as the consumers of a TensorFlow Lite file do."""
     resizer = config.model.efficientdet.image_resizer
     height, width = resizer.automl_resizer.height, resizer.automl_resizer.width
     resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = height, width
 
 
 def _start_from(config: PipelineConfig, checkpoint: str) -> None:
-    """Take all that fits of a checkpoint; the heads too, but for a last layer of other classes."""
+    """Load all fitting variables of a checkpoint, the heads too, but no last layer of other classes."""
     from detection_core.protos.train_pb2 import V1, V2
     from detection_core.training.checkpoint_file import CheckpointFile
 

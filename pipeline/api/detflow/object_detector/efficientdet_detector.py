@@ -1,4 +1,4 @@
-"""`create` and `ObjectDetector`: a detector that is trained, measured and exported, as Model Maker's was."""
+"""`create` and `ObjectDetector`: train, measure and export a detector with Model Maker's names."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def create(
     Args:
         train_data: images to train on.
         model_spec: what to train; or its name.
-        validation_data: images to measure on, every fifth epoch (`map_freq`); None: training is not measured.
+        validation_data: images for validation every fifth epoch (`map_freq`); None: no validation.
         epochs: passes over the images; None: the specification's.
         batch_size: images of an update; None: the specification's.
         train_whole_model: train the backbone and the feature network too, not the heads alone.
-        do_train: off: the detector keeps the weights that it starts with.
+        do_train: off: the detector keeps its starting weights.
 
     Raises:
         ConfigError: for an argument or hyper-parameter that cannot be used, naming it.
@@ -74,10 +74,10 @@ class ObjectDetector:
     """A detector of some classes.
 
     Attributes:
-        model_spec: what it is, and how it is trained. Its `config` gets the classes of this detector.
+        model_spec: architecture and training. Its `config` gets the classes of this detector.
         label_map: class ids, from 1, to names.
-        representative_data: images that the ranges of an int8 file come from; None: none.
-        detector_dir: detector folder that `detflow` and `detection_core` take; there once it is trained.
+        representative_data: images that measure the ranges of an int8 file, or None.
+        detector_dir: detector folder for `detflow` and `detection_core`; exists after training.
     """
 
     ALLOWED_EXPORT_FORMAT = (ExportFormat.TFLITE, ExportFormat.SAVED_MODEL, ExportFormat.LABEL)
@@ -129,7 +129,7 @@ class ObjectDetector:
     def create(
         train_data: DataLoader, model_spec: Any = None, validation_data: Any = None, *args: Any, **kwargs: Any
     ) -> ObjectDetector | MediaPipeDetector:
-        """Make a detector and train it: as `create` does, or by the arguments of MediaPipe Model Maker.
+        """Make a detector and train it, with the arguments of `create` or of MediaPipe Model Maker.
 
         Args:
             train_data: images to train on.
@@ -182,7 +182,7 @@ class ObjectDetector:
         return self
 
     def create_model(self) -> tf_keras.Model:
-        """Make the detector with the weights that it starts with, and return its network.
+        """Make the detector with its starting weights, and return its network.
 
         Raises:
             ConfigError: for a hyper-parameter that cannot be used.
@@ -202,7 +202,7 @@ class ObjectDetector:
 
     @property
     def model(self) -> tf_keras.Model:
-        """The network with its weights: images [B, H, W, 3] as the backbone expects them, to raw outputs.
+        """The network: from images [B, H, W, 3], as the backbone expects them, to raw outputs.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -211,7 +211,7 @@ class ObjectDetector:
         return network
 
     def summary(self, print_fn: Callable[[str], None] = print) -> None:
-        """Print the layers of the network, and how many numbers are in them.
+        """Print the layers of the network and their numbers of parameters.
 
         Args:
             print_fn: takes each line.
@@ -230,8 +230,8 @@ class ObjectDetector:
             batch_size: without effect: images are measured one by one.
 
         Returns:
-            COCO's numbers as `AP`, `AP50`, `AP75`, `APs`, `APm`, `APl`, `ARmax1`, `ARmax10`, `ARmax100`,
-            `ARs`, `ARm`, `ARl`, and `AP_/NAME` of each class; -1 where there is nothing to measure.
+            COCO's metrics (`AP`, `AP50`, `AP75`, `APs`, `APm`, `APl`, `ARmax1`, `ARmax10`, `ARmax100`, `ARs`,
+            `ARm`, `ARl`), and `AP_/NAME` of each class; -1 if there is nothing to measure.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -271,22 +271,22 @@ class ObjectDetector:
         with_metadata: bool = True,
         export_metadata_json_file: bool = False,
     ) -> None:
-        """Write files that others run.
+        """Export the detector.
 
         Args:
-            export_dir: folder; it is made where it is missing.
+            export_dir: folder; created if missing.
             tflite_filename: of the TensorFlow Lite file.
             label_filename: of the names of the classes, a line each.
             vocab_filename: not read.
             saved_model_filename: of the SavedModel's folder.
             tfjs_folder_name: not read.
             export_format: what to write; None: the TensorFlow Lite file.
-            quantization_config: how the file is quantized; None: int8, with ranges from training images.
-            with_metadata: on: files have always labels and metadata in them.
-            export_metadata_json_file: off: the metadata are in the file alone.
+            quantization_config: post-training quantization; None: int8, with ranges from training images.
+            with_metadata: only True: a file always holds labels and metadata.
+            export_metadata_json_file: only False: the metadata are in the file only.
 
         Raises:
-            ConfigError: for an argument that cannot be followed, naming it.
+            ConfigError: for an unsupported argument, naming it.
             ExportError: when the detector cannot be converted.
         """
         for name, found, expected in (

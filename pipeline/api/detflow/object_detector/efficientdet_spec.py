@@ -1,4 +1,4 @@
-"""`EfficientDetSpec`: which EfficientDet is trained, and how, under Model Maker's names."""
+"""`EfficientDetSpec`: architecture and training of an EfficientDet, with Model Maker's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from detection_core.errors import ConfigError, shorten
 from detflow.argument_checks import check_count
 
 FROZEN = "(efficientnet|fpn_cells|resample_p6)"
-"""Variables that Model Maker leaves as they are: all but the heads."""
+"""Variables that Model Maker does not train: all but the heads."""
 
 _HUB = "https://tfhub.dev/tensorflow/efficientdet/lite{}/feature-vector/1"
 _OURS = "tflite_max_detections"
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Table(dict[Any, Any]):
-    """A hyper-parameter that is a table, with `as_dict`, as Model Maker's config has it."""
+    """A hyper-parameter that is a table, with Model Maker's `as_dict`."""
 
     def as_dict(self) -> dict[Any, Any]:
         """Return the table."""
@@ -33,8 +33,7 @@ class Table(dict[Any, Any]):
 class SpecConfig:
     """The hyper-parameters of a specification, as attributes that can be set.
 
-    The names and meanings are google/automl's: docs/reference/models.md says what becomes
-    of each.
+    Names and meanings are google/automl's; docs/reference/models.md lists the effect of each.
     """
 
     def __init__(self, model_name: str, hparams: str | Mapping[str, Any] | None) -> None:
@@ -52,7 +51,7 @@ class SpecConfig:
         self.override(hparams)
 
     def override(self, hparams: str | Mapping[str, Any] | None) -> None:
-        """Set some of them.
+        """Set some hyper-parameters.
 
         Args:
             hparams: as of the constructor.
@@ -63,11 +62,11 @@ class SpecConfig:
         self._change(_merged(self._changes, read_overrides(hparams)))
 
     def changes(self) -> dict[str, Any]:
-        """Return what was set."""
+        """Return the changed hyper-parameters."""
         return dict(self._changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of them."""
+        """Return all hyper-parameters."""
         return dict(vars(load_hyperparameters(self._model_name, self._changes).values))
 
     def __getattr__(self, name: str) -> Any:
@@ -90,17 +89,17 @@ class EfficientDetSpec:
 
     Args:
         model_name: `efficientdet-d0` to `-d7x`, `efficientdet-lite0` to `-lite4`.
-        uri: a checkpoint of google/automl, by its prefix or folder, or a detector folder of ours. The
-            address of a TensorFlow Hub module, and "", stand for random weights: nothing is fetched.
+        uri: a checkpoint of google/automl (prefix or folder), or a detector folder. The URL of a TensorFlow
+            Hub module, or "", means random weights: nothing is fetched.
         hparams: as of `SpecConfig`.
-        model_dir: folder to write; None: a temporary one, which stays. A training that was stopped goes
-            on when the same one begins in the same folder.
+        model_dir: folder to write; None: a temporary one, which is kept. The same training in the same folder
+            resumes an interrupted one.
         epochs: length of training.
         batch_size: images of an update.
         steps_per_execution: without effect.
-        moving_average_decay: of the weights that the detector gets; 0: the last ones.
-        var_freeze_expr: names of variables that are not trained; None: all are. Model Maker's own is left
-            out where the weights are random, as nothing could be learned behind such.
+        moving_average_decay: of the exported weights; 0: no average.
+        var_freeze_expr: regular expression of variables to freeze; None: train all. With random weights,
+            Model Maker's default freezes nothing.
         tflite_max_detections: of a TensorFlow Lite file.
         strategy: None or "gpus"; all GPUs are used.
         tpu: None, as there is no training on TPUs; `gcp_project` and `tpu_zone` likewise.
@@ -113,7 +112,7 @@ class EfficientDetSpec:
         verbose: without effect.
 
     Attributes:
-        config: the hyper-parameters, a `SpecConfig`, which can be set.
+        config: the hyper-parameters, a `SpecConfig`.
 
     Raises:
         ConfigError: for a model, hyper-parameter or argument that cannot be used, naming it.

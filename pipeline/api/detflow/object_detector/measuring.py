@@ -1,4 +1,4 @@
-"""What a detector or file finds in the images of a loader, under the names of COCO's own tools."""
+"""Measure a detector or a file on the images of a loader, with the metric names of COCO's tools."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def measure(
         config: of the detector.
         data: images to measure on.
         folder: for the label map.
-        category_prefix: what stands before a class's name.
+        category_prefix: prefix of a class's name.
 
     Returns:
-        COCO's twelve numbers as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 where the images have
-        no object to measure on.
+        COCO's twelve metrics as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 if the images have no
+        object to measure.
 
     Raises:
         DetectionError: as `detection_core.evaluate`.

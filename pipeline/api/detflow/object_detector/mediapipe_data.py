@@ -1,4 +1,4 @@
-"""`Dataset`: the folders that MediaPipe Model Maker reads."""
+"""`Dataset`: reads the folders of MediaPipe Model Maker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IMAGES_OF_A_SHARD, _MOST_SHARDS = 100, 10
 
 
 class Dataset(DataLoader):
-    """Annotated images as MediaPipe Model Maker has them; it is a `DataLoader`, too."""
+    """A `DataLoader` with the names of MediaPipe Model Maker."""
 
     @property
     def label_names(self) -> list[str]:
@@ -38,8 +38,7 @@ class Dataset(DataLoader):
         Args:
             data_dir: the folder.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
-                process.
+            cache_dir: folder of the records; None: a temporary one, deleted with the process.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
@@ -57,8 +56,7 @@ class Dataset(DataLoader):
         Args:
             data_dir: the folder.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
-                process.
+            cache_dir: folder of the records; None: a temporary one, deleted with the process.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
@@ -72,7 +70,7 @@ class Dataset(DataLoader):
         """Read a cache by its prefix, as `DataLoader.from_cache`.
 
         Raises:
-            DataError: when there is no such cache, or a file of it is missing or damaged.
+            DataError: when there is no cache, or one of its files is missing or damaged.
         """
         return cls._of(read_cache(os.fspath(cache_prefix)))
 

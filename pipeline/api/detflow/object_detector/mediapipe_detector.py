@@ -52,7 +52,7 @@ class MediaPipeDetector:
         Args:
             model_spec: the model.
             data: images to train on.
-            options: what else there is to say.
+            options: model and hyper-parameters.
 
         Raises:
             ConfigError: when a number is out of range, or there are fewer images than a batch has.
@@ -82,7 +82,7 @@ class MediaPipeDetector:
 
         Args:
             train_data: images to train on.
-            validation_data: images of the same classes; `evaluate` measures on such.
+            validation_data: images of the same classes.
             options: model and hyper-parameters.
 
         Raises:
@@ -103,7 +103,7 @@ class MediaPipeDetector:
     def quantization_aware_training(
         self, train_data: DataLoader, validation_data: DataLoader | None, qat_hparams: QATHParams
     ) -> None:
-        """Train on with quantization in the graph; `export_model` then writes an int8 file.
+        """Continue training with fake quantization; `export_model` then writes an int8 file.
 
         Args:
             train_data: images to train on.
@@ -130,21 +130,21 @@ class MediaPipeDetector:
         self._quantized = api.quantize(self.detector_dir, output=output, config=config).model
 
     def restore_float_ckpt(self) -> None:
-        """Take the float detector again, so that quantization can be tried with other hyper-parameters."""
+        """Return to the float detector, for example to quantize with other hyper-parameters."""
         self._quantized = ""
 
     @shown_progress()
     def evaluate(self, dataset: DataLoader, batch_size: int = 1) -> tuple[list[float], dict[str, float]]:
-        """Measure the detector, the quantized one after `quantization_aware_training`.
+        """Measure the detector; after `quantization_aware_training` the quantized one.
 
         Args:
             dataset: images to measure on.
-            batch_size: images whose losses are computed at once; boxes are found one image at a time.
+            batch_size: for losses; detection uses one image at a time.
 
         Returns:
-            The mean losses: their sum, of the classes, of the boxes, and of both without the weights'
-            regularization; and COCO's numbers as `AP`, `AP50`, ..., `ARl`, and `AP ByCategory/NAME` of each
-            class; -1 where there is nothing to measure.
+            Mean losses and metrics. Losses: the sum, classification, boxes, and the last two without the
+            weights' regularization. Metrics: COCO's as `AP`, `AP50`, ..., `ARl`, and `AP ByCategory/NAME`
+            of each class; -1 if there is nothing to measure.
 
         Raises:
             DataError: when the images cannot be read, or are of other classes.
@@ -168,7 +168,7 @@ class MediaPipeDetector:
                 `quantization_aware_training`.
 
         Raises:
-            ConfigError: when both quantizations are asked for, or a format is not written here.
+            ConfigError: when both quantizations are requested, or the format is not supported.
             ExportError: when the detector cannot be converted.
         """
         if quantization_config and self._quantized:
@@ -192,7 +192,7 @@ class MediaPipeDetector:
         """Write the names of the classes, a line each.
 
         Args:
-            export_dir: folder; it is made where it is missing.
+            export_dir: folder; created if missing.
             label_filename: of the file.
         """
         names = [self.label_map[number] for number in sorted(self.label_map)]

@@ -1,4 +1,4 @@
-"""What MediaPipe Model Maker's object detector is told: models, hyper-parameters, options."""
+"""Models, hyper-parameters and options of MediaPipe Model Maker's object detector."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ModelSpec:
 
 @enum.unique
 class SupportedModels(enum.Enum):
-    """MediaPipe's models. Those that none here corresponds to are refused when they are used.
+    """MediaPipe's models. Models without a counterpart here are refused on use.
 
-    `MOBILENET_V2` and `MOBILENET_V2_I320` are RetinaNets of MobileNetV2 with a separable feature pyramid and
-    separable heads of 128 channels, levels 3 to 7: an SSD MobileNetV2 FPN-Lite of the Object Detection API.
+    `MOBILENET_V2` and `MOBILENET_V2_I320` are the Object Detection API's SSD MobileNetV2 FPN-Lite: RetinaNets
+    with a separable feature pyramid, separable heads of 128 channels, and levels 3 to 7.
     """
 
     MOBILENET_V2 = ModelSpec("SSD MobileNetV2 FPN-Lite", (256, 256, 3))
@@ -43,7 +43,7 @@ class SupportedModels(enum.Enum):
         """Return a model.
 
         Raises:
-            ConfigError: when none here corresponds to it, with the nearest.
+            ConfigError: when it has no counterpart here, with the nearest model.
         """
         if not isinstance(spec, cls) or not spec.value.name:
             raise ConfigError(
@@ -56,20 +56,20 @@ class SupportedModels(enum.Enum):
 
 @dataclasses.dataclass
 class HParams:
-    """How the float model is trained.
+    """Hyper-parameters of the float training.
 
     Attributes:
-        learning_rate: for a batch of 256 images; it goes with the batch.
+        learning_rate: for a batch of 256 images; scaled with the batch size.
         batch_size: images of an update.
         epochs: passes over the images.
         steps_per_epoch: updates of one; None: whole batches of the images.
         shuffle: shuffle the images.
-        export_dir: folder of everything that is written; a temporary one by default.
-        distribution_strategy: off, one_device or mirrored, which change nothing: all GPUs are used.
+        export_dir: folder of all output; a temporary one by default.
+        distribution_strategy: off, one_device or mirrored, without effect: all GPUs are used.
         num_gpus: -1, all of them.
         tpu: "", as there is no training on TPUs.
-        cosine_decay_epochs: after which the rate has gone down along a cosine; None: it stays.
-        cosine_decay_alpha: what it ends at, as a fraction: 0, or 1 for a rate that stays.
+        cosine_decay_epochs: length of the learning rate's cosine decay; None: a constant rate.
+        cosine_decay_alpha: final learning rate as a fraction: 0, or 1 for a constant rate.
     """
 
     learning_rate: float = 0.3
@@ -101,14 +101,14 @@ class HParams:
 
 @dataclasses.dataclass
 class QATHParams:
-    """How the model is trained on with quantization in its graph.
+    """Hyper-parameters of quantization-aware training.
 
     Attributes:
-        learning_rate: for a batch of 256 images; it goes with the batch.
+        learning_rate: for a batch of 256 images; scaled with the batch size.
         batch_size: images of an update.
         epochs: passes over the images.
-        decay_steps: updates after which the rate is multiplied.
-        decay_rate: by this.
+        decay_steps: updates after which the learning rate is multiplied by `decay_rate`.
+        decay_rate: this factor.
     """
 
     learning_rate: float = 0.3
@@ -127,7 +127,7 @@ class ModelOptions:
     """Options of a model.
 
     Attributes:
-        l2_weight_decay: of the kernels; half of their squares times it is added to the loss.
+        l2_weight_decay: half of it times the kernels' squares is added to the loss.
     """
 
     l2_weight_decay: float = 3.0e-05
@@ -140,14 +140,14 @@ class ModelOptions:
 
 @dataclasses.dataclass
 class ObjectDetectorOptions:
-    """What `ObjectDetector.create` is told.
+    """Options of `ObjectDetector.create`.
 
     Attributes:
         supported_model: the model.
         model_options: None: the defaults.
         hparams: None: the defaults.
-        start_from: of ours: weights to start from, `zoo:NAME` or a path; "": random ones. MediaPipe's own are
-            not fetched.
+        start_from: an addition of detflow: starting weights, `zoo:NAME` or a path; "": random weights.
+            MediaPipe's own weights are not fetched.
     """
 
     supported_model: SupportedModels

@@ -1,8 +1,8 @@
 """The pipeline.config of MediaPipe Model Maker's MobileNetV2 detectors.
 
-Their numbers: a RetinaNet of levels 3 to 7 with three scales and the ratios 0.5, 1 and 2, anchors of three
-strides, boxes coded without scale factors, a focal loss of alpha 0.25 and gamma 1.5, and fifty times a Huber
-loss of delta 0.1 (https://github.com/google-ai-edge/mediapipe, model_maker, object_detector/model.py).
+A RetinaNet of levels 3 to 7. Anchors: three scales, the ratios 0.5, 1 and 2, three strides wide. Boxes are
+coded without scale factors. Losses: focal with alpha 0.25 and gamma 1.5, and 50 times Huber with delta 0.1.
+Source: https://github.com/google-ai-edge/mediapipe, model_maker, object_detector/model.py.
 """
 
 from __future__ import annotations

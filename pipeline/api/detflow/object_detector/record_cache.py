@@ -1,8 +1,8 @@
-"""TFRecords under a prefix, as Model Maker caches them, with what they hold beside them.
+"""Model Maker's cache: TFRecords under a prefix, with metadata.
 
-A cache is `PREFIX-00000-of-00010.tfrecord` and so on, and `PREFIX_meta_data.yaml`, which is written last,
-with the number of images and the class names. Caches that Model Maker wrote have COCO JSON beside them, too,
-which nothing here reads: the records hold the truth.
+A cache has the files `PREFIX-00000-of-00010.tfrecord`, ... and `PREFIX_meta_data.yaml`, which is written last
+and holds the number of images and the class names. Model Maker's caches also have COCO JSON, which is not
+read.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordCache:
-    """Records with what is known of them.
+    """Records and their metadata.
 
     Attributes:
         pattern: of the TFRecord files.
-        size: how many records they hold.
+        size: number of records.
         classes: class ids, from 1, to names.
-        annotations: COCO JSON that Model Maker left beside them; "" where there is none.
-        made_from: fingerprint of what they were made from; "" where Model Maker wrote them.
+        annotations: Model Maker's COCO JSON; "" if there is none.
+        made_from: fingerprint of the sources; "" for a cache of Model Maker.
     """
 
     pattern: str
@@ -58,11 +58,11 @@ def read_cache(prefix: str) -> RecordCache:
     """Return the records under a prefix.
 
     Raises:
-        DataError: when there are none, a shard is missing or damaged, or nothing says what they hold.
+        DataError: when there are none, a shard is missing or damaged, or the metadata are missing.
     """
     path = prefix + _META_DATA
     if not files.exists(path):
-        raise DataError("expected a cache with its metadata, found no such file; make it again", where=path)
+        raise DataError("expected a cache with its metadata, found none; make it again", where=path)
     meta = read_yaml_file(path)
     size, classes = meta.get("size"), meta.get("label_map")
     if not isinstance(size, int) or not isinstance(classes, Mapping):
@@ -141,12 +141,12 @@ def write_cache(
     num_shards: int,
     made_from: str = "",
 ) -> None:
-    """Write images as records; one that cannot be used is left out and said so.
+    """Write images as records; unusable ones are skipped with a warning.
 
     Args:
-        prefix: of the files; what is there is replaced.
-        images: as a reader gives them.
-        rejected: what it could not use.
+        prefix: of the files; existing files are replaced.
+        images: from a reader.
+        rejected: the reader's rejections.
         classes: class ids to names.
         num_shards: most files to write.
         made_from: fingerprint that `is_current` compares.
@@ -176,7 +176,7 @@ def write_cache(
 
 
 def write_meta_data(prefix: str, size: int, classes: Mapping[int, str], made_from: str = "") -> None:
-    """Write what a cache holds, which makes it one."""
+    """Write the metadata of a cache, which completes it."""
     meta: dict[str, Any] = {"size": size, "label_map": dict(classes)}
     if made_from:
         meta[_MADE_FROM] = made_from
@@ -194,7 +194,7 @@ def _check_left_out(prefix: str, left_out: Sequence[Rejection], size: int) -> No
 
 
 def _remove(prefix: str) -> None:
-    """Remove a cache that is replaced, its metadata first, so that no half of it looks whole."""
+    """Remove a replaced cache, metadata first, so that an incomplete one is not read."""
     for path in (prefix + _META_DATA, prefix + _ANNOTATIONS, *files.glob(files.escape(prefix) + _SHARDS)):
         if files.exists(path):
             files.remove_tree(path)

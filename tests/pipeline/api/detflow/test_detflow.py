@@ -3,6 +3,7 @@
 import enum
 import importlib
 import logging
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +67,14 @@ def test_every_name_of_the_reference_is_there_and_in_the_wheel():
     assert {"detflow", "detflow.object_detector"} <= set(found)
     assert not [name for name in found if name.startswith("pipeline.api")]
     assert (ROOT / "pipeline" / "api" / "detflow" / "py.typed").is_file()
+
+
+def test_it_has_one_import_name():
+    with pytest.raises(
+        ImportError, match=r"^expected `import detflow`, found `import pipeline\.api\.detflow`; "
+    ):
+        importlib.import_module("pipeline.api.detflow")
+    assert "pipeline.api.detflow" not in sys.modules
 
 
 def test_a_name_gives_a_specification_or_is_refused():

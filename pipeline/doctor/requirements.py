@@ -1,0 +1,144 @@
+"""Tables of what a cluster needs: the rights of runs and users, and the kinds of other projects."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Right:
+    """A right that an account may need.
+
+    Attributes:
+        group: API group; empty for Kubernetes' core.
+        resource: plural name, with a subresource after a slash.
+        verbs: of Kubernetes.
+        purpose: which feature needs it.
+        name: of the only object; empty: any.
+    """
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    purpose: str
+    name: str = ""
+
+    def attributes(self, verb: str, namespace: str) -> dict[str, str]:
+        """Return the attributes of an access review."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {"namespace": namespace, "verb": verb, "group": self.group, "resource": resource}
+        found |= {"subresource": subresource} if subresource else {}
+        return found | ({"name": self.name} if self.name else {})
+
+
+# What the pipelines API asks Kubernetes about the caller, on a server with users.
+_PIPELINES = "pipelines.kubeflow.org"
+CALLER_RIGHTS = (
+    Right(_PIPELINES, "pipelines", ("get", "list", "create"), "detflow submit"),
+    Right(_PIPELINES, "pipelines/versions", ("get", "list", "create"), "detflow submit"),
+    Right(_PIPELINES, "experiments", ("get", "list", "create"), "detflow submit"),
+    Right(_PIPELINES, "runs", ("get", "list", "create"), "detflow submit and runs"),
+    Right(_PIPELINES, "runs", ("terminate", "retry"), "detflow runs cancel and retry"),
+    Right(
+        _PIPELINES,
+        "jobs",
+        ("get", "list", "create", "enable", "disable", "delete"),
+        "detflow schedule",
+    ),
+)
+
+# What a pod of a run does with the steps' account: a test compares it with k8s/base/rbac.yaml.
+STEP_RIGHTS = (
+    Right("argoproj.io", "workflows", ("get",), "Kubeflow's driver, for the time of a schedule"),
+    Right(
+        "argoproj.io", "workflowtaskresults", ("create", "patch"), "Argo's executor, which reports results"
+    ),
+    Right("argoproj.io", "workflowtasksets", ("get", "list", "watch"), "Argo's agent"),
+    Right("argoproj.io", "workflowtasksets/status", ("patch",), "Argo's agent"),
+    Right("", "configmaps", ("get",), "Kubeflow's launcher", name="kfp-launcher"),
+    Right("", "secrets", ("get",), "Kubeflow's launcher", name="mlpipeline-minio-artifact"),
+    Right("", "pods", ("get",), "Kubeflow's launcher"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind that a cluster may lack.
+
+    Attributes:
+        group: API group.
+        version: version of the API.
+        plural: as the API names it.
+        project: that provides it.
+        release: of the project, with which the manifests are tested.
+        needed_by: which feature needs it.
+        always: whether every run needs it.
+    """
+
+    group: str
+    version: str
+    plural: str
+    project: str
+    release: str
+    needed_by: str
+    always: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of its CustomResourceDefinition."""
+        return f"{self.plural}.{self.group}"
+
+
+# `make test-cluster` applies k8s/ against these releases; tests/cluster/crds.txt says where they come from.
+KINDS = (
+    Kind("argoproj.io", "v1alpha1", "workflows", "Argo Workflows", "4.0.5", "every run", always=True),
+    Kind(
+        "kubeflow.org",
+        "v1beta1",
+        "scheduledworkflows",
+        "Kubeflow Pipelines",
+        "2.17.0",
+        "every schedule",
+        always=True,
+    ),
+    Kind(
+        "serving.kserve.io",
+        "v1beta1",
+        "inferenceservices",
+        "KServe",
+        "0.17.0",
+        "k8s/addons/serving-kserve and k8s/overlays/gpu",
+    ),
+    Kind(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainjobs",
+        "Kubeflow Trainer",
+        "2.2.0",
+        "k8s/addons/distributed-training and k8s/overlays/gpu",
+    ),
+    Kind(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainingruntimes",
+        "Kubeflow Trainer",
+        "2.2.0",
+        "k8s/addons/distributed-training and k8s/overlays/gpu",
+    ),
+    Kind(
+        "jobset.x-k8s.io",
+        "v1alpha2",
+        "jobsets",
+        "JobSet",
+        "0.11.1",
+        "Kubeflow Trainer, so k8s/addons/distributed-training",
+    ),
+    Kind(
+        "kubeflow.org",
+        "v1",
+        "tfjobs",
+        "Kubeflow training operator",
+        "1.9.3",
+        "k8s/addons/distributed-training-tfjob",
+    ),
+)
