@@ -21,7 +21,7 @@ import kfp, tensorflow, tf_keras
 
 def check():
     from pipeline.cli.parser import main
-    from pipeline.cli.verbs import VERBS
+    from pipeline.cli.parser import VERBS
 
     import detection_core
     assert detection_core.__file__.startswith(os.getcwd()), detection_core.__file__
