@@ -33,7 +33,7 @@ def compile_protos(output_root: Path) -> list[Path]:
     """
     sources = sorted(str(path) for path in FOLDER.glob("*.proto"))
     arguments = [f"--proto_path={SOURCE_ROOT}", f"--python_out={output_root}", f"--pyi_out={output_root}"]
-    # In a process of its own: beside TensorFlow in one process, the compiler's own protobuf crashes.
+    # In a separate process: beside TensorFlow in one process, the compiler's own protobuf crashes.
     done = subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments, *sources], check=False)
     if done.returncode != 0:
         raise RuntimeError(f"protoc ended with status {done.returncode}")

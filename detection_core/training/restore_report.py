@@ -121,8 +121,8 @@ class RestoreReport:
         counts = ", ".join(f"{self.count(outcome)} {outcome.value}" for outcome in Outcome)
         values = f"{self.averaged} moving averages and {self.count(Outcome.RESTORED) - self.averaged} plain"
         return (
-            f"{self.kind} checkpoint {self.prefix}: {counts}, {len(self.unused)} of its own unused; what was"
-            f" restored are {values} values"
+            f"{self.kind} checkpoint {self.prefix}: {counts}, {len(self.unused)} of its variables unused;"
+            f" what was restored are {values} values"
         )
 
     def _parts(self) -> Iterator[str]:

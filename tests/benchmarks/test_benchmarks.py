@@ -83,7 +83,7 @@ def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, tmp
     assert "install torch" in peer.contender("step", subjects[0], "batch.npz")
     assert "no such network" in peer.contender("step", subjects[1], "batch.npz") or peer.missing
     peer.close()
-    # What the peer asks for before it is told what to do, as packages that go no further.
+    # Empty packages for what the peer imports before it reads its arguments.
     (tmp_path / "torch.py").write_text("def set_num_threads(number): assert number == 1\n")
     (tmp_path / "effdet.py").write_text("def create_model(name, **options): raise ImportError(name)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

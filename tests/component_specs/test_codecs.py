@@ -105,7 +105,7 @@ def test_short_texts_stay_readable_and_long_ones_get_short():
     packed = pack(long)
     assert len(long) > 60_000 and len(packed) < 1000 and unpack(packed) == long
     assert pack("x" * PLAIN_BYTES) == "x" * PLAIN_BYTES
-    # As bzip2 1.0 packs it; another outcome would train anew what was trained.
+    # As bzip2 1.0 packs it; another outcome would repeat finished trainings.
     assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
 
 

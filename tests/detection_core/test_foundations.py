@@ -272,7 +272,7 @@ def test_another_version_is_another_component(package):
 
 def test_a_user_s_files_are_not_imported_in_the_place_of_modules(tmp_path):
     executed = set_traps(tmp_path)
-    # Such a program, and what it or a library starts in its turn with a command of another's.
+    # A child program, and one that it or a library starts with a command from elsewhere.
     of_another = [sys.executable, "-m", "detection_core.errors"]
     for started in (python_command("detection_core.python_process"), of_another):
         subprocess.run(started, cwd=tmp_path, env=python_environment(), check=True)

@@ -21,12 +21,13 @@ PACKAGES = ["detection_core", "components", "component_specs", "pipeline"]
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "k8s", "docker"]
 PLACES = [*PAGES, *PACKAGES, "benchmarks", ".ci", "tests"]
 MOST_WORDS, SUBJECT_LENGTH = 22, 72
+_OWN = ("language.py", "test_language.py")
 
 # A word of the project's former dialect, and the plain word for it.
 WORDS = {
-    r"\bsuch\b(?! as\b)": "this, these, so",
+    r"(?<!no\s)(?<![-/])\bsuch\b(?! as\b)": "this, these, so",
     r"\b(?:of|on) (?:its|their) own\b": "separate, own",
-    r"\btold\b": "warned, known, given",
+    r"\btold\b(?! apart\b)": "warned, known, given",
     r"\banew\b": "again",
     r"\bsuperfluous\b(?! values)": "excess, unused",  # a text of TFDV has it
     r"\bladders?\b": "speed tier",
@@ -38,7 +39,9 @@ WORDS = {
     r"\bwhat[^.,;:]{1,60} is what\b": "the thing itself",
 }
 # Names in code of the same dialect.
-NAMES = r"\b(?:_SAID|_UNSAID|_with_said|Fates?|fates|could_not|superfluous|Overtaken|Scales|ladder)\b"
+NAMES = (
+    r"\b(?:_SAID|_UNSAID|_with_said|Fates?|fates|could_not|superfluous|Overtaken|ladder)\b|\bScales(?=[].(,])"
+)
 
 # Sentences are broken into lines anywhere, also in comments.
 _PATTERNS = {re.compile(word.replace(" ", r"[\s#]+"), re.IGNORECASE): plain for word, plain in WORDS.items()}
@@ -126,7 +129,7 @@ def files(places: list[str]) -> Iterator[Path]:
     for place in places:
         path = ROOT / place
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.suffix in (".py", ".md") and "_pb2" not in file.name and file != Path(__file__).resolve():
+            if file.suffix in (".py", ".md") and "_pb2" not in file.name and file.name not in _OWN:
                 yield file
 
 

@@ -10,7 +10,7 @@ def test_no_word_of_the_former_dialect_is_left():
 def test_words_are_found_in_docstrings_comments_messages_and_names_with_their_lines(tmp_path):
     module = tmp_path / "module.py"
     module.write_text(
-        '"""Read\n\nanew."""\n# no such file\nERROR = "a rule of its own"\n'
+        '"""Read\n\nanew."""\n# such a file; no such file\nERROR = "a rule of its own"\n'
         "could_not = 'such as here, told_you, suchlike'\n"
     )
     found = [line.split(";")[0] for line in language.words_in(module)]

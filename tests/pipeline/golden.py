@@ -1,4 +1,4 @@
-"""The compiled example of a cluster; `python -m tests.pipeline.golden` writes it anew."""
+"""The compiled example of a cluster; `python -m tests.pipeline.golden` writes it again."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 BESIDE = ("mlflow", "wandb")
-"""Extras that are in an environment of their own here: `make test-trackers`."""
+"""Extras that are in a separate environment here: `make test-trackers`."""
 
 
 def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_message(monkeypatch):

@@ -176,7 +176,7 @@ def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_p
 
 @pytest.fixture
 def label_map(tmp_path):
-    """A function that writes a label map of so many classes, and returns its path."""
+    """A function that writes a label map of this number of classes, and returns its path."""
 
     def write(classes):
         path = tmp_path / "label_map.pbtxt"

@@ -22,7 +22,7 @@ _TRIALS = itertools.count()
 
 
 class Publishing(RuleBasedStateMachine):
-    """What must hold, told without the code under test: which versions are good, and which were withdrawn."""
+    """A model of what must hold, without the code under test: good versions and withdrawn ones."""
 
     bucket = ""
 
@@ -126,10 +126,10 @@ class Publishing(RuleBasedStateMachine):
             self.named = 0
         if version is None:
             if target in self.withdrawn and target in served_numbers(self.root):
-                # Killed before the record says so: the next writer may let it stay rolled back.
+                # Killed before the record is written: the next writer may let it stay rolled back.
                 self.withdrawn.discard(target)
                 self.undecided.add(target)
-            # Killed after the record says so: served until the next writer takes it out, or returns to it.
+            # Killed after the record is written: served until the next writer takes it out, or returns to it.
             out, served = set(self.destination.rolled_back()), set(served_numbers(self.root))
             self.undecided |= out & served
             self.withdrawn |= out - served
@@ -154,7 +154,7 @@ class Publishing(RuleBasedStateMachine):
 
 
 def _run(machine, examples, steps, *, derandomize=True):
-    """Run the same sequences each time, or others each time, which is for a run of its own."""
+    """Run the same sequences each time, or, in a longer separate run, others each time."""
     sizes = {"max_examples": examples, "stateful_step_count": steps, "derandomize": derandomize}
     checks = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
     stateful.run_state_machine_as_test(machine, settings=settings(**sizes, **checks))

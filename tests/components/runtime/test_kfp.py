@@ -53,7 +53,7 @@ def test_metadata_come_back_from_the_store():
     assert once["metadata"]["blessed"] is not True and type(once["metadata"]["blessed"]) is int
     assert type(once["metadata"]["steps"]) is float
     twice = {"metadata": through_metadata_store(once["metadata"])}
-    # Only a text keeps its kind: True and 1 are told apart no more.
+    # Only a string keeps its type: True and 1 are the same afterwards.
     expected = {**made, "blessed": 1}
     assert plain_metadata(once) == plain_metadata(twice) == expected
 

@@ -1,4 +1,4 @@
-"""The component in a process of its own: killed without warning, run again, done."""
+"""The component in a separate process: killed without warning, run again, done."""
 
 import dataclasses
 import json

@@ -34,16 +34,16 @@ _STEPS = st.builds(
     seconds=st.floats(0, 1e6),
     outputs=st.dictionaries(_TEXT, _TEXT, max_size=3),
 )
-_SAID = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
+_TEXT_FIELDS = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
 _RUNS = st.builds(
     RunInfo,
-    **dict.fromkeys(_SAID, _TEXT),
+    **dict.fromkeys(_TEXT_FIELDS, _TEXT),
     status=st.sampled_from(RUN_STATUSES),
     steps=st.lists(_STEPS, max_size=3).map(tuple),
 )
-_SAID_NOTHING = dict.fromkeys(("started", "finished", "settings_text", "workspace"), "")
+_TEXT_FIELDS_NOTHING = dict.fromkeys(("started", "finished", "settings_text", "workspace"), "")
 _FAILED = (StepInfo(id="a", component="b", state="failed"),)
-_RUN = RunInfo(run_id="r", pipeline_name="p", status="failed", steps=_FAILED, **_SAID_NOTHING)
+_RUN = RunInfo(run_id="r", pipeline_name="p", status="failed", steps=_FAILED, **_TEXT_FIELDS_NOTHING)
 DATA = json.loads(RUN.format(_RUN))
 _BROKEN_POINTERS = (
     *("", "{", "[]", "null", "[" * 99999, "\xff\xfe", '{"version": 5}', '{"rolled_back": []}'),

@@ -31,7 +31,7 @@ def golden_sample(case: GoldenCase) -> Sample:
         boxes, count = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(masks), 1)), len(masks)
     classes = case.inputs.get("groundtruth_classes", np.ones(count))
     keypoints = case.inputs.get("groundtruth_keypoints", np.zeros((count, 0, 2), np.float32))
-    # Where the case has none, as in the reference: what can be seen is what is not missing.
+    # Without visibilities in the case, keypoints that are not missing are visible, as in the reference.
     seen = case.inputs.get("groundtruth_keypoint_visibilities", np.isfinite(keypoints).all(axis=-1))
     scores = case.inputs.get("multiclass_scores", np.zeros((count, 0), np.float32))
     if len(scores) != count:

@@ -235,7 +235,7 @@ def test_tones_golden(*, name):
 def _whole_averages():
     """Tell where the smoothed value is a whole number.
 
-    The reference adds thirteenths, so its processor decided whether such a value was cut to the byte below.
+    The reference adds thirteenths, so its processor decided whether this value was cut to the byte below.
     """
     padded = np.pad(TONED.astype(int), ((1, 1), (1, 1), (0, 0)))
     rows, columns = TONED.shape[:2]

@@ -74,7 +74,7 @@ def test_one_sub_policy_is_applied_whole_and_policies_vary_in_a_graph():
     move = OPERATIONS["TranslateX_BBox"].apply
     moved = [move(_sample(), tf.constant(by), 1.0, SEED).truth.boxes for by in (100.0, -100.0)]
     assert sum(np.array_equal(found.truth.boxes, boxes) for boxes in moved) == 1
-    # Such a shift leaves nothing of a small image but the even fill, which equalising does not change.
+    # This shift leaves only the even fill of a small image, which equalising does not change.
     assert (np.asarray(found.image) == 128).all() and not np.any(found.truth.masks)
     sample = _sample(dtype=tf.float32)
     for policy, least, most in (("v3", 7, 12), ("test", 2, 2)):  # of one sub-policy both signs occur

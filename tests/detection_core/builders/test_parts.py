@@ -131,7 +131,7 @@ ALIKE = [c for c in cases_of("detection_core/ops", "region_similarity").values()
 def test_golden_similarity(*, case):
     similarity = build_similarity(checked(parsed(RegionSimilarityCalculator, case.config)))
     found = similarity(case.inputs["boxes1"], case.inputs["boxes2"]).numpy()
-    # Ground truth has score 1; the golden's rows have scores of their own.
+    # Ground truth has score 1; the golden's rows have their own scores.
     scores = case.inputs.get("scores_of_boxes1", np.ones(len(found), np.float32))
     # The reference divides by the area of an empty box, 0 / 0; ours shares nothing with it.
     expected = np.nan_to_num(case.outputs["similarity"], nan=0.0)

@@ -264,7 +264,7 @@ def config(text, arm="ssd"):
 
 @cases(
     ("num_classes: 4", 4, 4), (f"num_classes: 4 {BACKGROUND}", 3, 4), ("", None, 7), (BACKGROUND, None, 8),
-    ("num_classes: 0", 0, 0),  # wrong, and for the check to say so
+    ("num_classes: 0", 0, 0),  # wrong, and refused by the check
 )  # fmt: skip
 def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, given, filled):
     before = config(text)

@@ -80,7 +80,7 @@ def resampled_verdict(demands, value, baseline, spread):
 
 
 @cases(
-    ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
+    ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is reported
     ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
     ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
     ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width

@@ -39,7 +39,7 @@ NMS = "model.ssd.post_processing.batch_non_max_suppression"
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory):
-    """Builds the detector anew, with the same weights each time, and exports it."""
+    """Builds the detector again, with the same weights each time, and exports it."""
     root = tmp_path_factory.mktemp("exports")
     weights = []
 

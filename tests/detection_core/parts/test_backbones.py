@@ -1,4 +1,4 @@
-"""MobileNets, MobileDets and ResNets; backbones with goldens of their own have files in `backbones`."""
+"""MobileNets, MobileDets and ResNets; backbones with separate goldens have files in `backbones`."""
 
 import itertools
 import math

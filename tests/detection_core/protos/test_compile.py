@@ -16,7 +16,7 @@ def test_checked_in_modules_are_what_the_compiler_gives():
 
 @pytest.fixture
 def copied_protos(tmp_path, monkeypatch):
-    """A source root of its own with two files of the schema, compiled."""
+    """A separate source root with two files of the schema, compiled."""
     folder = tmp_path / "detection_core" / "protos"
     folder.mkdir(parents=True)
     for name in ("fpn.proto", "matcher.proto", "argmax_matcher.proto", "bipartite_matcher.proto"):

@@ -52,7 +52,7 @@ def test_errors_are_those_that_numpy_finds_and_each_bit_is_worth_six_decibels():
     assert (one.mean_error, one.largest_error) == pytest.approx((error.mean(), error.max()), rel=1e-4)
     assert one.range == pytest.approx((expected.min(), expected.max()), rel=1e-5)
     assert (one.kind, one.group) == ("Conv2D", "other")
-    # Layers that only move values have no error of their own.
+    # Layers that only move values add no error.
     names = list(found)
     assert not {"pixels", "stem_pad", "coarse_pool", "up", "box_codes_0"} & set(names)
     assert {"stem", "stem_relu", "residual", "box_codes", "class_logits"} <= set(names)

@@ -111,7 +111,7 @@ def test_parts_of_plain_packed_and_encoded_files_are_read_like_files(tmp_path):
         files.write_bytes(f"{bucket}/a.gz", gzip.compress(b"0123456789"))
         assert files.read_regular(part_path(FilePart(2, 3, f"{bucket}/a.gz", True)), 3) == b"234"
     part = part_path(FilePart(2, 3, str(tmp_path / "a"), packed=True))
-    for content in (b"0123456789", b"abcdefghij"):  # a file that is written anew is read anew
+    for content in (b"0123456789", b"abcdefghij"):  # a file that is written again is read again
         (tmp_path / "a").write_bytes(gzip.compress(content * (1 if content[0] < 64 else 2)))
         assert files.read_regular(part, 3) == content[2:5]
     (tmp_path / "a").write_bytes(b'"aGVsbG8=" "###"')

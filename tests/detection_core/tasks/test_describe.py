@@ -1,4 +1,4 @@
-"""What is told of a config without data."""
+"""The description of a config without data."""
 
 import json
 

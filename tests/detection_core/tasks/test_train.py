@@ -44,7 +44,7 @@ train_input_reader { repeat_factor_threshold: 0.9 }
 
 @dataclasses.dataclass
 class Run:
-    """A training in a folder of its own."""
+    """A training in a separate folder."""
 
     root: Path
     examples: Path

@@ -40,7 +40,7 @@ print("started at", report.start_step, "loss", report.loss, "best", report.best_
 
 
 def start_workers(root: Path) -> list[subprocess.Popen[str]]:
-    """Start two workers; each is told another output folder, so that what it writes can be told apart."""
+    """Start two workers; each has its own output folder, so that their files can be told apart."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
     addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
     for s in sockets:

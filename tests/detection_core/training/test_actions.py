@@ -272,7 +272,7 @@ def batches(seconds):
 
 
 class Clock:
-    """Passes when it is told to, so that a loaded machine changes nothing."""
+    """Passes when the test sets it, so that a loaded machine changes nothing."""
 
     now = 0.0
 

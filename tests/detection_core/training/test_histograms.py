@@ -130,7 +130,7 @@ def test_a_size_stays_for_its_steps_and_pixels_and_masks_follow_it():
 
 
 def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
-    """Another size is another network; here the same one at two of its own makes."""
+    """Each size is another network; here two makes of the same one stand for them."""
 
     def trained(folder, steps):
         model, used = TinyModel(), []

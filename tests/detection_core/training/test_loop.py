@@ -103,7 +103,7 @@ def test_an_update_is_put_into_a_graph_once(tmp_path, *, optimizer, changes):
 
 
 class Ending(TrainingAction):
-    """Keeps what it is told of the end, and of updates that were left out."""
+    """Keeps the reported end and the reported skipped updates."""
 
     def __init__(self):
         self.told, self.steps = [], []

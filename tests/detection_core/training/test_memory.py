@@ -113,7 +113,7 @@ except ValueError:
 
 def test_tensorflow_keeps_memory_unless_the_environment_says_otherwise(monkeypatch):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPU_")}
-    # oneDNN, which TensorFlow turns on by the processor, has an allocator of its own that counts.
+    # oneDNN, which TensorFlow turns on by the processor, has its own allocator that counts.
     environment |= {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     command = [sys.executable, "-c", _COUNTED]

@@ -188,7 +188,7 @@ def watched(values, limit):
 
 def test_bad_updates_up_to_the_limit_are_told_of_and_the_next_is_named_with_its_losses():
     guard = watched((1.0, 2.0, float("inf"), 3.0, float("nan")), limit=0)
-    (found,) = guard.found()  # nothing is updated after it, so that nothing is to be told of
+    (found,) = guard.found()  # nothing is updated after it, so nothing is to be reported
     assert bool(guard.halted) and guard.total == 1 and not guard.found()
     refused(ModelError, r"training step 2: .*localization_loss inf, Loss/total_loss inf", guard.refuse, found)
     guard = watched([float("nan")] * 40, limit=100)

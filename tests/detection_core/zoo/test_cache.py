@@ -263,7 +263,7 @@ VERSIONS = [archive({**FILES, "pipeline.config": b"%d" % version}) for version i
 
 
 class CacheSteps(RuleBasedStateMachine):
-    """Whatever happens to mirror and cache, what is handed out is what was recorded first, or nothing is.
+    """Whatever happens to mirror and cache, the cache returns the first recorded content, or nothing.
 
     Versions of the archive differ in their configuration. A model of what the cache may hold is kept beside.
     """

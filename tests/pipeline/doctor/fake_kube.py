@@ -1,4 +1,4 @@
-"""A Kubernetes API server on a real socket that knows what it is told, for the doctor's checks.
+"""A Kubernetes API server on a real socket with the given answers, for the doctor's checks.
 
 What it answers has the shape that kube-apiserver 1.35 gives; tests/cluster/test_doctor.py makes the same
 checks against that server itself.

@@ -244,7 +244,7 @@ class KfpState:
         self.recurring[recurring_id]["status"] = "ENABLED" if enabled else "DISABLED"
 
     def delete_recurring(self, recurring_id: str, policy: str) -> dict:
-        """Delete a recurring run, and with it the workflows of its runs, unless told not to.
+        """Delete a recurring run, and with it the workflows of its runs, unless the request keeps them.
 
         The cluster's garbage collector does that, as seen on 2.17.0; `propagation_policy` came with
         kubeflow/pipelines#12574.

@@ -111,7 +111,7 @@ def test_a_token_of_a_kubeconfig_that_expires_is_renewed(server, package_path, t
     server.token = lambda: f"token-{count.read_text().strip()}"
     connection = Connection.open(ConnectionOptions(kube_context="one", timeout=5))
     assert runs.wait_for(connection, start(connection, package_path), poll_seconds=0, limit_seconds=0).good
-    assert int(count.read_text()) > 10, "each request had a token of its own"
+    assert int(count.read_text()) > 10, "each request had its own token"
 
 
 def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):

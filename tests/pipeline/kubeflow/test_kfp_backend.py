@@ -304,7 +304,7 @@ def test_what_run_checker_fills_is_read_from_the_package(spec, tmp_path):
     _parameters(spec, "evaluator")["thresholds"] = {"componentInputParameter": "thresholds"}
     assert filled_parameters(spec) == FILLED - {"thresholds"}
     assert read_package(write_package(tmp_path, fills=False)).filled == frozenset()
-    # Checks that are told no time fill nothing.
+    # Checks without a time fill nothing.
     del _parameters(spec)["scheduled_time"]
     assert filled_parameters(spec) == frozenset()
     with pytest.raises(ConfigError, match=r"s\.yaml: a: expected no placeholder.*fills them in no parameter"):

@@ -219,7 +219,7 @@ def test_run_now_uses_the_pinned_version_its_placeholders_and_folder(server, con
     assert parameters["data_path"] == "/data/[[ScheduledTime]]" and parameters["train_steps"] == 7
     assert run["service_account"] == "pipeline-runner"
     refused(ConfigError, "no parameter x", schedules.run_now, connection, schedule, ["x=1"])
-    # The folder of the artifacts is told to every run.
+    # Every run is given the folder of the artifacts.
     path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
     schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule
     run = server.state.runs[schedules.run_now(connection, schedule, [])]

@@ -217,7 +217,7 @@ def test_the_log_of_a_step_is_that_of_its_pod_and_later_in_the_archive(server, p
         assert step_log(connection, run_id, step) == "the end"
 
 
-# As the driver of 2.17.0 writes (`cmd/driver/main.go`): blocks without a prefix of their own, then the cause.
+# As the driver of 2.17.0 writes (`cmd/driver/main.go`): blocks without their own prefix, then the cause.
 _DRIVER = """\
 I1123 10:00:00.100001      18 main.go:119] Setting log level to: '1'
 I1123 10:00:00.100002      18 main.go:333] input ComponentSpec:{

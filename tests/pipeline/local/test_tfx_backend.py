@@ -72,7 +72,7 @@ def test_a_small_dag_runs_is_cached_and_reports_a_failure(build):
 
 
 def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(build, monkeypatch):
-    """The verdict on data that are validated anew runs Trainer again only where it is another one."""
+    """The verdict on data that are validated again runs Trainer again only where it is another one."""
     from pipeline.local.tfx_backend import run_tfx_pipeline
 
     reasons, got = [""], []

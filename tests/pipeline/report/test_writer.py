@@ -235,7 +235,7 @@ def test_each_evaluator_s_findings_and_the_baseline_of_the_first(tmp_path):
     found = evaluations(RunArtifacts(record(*steps)), PictureBudget())
     assert [e.title for e in found] == ["Float detector", "Quantized detector"]
     assert all(e.chart is not None and e.left_out == 0 for e in found)
-    # The quantized detector's baseline is the float one, so it gets no column of its own.
+    # The quantized detector's baseline is the float one, so it gets no separate column.
     titles = [title for title, _ in metric_columns(found)]
     assert titles == ["Float detector", "Deployed baseline", "Quantized detector"]
 

@@ -258,7 +258,7 @@ def test_names_and_quantities_as_kubernetes_takes_them():
 
 
 ROOT = Path(__file__).parents[3]
-_REWRITE = "`python -m pipeline.settings.reference` writes it anew"
+_REWRITE = "`python -m pipeline.settings.reference` writes it again"
 
 
 @pytest.fixture(scope="module")

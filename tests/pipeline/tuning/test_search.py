@@ -1,4 +1,4 @@
-"""What the search is told, what it makes of it, and a search from settings to the winner's file."""
+"""The inputs and results of the search, and a search from settings to the winner's file."""
 
 import json
 import sys

@@ -47,8 +47,8 @@ FAULTS = {
     "swapped": lambda boxes, scores, classes: (boxes, scores, 2 - classes),
     "first alone": lambda *given: [values[:1] for values in given],
 }
-_SAID = {"kind": "float", "name": "ssd", "parameters": 1, "num_classes": 2, "input_size": (32, 32)}
-INFO = DetectorInfo(**_SAID, extra={"trained_as": "b"})
+_INFO_FIELDS = {"kind": "float", "name": "ssd", "parameters": 1, "num_classes": 2, "input_size": (32, 32)}
+INFO = DetectorInfo(**_INFO_FIELDS, extra={"trained_as": "b"})
 _AWARE = Provenance(format="int8", made_from="quantization_aware")
 _NEWER = Provenance(format="int2", written_by="detflow 9")
 _OTHER = Provenance(format="float32", made_from="float", trained_as="a")
@@ -222,7 +222,7 @@ def test_heads_beyond_the_bound_name_the_layer():
     assert "part first at class_head (CONV_2D, 1.8 dB)" in clause
     near = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, layer="tower", layer_db=19.0)
     assert list(network_clauses(near)) == [] and list(network_clauses(None)) == []
-    # A head without counterpart is a clause of its own.
+    # A head without counterpart is a separate clause.
     lost = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, unmatched=["class_logits;x"])
     (clause,) = network_clauses(lost)
     assert clause.startswith("raw heads class_logits;x are not of the network")

@@ -89,7 +89,7 @@ def test_config_and_data_of_a_training_are_told_apart_wherever_they_lie(tmp_path
 
 
 def test_unfinished_work_is_found_under_the_name_that_it_always_had(tmp_path):
-    # Both names were computed by the code of the first layout, before builders told what counts.
+    # Both names were computed by the code of the first layout, before builders listed what counts.
     extra = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }"
     extra += " eval_config { num_examples: 3 } eval_input_reader { label_map_path: 'x' }"
     about = config(tmp_path / "a", config_text(4) + extra)
@@ -198,7 +198,7 @@ def test_the_content_counts_and_no_name_on_an_object_store_too(tmp_path):
     first = fingerprint("", fake_checkpoint(tmp_path / "a"))
     assert fingerprint("", fake_checkpoint(tmp_path / "b", name="model.ckpt-7")) == first
     assert fingerprint(fake_detector(tmp_path / "base")) == first
-    # Trained anew in place, the same size and the same time.
+    # Trained again in place, with the same size and time.
     path = tmp_path / "a" / "ckpt-0.data-00000-of-00001"
     state = path.stat()
     path.write_text("WEIGHTS")

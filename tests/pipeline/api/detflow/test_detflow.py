@@ -39,7 +39,7 @@ def test_imports_cost_nothing_those_of_the_tutorial_need_no_tensorflow_and_any_m
         "spec = model_spec.get('efficientdet_lite0')"
     )
     assert not {"tensorflow", "apache_beam", "tf_keras", "tfx"} & added
-    # Scripts import `config` first, or `object_detector` alone: each is imported in a process of its own.
+    # Scripts import `config` first, or `object_detector` alone: each is imported in a separate process.
     code = """
 import os
 for name in {names}:
