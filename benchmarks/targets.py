@@ -38,11 +38,11 @@ _MODULES = {
     "iou": "ops.iou",
     "objects": "ops.objects",
     "criterion": "parts.anchor_criterion",
-    "coder": "parts.box_coders.faster_rcnn",
-    "losses": "parts.losses.anchor_losses",
-    "focal": "parts.losses.focal",
-    "smooth_l1": "parts.losses.smooth_l1",
-    "matcher": "parts.matchers.argmax",
+    "coder": "parts.box_coders.coders",
+    "losses": "parts.losses.base",
+    "focal": "parts.losses.classification",
+    "smooth_l1": "parts.losses.localization",
+    "matcher": "parts.matchers.matchers",
     "targets": "parts.targets.anchor_targets",
 }
 

@@ -22,20 +22,27 @@ CAPABILITIES = {
 """Folder in `detection_core/optional` to what it does."""
 
 
-def has_capability(name: str) -> bool:
-    """Return whether an optional capability is part of this installation."""
-    return name in CAPABILITIES
+_PACKAGE = "detection_core.optional."
 
 
-def capability(name: str) -> Any:
+def has_capability(package: str) -> bool:
+    """Return whether an optional capability is part of this installation; argument as of `capability`."""
+    return package.removeprefix(_PACKAGE) in CAPABILITIES
+
+
+def capability(package: str) -> Any:
     """Import the package of an optional capability.
+
+    Args:
+        package: its full name, written out, as the fingerprint of a step's code finds modules by their names.
 
     Raises:
         ConfigError: when it is not part of this installation.
     """
-    if name not in CAPABILITIES:
+    if not has_capability(package):
+        name = package.removeprefix(_PACKAGE)
         raise ConfigError(
             f"expected the capability {name}, found an installation without it; install all of detflow",
             where="detection_core.optional",
         )
-    return importlib.import_module(f"detection_core.optional.{name}")
+    return importlib.import_module(package)

@@ -76,7 +76,7 @@ def schema_text(settings: PipelineSettings) -> str:
     """
     if not settings.validation.schema_file:
         return ""
-    text: str = capability("tfdv").read_schema_text(settings.validation.schema_file)
+    text: str = capability("detection_core.optional.tfdv").read_schema_text(settings.validation.schema_file)
     return text
 
 

@@ -24,7 +24,7 @@ from detection_core.extensions import load_extensions
 
 PACKAGES = (component_specs, components, detection_core)
 _OWN = tuple(package.__name__ for package in PACKAGES)
-_NAMED = re.compile(rf"({'|'.join(_OWN)})(\.\w+)+")
+_NAMED = re.compile(rf"((?:{'|'.join(_OWN)})(?:\.\w+)+)(?::\w+)?")
 _DIGITS = 16
 
 
@@ -129,7 +129,8 @@ class _Module:
     Attributes:
         digest: of its statements, whatever its comments, docstrings and layout.
         imports: (module, "") of `import module`, (module, name) of `from module import name`.
-        named: texts that may be modules of ours, as in the table of families, which are imported by name.
+        named: strings that may name our modules, MODULE or MODULE:FUNCTION; families and capabilities are
+            imported so.
     """
 
     digest: bytes
@@ -146,8 +147,8 @@ def _read(path: Path) -> _Module:
             imports += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             imports += [(node.module, alias.name) for alias in node.names]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
-            named.append(node.value)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named += [match[1] for match in [_NAMED.fullmatch(node.value)] if match]
     text = ast.dump(tree, annotate_fields=False)
     return _Module(digest=hashlib.sha256(text.encode()).digest(), imports=tuple(imports), named=tuple(named))
 

@@ -32,7 +32,8 @@ def late(path: str) -> Callable[..., Any]:
     """Return a function that imports another one at its first call, as records need no TensorFlow.
 
     Args:
-        path: of the other, `MODULE:FUNCTION`.
+        path: of the other, `MODULE:FUNCTION`, written out, as the fingerprint of a step's code finds modules
+            by their names.
     """
     module, _, name = path.partition(":")
 

@@ -101,7 +101,9 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
     ensemble = find_ensemble(path)
     if ensemble is not None:
         load_member = functools.partial(load_runner, threads=threads, trust=trust)
-        runner: Runner = capability("ensembles").load_ensemble(path, ensemble, load_member)
+        runner: Runner = capability("detection_core.optional.ensembles").load_ensemble(
+            path, ensemble, load_member
+        )
         return runner
     kind = os.path.splitext(path)[1].lower()
     load = _LOADERS[kind if kind in _LOADERS else ""]

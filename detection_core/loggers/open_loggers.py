@@ -33,6 +33,7 @@ TRACKERS = {"mlflow": "MLflow", "wandb": "Weights & Biases"}
 
 The short name is also that of its package, its extra, its capability and its field in the config.
 """
+_PACKAGES = {"mlflow": "detection_core.optional.mlflow", "wandb": "detection_core.optional.wandb"}
 
 
 def check_loggers(options: LoggerOptions) -> None:
@@ -64,6 +65,6 @@ def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
     lines: list[Logger] = [MetricLines()] if options.metric_lines else []
     trackers = options.trackers.items()
     return lines + [
-        BackgroundLogger(capability(tracker).open_run(values, folder), TRACKERS[tracker])
+        BackgroundLogger(capability(_PACKAGES[tracker]).open_run(values, folder), TRACKERS[tracker])
         for tracker, values in trackers
     ]

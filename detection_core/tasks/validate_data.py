@@ -123,10 +123,12 @@ def validate_examples(
     )
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
-    if has_capability("tfdv"):
+    if has_capability("detection_core.optional.tfdv"):
         features = {split: found.features for split, found in passes.items()}
         written_to = (folders.statistics, folders.schema, folders.anomalies)
-        capability("tfdv").check_schema(features, options.schema, label_map.names, written_to, findings)
+        capability("detection_core.optional.tfdv").check_schema(
+            features, options.schema, label_map.names, written_to, findings
+        )
     else:
         findings.not_made("schema", _NOT_INSTALLED)
     before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
@@ -209,7 +211,7 @@ def _wanted(
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:
     checks = [check for check in ("near_leakage", "near_duplicates") if findings.is_on(check)]
-    if not has_capability("near_duplicates"):
+    if not has_capability("detection_core.optional.near_duplicates"):
         for check in checks:
             findings.not_made(check, _NOT_INSTALLED)
         return False
@@ -251,7 +253,7 @@ def _check_all(
     check_copies([pair for pairs in copies.values() for pair in pairs], annotations, findings)
     hashes = {split: found.hashes for split, found in passes.items()}
     if any(hashes.values()):
-        capability("near_duplicates").check_near_copies(hashes, copies, findings)
+        capability("detection_core.optional.near_duplicates").check_near_copies(hashes, copies, findings)
     for split, found in passes.items():
         found.annotations.report(split, label_map.names, findings)
         found.files.report(split, findings)

@@ -43,7 +43,7 @@ class ImageFiles:
         )
         self._faults: list[FoundExample] = []
         self._faulty = 0
-        near = capability("near_duplicates") if hashes else None
+        near = capability("detection_core.optional.near_duplicates") if hashes else None
         self._hash_file: _Look | None = near.hash_image_file if near else None
         self.hashes: Any = near.HashList() if near else []
         self.decoded = 0

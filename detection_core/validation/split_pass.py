@@ -130,7 +130,12 @@ def pass_over(
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample, features = BoxSample(), capability("tfdv").FeatureCounter() if has_capability("tfdv") else None
+    sample, features = (
+        BoxSample(),
+        capability("detection_core.optional.tfdv").FeatureCounter()
+        if has_capability("detection_core.optional.tfdv")
+        else None,
+    )
     profile, objects = BoxCounter(), ObjectCounter()
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:

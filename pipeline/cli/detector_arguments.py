@@ -61,5 +61,5 @@ def one_model(arguments: argparse.Namespace) -> str:
     from detection_core.storage import files
 
     folder = files.join(arguments.output, "ensemble")
-    capability("ensembles").write_ensemble(folder, models)
+    capability("detection_core.optional.ensembles").write_ensemble(folder, models)
     return folder

@@ -77,7 +77,7 @@ def _videos(
     from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.capabilities import capability
 
-    video_files = capability("video")
+    video_files = capability("detection_core.optional.video")
     options = video_files.VideoOptions(
         min_score=arguments.min_score,
         every=arguments.every,

@@ -44,7 +44,7 @@ def _lints(path: str, names: str) -> list[Any]:
     from detection_core.capabilities import capability
     from detection_core.storage import files
 
-    accelerators = capability("accelerators")
+    accelerators = capability("detection_core.optional.accelerators")
     known = accelerators.families()
     wanted = known if names == "all" else tuple(name.strip() for name in names.split(","))
     unknown = [name for name in wanted if name not in known]

@@ -226,6 +226,10 @@ def closures():
     # asks it for anchors.
     ("detection_core.parts.losses.classification", {*MODEL_STEPS, *CONFIG_STEPS}),
     ("detection_core.datasets.formats.coco", {"example_gen"}),
+    # Optional capabilities are imported by name.
+    ("detection_core.optional.tfdv.schema_check", {"data_validator"}),
+    ("detection_core.optional.near_duplicates.perceptual_hash", {"data_validator"}),
+    ("detection_core.optional.mlflow.mlflow_run", {"trainer"}),
     ("components.runtime.kfp.views", set()),
     ("detection_core.errors", set(STEPS)),
     ("detection_core", set(STEPS)),

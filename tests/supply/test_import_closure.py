@@ -88,5 +88,5 @@ def test_a_maker_that_fails_leaves_no_entry_and_old_entries_go(root: Path) -> No
 
 
 def test_a_digest_follows_every_file_of_the_closure() -> None:
-    iou, keypoints = (ROOT / "detection_core" / "ops" / name for name in ("iou.py", "keypoints.py"))
-    assert closure_digest(iou) == closure_digest(iou) != closure_digest(keypoints)
+    iou, masks = (ROOT / "detection_core" / "ops" / name for name in ("iou.py", "mask_runs.py"))
+    assert closure_digest(iou) == closure_digest(iou) != closure_digest(masks)

@@ -73,6 +73,9 @@ def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
 _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
 
 RULES: Mapping[str, Rules] = {
+    "KeypointEdge": Rules(
+        "builders.evaluation_settings", ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}
+    ),
     "EvalConfig": Rules(
         (
             "builders.evaluation_settings",

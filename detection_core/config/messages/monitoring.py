@@ -36,11 +36,11 @@ def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Monitoring": Rules(
-        (_READER, "builders.train_plan"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
+        (_READER, "loggers.open_loggers"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
     ),
     "Monitoring.Profile": Rules(
         _READER, ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}
     ),
-    "Monitoring.Mlflow": Rules(_READER, check=_experiment),
-    "Monitoring.Wandb": Rules(_READER, check=_project),
+    "Monitoring.Mlflow": Rules("optional.mlflow.mlflow_run", check=_experiment),
+    "Monitoring.Wandb": Rules("optional.wandb.wandb_run", check=_project),
 }

@@ -13,12 +13,11 @@ from detection_core.detectors.family import (
 from detection_core.families.efficientdet.check import RULES, size_problems, tflite_problems
 from detection_core.families.efficientdet.settings import all_values, input_size
 
-_HERE = "detection_core.families.efficientdet"
-_describe = late(f"{_HERE}.description:describe_efficientdet")
+_describe = late("detection_core.families.efficientdet.description:describe_efficientdet")
 
 FAMILY = Family(
     name="efficientdet",
-    build=late(f"{_HERE}.build:build_efficientdet"),
+    build=late("detection_core.families.efficientdet.build:build_efficientdet"),
     describe=lambda message, detector: _describe(detector),
     loss_names={
         "Loss/classification_loss": "class",
@@ -32,18 +31,22 @@ FAMILY = Family(
     settings=all_values,
     rules=RULES,
     size_problems=size_problems,
-    checkpoints=CheckpointSupport(names=late(f"{_HERE}.checkpoint_names:checkpoint_names")),
+    checkpoints=CheckpointSupport(
+        names=late("detection_core.families.efficientdet.checkpoint_names:checkpoint_names")
+    ),
     anchors=AnchorSupport(
-        boxes=late(f"{_HERE}.anchors:anchor_boxes"),
-        fit=late(f"{_HERE}.anchor_fit:fit_anchors"),
+        boxes=late("detection_core.families.efficientdet.anchors:anchor_boxes"),
+        fit=late("detection_core.families.efficientdet.anchor_fit:fit_anchors"),
     ),
     tflite=TFLiteExport(
         problems=tflite_problems,
-        function=late(f"{_HERE}.tflite:export_function"),
-        normalisation=late(f"{_HERE}.tflite:input_normalisation"),
-        decoding=late(f"{_HERE}.tflite:box_decoding"),
+        function=late("detection_core.families.efficientdet.tflite:export_function"),
+        normalisation=late("detection_core.families.efficientdet.tflite:input_normalisation"),
+        decoding=late("detection_core.families.efficientdet.tflite:box_decoding"),
     ),
-    quantization=QuantizationSupport(rewrite=late(f"{_HERE}.quantization:rewrite_efficientdet")),
+    quantization=QuantizationSupport(
+        rewrite=late("detection_core.families.efficientdet.quantization:rewrite_efficientdet")
+    ),
     level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
     with_network=lambda detector, network: detector.with_network(network),
 )

@@ -80,11 +80,15 @@ def _image(values, image):
     return type(values)(*(None if value is None else value[image : image + 1] for value in values))
 
 
-def _assert_equal(found, expected, what):
+def _assert_equal(found, expected, what, ulps=0):
     for name, one, other in zip(expected._fields, found, expected, strict=True):
         assert (one is None) == (other is None), (what, name)
         if one is not None:
-            np.testing.assert_array_equal(one, other, err_msg=f"{what} {name}")
+            exact = ulps == 0 or not np.issubdtype(np.asarray(one).dtype, np.floating)
+            if exact:
+                np.testing.assert_array_equal(one, other, err_msg=f"{what} {name}")
+            else:
+                np.testing.assert_array_max_ulp(np.asarray(one), np.asarray(other), maxulp=ulps)
 
 
 @settings(deadline=None, max_examples=3)
@@ -110,7 +114,9 @@ def test_an_image_has_the_targets_that_it_has_alone(seed):
         found = assigner.assign(anchors, truth)
         for image in range(IMAGES):
             alone = assigner.assign(anchors[image], _image(truth, image))
-            _assert_equal(_image(found, image), alone, f"assigner {number}, image {image}")
+            # TensorFlow computes logarithms of whole vector registers and of the rest in two ways, which may
+            # differ in the last bit; an object's place in a batch decides which of them it meets.
+            _assert_equal(_image(found, image), alone, f"assigner {number}, image {image}", ulps=2)
 
 
 def _miner():

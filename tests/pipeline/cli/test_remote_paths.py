@@ -62,7 +62,7 @@ export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
 inspect: path
-predict: --model images --output
+predict: --model images --output --coco-images
 quantize: --config --model --examples --output --override-file
 report: workspace --output
 rollback: destination
