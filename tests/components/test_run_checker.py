@@ -229,7 +229,7 @@ def closures():
     # Optional capabilities are imported by name.
     ("detection_core.optional.tfdv.schema_check", {"data_validator"}),
     ("detection_core.optional.near_duplicates.perceptual_hash", {"data_validator"}),
-    ("detection_core.optional.mlflow.mlflow_run", {"trainer"}),
+    ("detection_core.optional.mlflow.mlflow_run", {"trainer", "quantization_rewriter"}),
     ("components.runtime.kfp.views", set()),
     ("detection_core.errors", set(STEPS)),
     ("detection_core", set(STEPS)),
