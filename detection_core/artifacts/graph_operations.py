@@ -223,7 +223,7 @@ def _uses(nodes: Iterable[Any]) -> set[str]:
 
 
 def _called(value: Any) -> Iterator[str]:
-    """Yield the functions that an attribute names; a placeholder is not a function's name."""
+    """Yield the functions that an attribute names; a placeholder gives a name that no function has."""
     kind = value.WhichOneof("value")
     if kind == "placeholder":
         yield f"${value.placeholder}"

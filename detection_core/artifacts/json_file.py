@@ -203,7 +203,7 @@ class JsonLines(Generic[T]):
         return found
 
     def _lines(self, folder: str) -> Iterator[tuple[bytes, str]]:
-        """Yield each line with its position for errors, decoded later so that one bad line spoils no other."""
+        """Yield each line undecoded with its position, so that an invalid line affects no other."""
         path = self.path(folder)
         content = files.read_bytes(path) if folder and files.exists(path) else b""
         for number, line in enumerate(content.splitlines(), start=1):
