@@ -32,7 +32,7 @@ class PublishedVersion:
         push_token: see `components.run_checker.run`.
         metrics: the Evaluator's metrics.
         score_threshold: `EvalReport.score_threshold`.
-        files: path in the SavedModel's folder to bytes, to recognise a complete copy; empty for early
+        files: path in the SavedModel's folder to size in bytes, to recognise a complete copy; empty for early
             versions.
     """
 

@@ -1,8 +1,8 @@
 """Read the graph of a TensorFlow Lite file (tensors, operations, signatures) without loading it.
 
-`network_operators` separates the network from the post-processing. The network consists of the convolutions,
-everything that they depend on, and later operations that only move or join results (the raw heads). It works
-for files of all layouts and formats.
+`network_operators` separates the network from the post-processing. The network consists of the convolutions
+and everything that they depend on. Later operations that only move or join results belong to it, too (the raw
+heads). The function works for files of all layouts and formats.
 """
 
 from __future__ import annotations
