@@ -80,7 +80,6 @@ def _read(path: str) -> bytes:
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield a table's keys and values."""
     if len(content) < _FOOTER_BYTES or struct.unpack("<Q", content[-8:])[0] != _MAGIC:
         raise _Damage("an index without its end")
     footer = _Bytes(content[-_FOOTER_BYTES:-8])
@@ -102,8 +101,6 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 @dataclasses.dataclass
 class _Bytes:
-    """A reader of consecutive bytes."""
-
     data: bytes
     at: int = 0
 

@@ -131,10 +131,7 @@ def format_info(info: DetectorInfo) -> str:
 
 
 def read_info(path: str) -> DetectorInfo:
-    """Read the description of a detector folder; unknown fields are ignored.
-
-    Args:
-        path: as in `serving_dir`.
+    """Read the description of a detector folder (see `serving_dir`); unknown fields are ignored.
 
     Raises:
         ContractError: when it is no detector folder, or one that this version cannot read.

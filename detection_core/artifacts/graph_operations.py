@@ -137,11 +137,7 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
 
 
 def read_saved_model(path: str, where: str) -> tuple[Any, bytes]:
-    """Return a saved_model.pb as message and as bytes.
-
-    Args:
-        path: of the file.
-        where: path for errors.
+    """Return a saved_model.pb as message and as bytes; errors name the path `where`.
 
     Raises:
         ModelError: when it cannot be parsed, has no graph, is a pipe, or exceeds the size limit of messages.
@@ -287,7 +283,6 @@ class _Saver:
         return _reached(used, self._calls) & _FILE_OPERATIONS
 
     def _named_nodes(self) -> set[str]:
-        """Return the nodes in signatures and collections."""
         signatures = self._meta.signature_def.values()
         infos = [info for s in signatures for part in (s.inputs, s.outputs) for info in part.values()]
         infos += [asset.tensor_info for asset in self._meta.asset_file_def]
@@ -300,7 +295,7 @@ class _Saver:
         return {_producer(name) for name in names}
 
     def _listing(self) -> bytes:
-        """Return everything except nodes that may name a function."""
+        """Return the graph's other parts, not nodes, that may name a function."""
         library = self._meta.graph_def.library
         records = [self._meta.object_graph_def, *library.gradient, *library.registered_gradients]
         records += [value for function in library.function for value in function.attr.values()]
@@ -340,7 +335,6 @@ def _producer(reference: str) -> str:
 
 
 def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return everything reachable from `start`, including it."""
     pending, seen = list(start), set()
     while pending:
         name = pending.pop()

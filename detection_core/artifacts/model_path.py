@@ -54,8 +54,7 @@ _TFLITE = ".tflite"
 def find_model(path: str) -> str:
     """Return the model in a folder of models; any other path unchanged.
 
-    Args:
-        path: a push destination gives its deployed version, a folder of TensorFlow Lite files its only file.
+    A push destination gives its deployed version, a folder of TensorFlow Lite files its only file.
 
     Raises:
         ContractError: when nothing is deployed there, or the folder holds several TensorFlow Lite files.

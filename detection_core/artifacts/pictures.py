@@ -67,11 +67,7 @@ PICTURES = JsonList(name="index.json", content=PictureEntry)
 
 
 def list_pictures(evaluation_dir: str) -> list[PictureFile]:
-    """Return the pictures of an evaluation's index, except those outside its folder.
-
-    Args:
-        evaluation_dir: folder with `pictures/index.json`, or without pictures.
-    """
+    """Return the pictures in `pictures/index.json`, except those outside its folder; empty if missing."""
     folder = files.join(evaluation_dir, FOLDER)
     found = []
     for picture in PICTURES.read_valid(folder):

@@ -48,7 +48,7 @@ class DetectedObject:
     keypoints: tuple[tuple[float, float], ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
 
     def rounded(self) -> DetectedObject:
-        """Return the detection rounded to the decimals of files."""
+        """Return the detection, rounded as in files."""
         ymin, xmin, ymax, xmax = (round(edge, _DECIMALS) for edge in self.box)
         return dataclasses.replace(
             self,
@@ -94,12 +94,7 @@ PREDICTION = JsonFile(
 
 
 def write_prediction(stem: str, prediction: Prediction) -> None:
-    """Write a prediction's file.
-
-    Args:
-        stem: path without suffix, shared with the picture.
-        prediction: of an image that could be used.
-    """
+    """Write the prediction of a usable image; `stem` is the path without suffix, shared with the picture."""
     files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
 
 

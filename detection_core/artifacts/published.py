@@ -122,9 +122,6 @@ def write_version(path: str, version: PublishedVersion) -> None:
 def read_deployment(root: str) -> Deployment:
     """Read `current.json`; if missing, nothing is deployed.
 
-    Args:
-        root: of the destination.
-
     Raises:
         ContractError: when it is damaged or in a newer format.
     """

@@ -44,10 +44,6 @@ def read_tflite(path: str) -> bytes:
 def verify_tflite(content: bytes, *, where: str = "") -> None:
     """Refuse a file that is not a TensorFlow Lite model, is truncated, or has invalid references.
 
-    Args:
-        content: the file.
-        where: its path, for errors.
-
     Raises:
         ModelError: saying what is wrong.
     """

@@ -107,11 +107,7 @@ class TFLiteGraph:
 
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
-    """Read the first graph of a file.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read the first graph of a TensorFlow Lite file; errors name the file `where`.
 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or damaged.

@@ -62,11 +62,7 @@ class TFLiteDescription:
 
 
 def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
-    """Read the input's normalisation and the labels.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read the input's normalisation and the labels; errors name the file `where`.
 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, is damaged, has unreadable labels, or lacks
@@ -83,11 +79,7 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
 
 
 def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | None:
-    """Read the input's normalisation and the labels; None without metadata of a normalisation.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read like `read_description`; return None without metadata of a normalisation.
 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, is damaged, or has unreadable labels.
@@ -110,10 +102,6 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
 
 def with_score_threshold(content: bytes, threshold: float) -> bytes:
     """Return the file with a new score threshold in its metadata; all other bytes are unchanged.
-
-    Args:
-        content: a TensorFlow Lite file.
-        threshold: as `TFLiteDescription.score_threshold`.
 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, is damaged, or has no field for the threshold.
@@ -165,14 +153,12 @@ def _normalisation(model: Any) -> tuple[Table | None, str]:
 
 
 def _thresholdings(model: Any) -> list[Table]:
-    """Return the options of each score threshold."""
     field = slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA
     outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.tables(field)]
     return list(_options(outputs, slots.SCORE_THRESHOLDING_OPTIONS))
 
 
 def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
-    """Yield the options of one kind from the tensors' process units."""
     for tensor in tensors:
         for unit in tensor.tables(slots.TensorMetadata.PROCESS_UNITS):
             if unit.number(slots.ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
@@ -180,10 +166,7 @@ def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
 
 
 def metadata_graphs(model: Any) -> list[Table]:
-    """Return the metadata of a file's graphs.
-
-    Args:
-        model: root of the file, from `read_root`.
+    """Return the metadata of a file's graphs, given its root from `read_root`.
 
     Raises:
         FlatbufferError: when the metadata are damaged.
@@ -254,10 +237,6 @@ class BoxDecoding:
 
 def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
     """Read how to decode a file's outputs; None if its metadata do not say.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or damaged.

@@ -112,10 +112,6 @@ def unmeasured(content: bytes) -> bytes:
 def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
     """Read the provenance; None if there is none, as in files of other programs.
 
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
-
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or its archive is damaged.
         ContractError: when the provenance is invalid or of a newer version.

@@ -55,9 +55,9 @@ def parse_yaml(
         Its value; None for an empty document.
 
     Raises:
-        DetectionError: of the class `error`, with line and column. Causes are invalid YAML, a duplicate or
-            non-scalar key, a value that does not fit its tag, and a tag of other than plain values. Too much
-            depth, and too many values or characters, are refused, too; aliases count each time.
+        DetectionError: of the class `error`, with line and column. Causes: invalid YAML, a duplicate or
+            non-scalar key, a value that does not fit its tag. Also a tag of other than plain values, and too
+            much depth, or too many values or characters. Aliases count each time.
     """
     node = _Document(text, where, error, tuples).single()
     return None if node is None else _value(node)
@@ -111,8 +111,6 @@ class _Size:
 
 
 class _Document:
-    """Composer of a text's nodes."""
-
     def __init__(self, text: str, where: str, error: type[DetectionError], tuples: bool) -> None:
         self._where, self._error, self._tuples = where, error, tuples
         self._text = text
@@ -155,7 +153,6 @@ class _Document:
         raise self._error(problem, where=f"{self._where}:{mark.line + 1}:{mark.column + 1}")
 
     def _node(self, depth: int) -> tuple[_Node, int]:
-        """Return the next node and its depth."""
         event: Any = self._parser.get_event()
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)

@@ -10,12 +10,7 @@ from detection_core.storage import files
 
 
 def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> str:
-    """Read a text file.
-
-    Args:
-        path: local path or object store address.
-        what: what the file is, for errors, as in "pipeline.config".
-        longest: largest size in bytes.
+    """Read a text file of at most `longest` bytes; errors call it `what`, such as "pipeline.config".
 
     Raises:
         ConfigError: when the file is missing, unreadable, not a regular file, too large or not text.
@@ -41,11 +36,7 @@ def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
 
 
 def read_lines(path: str, *, what: str) -> list[str]:
-    """Read the lines of a file that lists the images of a data set.
-
-    Args:
-        path: local path or object store address.
-        what: what the file is, for errors.
+    """Read the lines of a file that lists the images of a data set; errors call the file `what`.
 
     Raises:
         DataError: where `read_text_file` raises a ConfigError, and for too many lines.

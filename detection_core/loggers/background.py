@@ -109,7 +109,6 @@ class BackgroundLogger(Logger):
                     self._dropped += 1
 
     def _delivered(self, entry: Callable[[], None]) -> bool:
-        """Deliver an entry with retries; return whether it worked."""
         for wait in (*self._waits, None):
             try:
                 entry()

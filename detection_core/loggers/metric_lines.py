@@ -20,9 +20,6 @@ class MetricLines(Logger):
     pkg/metricscollector/v1beta1). A line has an RFC 3339 time, then a name of words and hyphens. Other
     characters in a name become one `_`: `DetectionBoxes_Precision_mAP`. Numbers have no exponent, because
     Katib's older collectors do not read it.
-
-    Args:
-        stream: standard output if None.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:

@@ -51,11 +51,7 @@ def check_loggers(options: LoggerOptions) -> None:
 
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
-    """Open the loggers of a training.
-
-    Args:
-        options: which loggers.
-        folder: folder of the unfinished training, which stores the run ids.
+    """Open the loggers of a training; the folder of the unfinished training stores the run ids.
 
     Raises:
         ConfigError: see `check_loggers`.

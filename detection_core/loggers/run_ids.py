@@ -13,11 +13,7 @@ NAME = "tracked_runs.json"
 
 
 class RunIds:
-    """Run ids by tracking server, stored in the folder of the unfinished training.
-
-    Args:
-        folder: of the training.
-    """
+    """Run ids by tracking server, stored in the folder of the unfinished training."""
 
     def __init__(self, folder: str) -> None:
         self._path = files.join(folder, NAME)

@@ -16,14 +16,11 @@ _SCALAR, _TENSOR, _BLOB = 1, 2, 3
 
 
 class TensorBoardLogger(Logger):
-    """Writes event files to a folder per split.
+    """Writes event files to the folders `train` and `eval` of a directory, created when first written.
 
     `tf.summary.scalar`, `image` and `histogram` need the TensorBoard package; this class writes the same
-    records without it. On a store that TensorFlow cannot open, the files appear when the training ends, also
-    by a signal.
-
-    Args:
-        directory: folder of `train` and `eval`, which are created when first written.
+    records without it. On a store that TensorFlow cannot open, the files appear when the training ends or a
+    signal stops it.
     """
 
     def __init__(self, directory: str) -> None:

@@ -29,8 +29,8 @@ class Cache:
         folder: where the entries are.
         most_bytes: total size above which `shrink` removes the least recently used files.
         newest: number of most recent files that are never removed.
-        spread: whether entries lie in subfolders named by their keys' first two characters; a folder of a
-            million files is slow to list.
+        spread: whether entries lie in subfolders by their keys' first two characters. A folder of a million
+            files is slow to list.
     """
 
     folder: str
@@ -101,7 +101,6 @@ class Cache:
                     os.remove(path)
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
-        """Yield last use, size and path of each file."""
         now = time.time()
         folders = [self.folder, *(e.path for e in os.scandir(self.folder) if self.spread and e.is_dir())]
         for entry in (entry for folder in folders for entry in os.scandir(folder)):

@@ -31,7 +31,6 @@ __all__ = ["is_remote", "opened_by_tensorflow"]
 
 
 def _local(path: str) -> str:
-    """Return a local path for the operating system."""
     path = path.removeprefix("file://")
     with contextlib.suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(path):
@@ -68,11 +67,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_regular(path: str, limit: int) -> bytes:
-    """Read a whole regular file of limited size.
-
-    Args:
-        path: local or remote, or that of a part of a file.
-        limit: largest size in bytes.
+    """Read a whole regular file, or a part of a file, of at most `limit` bytes.
 
     Raises:
         OSError: see `open_regular`.
@@ -97,13 +92,9 @@ def _read_part(part: FilePart) -> bytes:
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:
-    """Open a regular file of limited size; the caller closes it.
+    """Open a regular file; the caller closes it. `limit` is the largest size of a local file in bytes.
 
     Use it for paths from data: a named pipe would block forever, and a device has no end.
-
-    Args:
-        path: local or remote.
-        limit: largest size of a local file in bytes.
 
     Raises:
         OSError: when it cannot be opened; with EINVAL when it is not a regular file, EFBIG when it is too
@@ -157,8 +148,8 @@ def list_matching(folder: str, pattern: str) -> list[str]:
 
     Args:
         folder: a missing one is empty.
-        pattern: of the name alone, with `*`, `?` and `[...]`; as in a shell, hidden names match only a
-            pattern that begins with a dot.
+        pattern: of the name alone, with `*`, `?` and `[...]`. As in a shell, only a pattern that begins with
+            a dot matches hidden names.
     """
     if not is_dir(folder):
         return []
@@ -242,12 +233,10 @@ def write_text(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str) -> Iterator[IO[bytes]]:
-    """Yield a file for bytes, which appears under its name when the block succeeds.
+    """Yield a file for bytes, which appears as `path` when the block succeeds.
 
-    Its content is synced first. Concurrent writers of one path do not conflict; the last to finish wins.
-
-    Args:
-        path: the file to write; its folder is created, and an existing file is replaced.
+    Its folder is created, an existing file is replaced, and the content is synced first. Concurrent writers
+    of one path do not conflict; the last to finish wins.
     """
     if not is_remote(path):
         with local_files.partial_file(_local(path)) as f:
@@ -264,9 +253,6 @@ def atomic_dir(path: str) -> Iterator[str]:
     All its files are synced first. On an error the temporary folder is removed and `path` is unchanged.
     Leftovers of killed writers are named `.NAME.*.partial`, which never matches a version or an artifact. The
     next local writer of the same folder removes them; on a store nobody does.
-
-    Args:
-        path: the folder to make; an existing one is replaced.
     """
     if not is_remote(path):
         with local_files.partial_dir(_local(path)) as folder:

@@ -12,10 +12,7 @@ from detection_core.storage.scratch_folder import ScratchFolder
 
 @contextlib.contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """Yield a path that TensorFlow can open: the path itself, or a copy that exists only in the block.
-
-    Args:
-        path: a file or a folder.
+    """Yield a path that TensorFlow can open: the file or folder itself, or a copy deleted after the block.
 
     Raises:
         FileNotFoundError: when nothing is there.

@@ -140,7 +140,6 @@ def partial_dir(path: str) -> Iterator[str]:
 
 
 def _is_special(path: str) -> bool:
-    """Return whether the path is a device or a pipe."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -209,8 +208,8 @@ def _is_still(path: str, descriptor: int) -> bool:
 def _move_in(temporary: str, path: str) -> None:
     """Replace a path by a folder, atomically where the system supports it.
 
-    Elsewhere the old folder is renamed first, so the path is missing for a moment. Other writers may
-    interfere.
+    Elsewhere the old folder is renamed first, so the path is missing for a moment. Other writers may do the
+    same meanwhile.
     """
     aside: list[str] = []
     while True:
@@ -336,9 +335,7 @@ def sync_tree(folder: str) -> None:
 def lock(path: str, *, wait: bool = True) -> Iterator[None]:
     """Hold a lock file, created if missing; the lock ends with its holder's process.
 
-    Args:
-        path: of the lock file in an existing folder. Nothing is ever written to it.
-        wait: whether to wait for another holder.
+    Its folder must exist. Nothing is ever written to the file.
 
     Raises:
         BlockingIOError: when another process holds it and `wait` is False.

@@ -29,11 +29,7 @@ class PendingUpload(io.BufferedWriter):
     """A temporary file that is uploaded when closed, and discarded when its block fails."""
 
     def __init__(self, upload: Callable[[str], None]) -> None:
-        """Open the temporary file.
-
-        Args:
-            upload: creates the object from the file's path.
-        """
+        """Open the temporary file; `upload` creates the object from its path."""
         self._scratch = ScratchFolder()
         self._local = os.path.join(self._scratch.name, "upload")
         super().__init__(io.FileIO(self._local, "wb"))
@@ -276,10 +272,7 @@ class ObjectStore(StoreConnection):
     def write_if(self, path: str, data: bytes, version: str = "") -> str | None:
         """Write an object if its version is unchanged when the store writes it.
 
-        Args:
-            path: of the object.
-            data: its content, different for every write.
-            version: required version; "" if the object must not exist.
+        `data` must differ for every write. A `version` of "" requires that the object does not exist.
 
         Returns:
             The new version; None if the condition failed.

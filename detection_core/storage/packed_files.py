@@ -91,10 +91,8 @@ class PackedFile:
                 except zlib.error as e:
                     raise OSError(f"damaged compressed data: {e}") from e
                 consumed += len(packed) - len(state.unused_data)
-                packed, ended = (
-                    state.unused_data.lstrip(b"\0"),
-                    state.eof,
-                )  # gzip files may be padded with zeros
+                # gzip files may be padded with zeros.
+                packed, ended = state.unused_data.lstrip(b"\0"), state.eof
                 consumed += len(state.unused_data) - len(packed)
                 if ended:
                     state = zlib.decompressobj(_ANY_HEADER)
@@ -124,13 +122,7 @@ class PackedFiles:
         self._lock = threading.Lock()
 
     def read(self, path: str, open_file: Callable[[], IO[bytes]], offset: int, length: int) -> bytes:
-        """Return a range of a file's content.
-
-        Args:
-            path: of the file, local or remote.
-            open_file: opens it.
-            offset: in the unpacked content.
-            length: in the unpacked content.
+        """Return a range of a file's unpacked content.
 
         Raises:
             OSError: when the file cannot be read, is damaged, or is truncated.

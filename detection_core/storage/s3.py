@@ -71,7 +71,7 @@ class S3Store(ObjectStore):
             try:
                 page = self.file_system.call_s3("list_objects_v2", **request)
             except FileNotFoundError as e:
-                # The listing is empty.
+                # Listing an empty bucket is no error, so the bucket does not exist.
                 raise self._refused(
                     f"s3://{bucket}", f"the bucket does not exist ({e.__cause__ or e})"
                 ) from e

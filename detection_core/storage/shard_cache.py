@@ -73,9 +73,6 @@ class ShardCache(Cache):
     def fetch(self, shard: RecordFile) -> str:
         """Return the path of a local copy, downloaded if missing.
 
-        Args:
-            shard: a shard from a manifest, or a URI.
-
         Raises:
             DataError: when the store does not answer, or the shard is missing or differs from the manifest.
         """

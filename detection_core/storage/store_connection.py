@@ -152,7 +152,6 @@ class StoreConnection(abc.ABC):
         return self._split(path)[1]
 
     def _name(self, path: str) -> str:
-        """Return fsspec's name of an object."""
         return "/".join(self._split(path))
 
 

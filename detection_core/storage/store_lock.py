@@ -33,8 +33,7 @@ _FREE = b"free "
 def lock(path: str) -> Iterator[Callable[[], None]]:
     """Hold an object as a lock; take over a stale one.
 
-    Args:
-        path: the object. After release it stays, marked as free.
+    After release the object stays, marked as free.
 
     Yields:
         A function that renews the lock at once, and raises a StorageError when another process holds it.
@@ -82,8 +81,6 @@ def _take_over(path: str) -> str | None:
 
 
 class _Held:
-    """A lock that this process holds."""
-
     def __init__(self, path: str, version: str) -> None:
         self._path = path
         self._version: str | None = version
@@ -120,7 +117,7 @@ class _Held:
     def release(self) -> None:
         """Mark the lock as free, unless another process has taken it over.
 
-        Errors of the store are ignored, because the work under the lock is already done.
+        Errors of the store are only logged, because the work under the lock is already done.
         """
         self._over.set()
         with self._writing:

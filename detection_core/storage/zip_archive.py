@@ -23,7 +23,7 @@ SMALL = 64 << 20
 _CHUNK = 1 << 20
 _MOST_FOLDERS = 100
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Other methods take up to 4 GB of memory, and report damage by as many kinds of errors."""
+"""Other methods take up to 4 GB of memory, and raise many kinds of errors for damaged data."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError)
 _PASSED_OVER = ("__MACOSX", ".DS_Store")
@@ -51,11 +51,7 @@ def describe_zip(archive: str) -> str:
 
 
 def unpack_zip(archive: str, folder: str) -> None:
-    """Unpack an archive into an empty folder.
-
-    Args:
-        archive: local path.
-        folder: existing folder.
+    """Unpack a local archive into an existing, empty folder.
 
     Raises:
         DataError: for an archive that is damaged, encrypted or too large, or has links, duplicate names or
@@ -93,7 +89,6 @@ def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[z
 
 
 def _fault(member: zipfile.ZipInfo, parts: list[str]) -> str:
-    """Return why a member is refused; "" if it is valid."""
     name = member.orig_filename
     if member.header_offset < 0:
         raise zipfile.BadZipFile("a file that begins before the archive")
