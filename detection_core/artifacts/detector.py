@@ -97,7 +97,7 @@ def read_extra(path: str, name: str) -> str:
     """Return a text file of the detector's `assets.extra/detflow`.
 
     Raises:
-        ContractError: when there is no SavedModel, it is of another project, or the file is no text.
+        ContractError: when there is no SavedModel, another program wrote it, or the file is not text.
     """
     file = extra_file(path, name)
     if not files.exists(file):
@@ -134,6 +134,6 @@ def read_info(path: str) -> DetectorInfo:
     """Read the description of a detector folder (see `serving_dir`); unknown fields are ignored.
 
     Raises:
-        ContractError: when it is no detector folder, or one that this version cannot read.
+        ContractError: when it is not a detector folder, or this version cannot read it.
     """
     return MODEL.parse(read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO))

@@ -32,7 +32,7 @@ class JsonFile(Generic[T]):
     """A JSON file of one object.
 
     Attributes:
-        name: of the file in its artifact's folder; where names vary, a pattern of them.
+        name: of the file in its artifact's folder; a pattern if names vary.
         content: dataclass of the object.
         writer: program that writes it, for errors.
         remedy: what to do if it cannot be used, for errors.

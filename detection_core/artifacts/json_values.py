@@ -35,7 +35,7 @@ def json_key(field: dataclasses.Field[Any]) -> str:
 
 
 def is_optional(field: dataclasses.Field[Any]) -> bool:
-    """Tell whether a field is optional in JSON."""
+    """Return whether a field is optional in JSON."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 

@@ -14,7 +14,7 @@ STEP_STATES = (NOT_RUN, RUNNING, EXECUTED, CACHED, FAILED)
 """States of a step in a local run; single steps are never cancelled, and there are no conditions."""
 
 SETTINGS_FILE, LOG_FILE, REPORT_FILE = "settings.yaml", "log.txt", "report.html"
-"""Files of a run's folder, beside run.json."""
+"""Other files in a run's folder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

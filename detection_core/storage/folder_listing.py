@@ -54,7 +54,7 @@ class FolderListing:
                     yield f"{folder}/{name}" if folder else name
 
     def folders_named(self, suffix: str) -> Iterator[str]:
-        """Yield the folders named with a lower-case `suffix`, such as `.xml`, that contain no file with it."""
+        """Yield folders named with a lower-case `suffix`, such as `.xml`, that contain no file with it."""
         for folder in self.folders:
             if folder.lower().endswith(suffix) and not any(
                 name.lower().endswith(suffix)

@@ -23,7 +23,7 @@ _ANY_HEADER = 32 + zlib.MAX_WBITS  # gzip's or zlib's; zlib detects which
 
 
 def is_packed(head: bytes) -> bool:
-    """Return whether a file's first bytes are those of gzip or zlib."""
+    """Return whether a file's first bytes are a gzip or zlib header."""
     is_zlib = len(head) > 1 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and int.from_bytes(head[:2]) % 31 == 0
     return head.startswith(_GZIP) or is_zlib
 
