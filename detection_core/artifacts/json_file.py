@@ -101,11 +101,7 @@ class JsonFile(Generic[T]):
         files.write_text(self.path(folder), self.format(value))
 
     def find(self, folder: str) -> T | None:
-        """Read the file of an artifact's folder; None if missing.
-
-        Raises:
-            ContractError: see `parse`.
-        """
+        """Read the file of an artifact's folder; return None if missing. Errors are those of `parse`."""
         path = self.path(folder)
         try:
             text = _read_text(path) if folder and files.exists(path) else None
@@ -173,18 +169,13 @@ class JsonLines(Generic[T]):
         files.write_text(self.path(folder), self.format(values))
 
     def parse_line(self, text: str | bytes, where: str) -> T:
-        """Read a line.
-
-        Raises:
-            ContractError: see `JsonFile.parse`.
-        """
+        """Read a line; errors as in `JsonFile.parse`."""
         return self._line.parse(text, where)
 
     def read(self, folder: str) -> list[T]:
         """Read the file of an artifact's folder; a missing file is empty.
 
-        Raises:
-            ContractError: see `JsonFile.parse`; it names the line.
+        Errors are those of `JsonFile.parse`, and name the line.
         """
         return [self.parse_line(line, where) for line, where in self._lines(folder)]
 

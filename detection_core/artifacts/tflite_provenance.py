@@ -92,10 +92,8 @@ def with_provenance(content: bytes, provenance: Provenance) -> bytes:
 def unmeasured(content: bytes) -> bytes:
     """Return the file as before it was measured: without provenance, and with score threshold 0.
 
-    The model, other metadata and labels stay. A file without provenance is returned unchanged.
-
-    Raises:
-        ModelError: see `with_provenance`.
+    The model, other metadata and labels stay. A file without provenance is returned unchanged. Errors are
+    those of `with_provenance`.
     """
     if PROVENANCE.name.encode() not in content:
         return content

@@ -64,21 +64,13 @@ def parse_yaml(
 
 
 def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
-    """Parse one YAML document like `parse_yaml`; return its value and the position of each key.
-
-    Raises:
-        ConfigError: see `parse_yaml`.
-    """
+    """Parse one YAML document like `parse_yaml`; return its value and the position of each key."""
     node = _Document(text, where, ConfigError, False).single()
     return (None, {}) if node is None else (_value(node), dict(_locations(node, where)))
 
 
 def parse_yaml_documents(text: str, where: str) -> list[Any]:
-    """Parse any number of YAML documents like `parse_yaml`; they share the limits of one document.
-
-    Raises:
-        ConfigError: see `parse_yaml`.
-    """
+    """Parse any number of YAML documents like `parse_yaml`; they share the limits of one document."""
     return [_value(node) for node in _Document(text, where, ConfigError, False).all()]
 
 

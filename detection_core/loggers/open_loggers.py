@@ -51,11 +51,7 @@ def check_loggers(options: LoggerOptions) -> None:
 
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
-    """Open the loggers of a training; the folder of the unfinished training stores the run ids.
-
-    Raises:
-        ConfigError: see `check_loggers`.
-    """
+    """Open the loggers of a training after `check_loggers`; `folder` keeps the ids of their runs."""
     check_loggers(options)
     lines: list[Logger] = [MetricLines()] if options.metric_lines else []
     trackers = options.trackers.items()

@@ -133,7 +133,7 @@ def _first_line(error: Exception) -> str:
 
 
 def stored_object(entry: dict[str, Any], age: float = 0.0) -> StoredObject:
-    """Return a listing's entry, `age` seconds after it was written."""
+    """Return the metadata in a listing's entry, `age` seconds after the object was written."""
     # A composed object has no MD5.
     checksum = entry.get("md5Hash") or f"{entry.get('crc32c')} {entry['generation']}"
     return StoredObject(

@@ -86,7 +86,11 @@ _REQUESTS_AT_ONCE = 32
 
 
 class ObjectStore(StoreConnection):
-    """The objects of one scheme, safe for threads and forked processes."""
+    """The objects of one scheme, safe for threads and forked processes.
+
+    Every method raises a DataError when the store does not answer. Methods that need an existing object or
+    folder raise a FileNotFoundError when it is missing.
+    """
 
     # fsspec splits a large read into requests that may see different versions.
     _read_options: ClassVar[dict[str, Any]] = {}
@@ -105,20 +109,12 @@ class ObjectStore(StoreConnection):
         return sorted((e for e in found if not e.key.endswith("/")), key=lambda e: e.key)
 
     def list_dir(self, path: str) -> list[str]:
-        """Return the names in a folder.
-
-        Raises:
-            FileNotFoundError: when there is nothing below it.
-        """
+        """Return the names in a folder; a folder without objects is missing."""
         folders, here = self.list_entries(path)
         return here + folders
 
     def list_entries(self, path: str) -> tuple[list[str], list[str]]:
-        """Return the sorted names of a folder's folders and objects.
-
-        Raises:
-            FileNotFoundError: when there is nothing below it.
-        """
+        """Return the sorted names of a folder's folders and objects; without any it is missing."""
         bucket, key = self._split(path)
         prefix = f"{key}/" if key else ""
         with self._answering(path):
@@ -152,12 +148,7 @@ class ObjectStore(StoreConnection):
             return []
 
     def head(self, path: str) -> StoredObject:
-        """Return the metadata of an object.
-
-        Raises:
-            FileNotFoundError: when the object does not exist.
-            DataError: when the store does not answer.
-        """
+        """Return the metadata of an object."""
         with self._answering(path):
             return self._head(*self._split(path))
 
@@ -180,12 +171,7 @@ class ObjectStore(StoreConnection):
     # Reading
 
     def read(self, path: str) -> bytes:
-        """Read an object, consistently from one version.
-
-        Raises:
-            FileNotFoundError: when the object does not exist.
-            DataError: when the store does not answer.
-        """
+        """Read an object, consistently from one version."""
         with self._answering(path):
             return self._cat(self._name(path), **self._read_options)
 
@@ -196,9 +182,8 @@ class ObjectStore(StoreConnection):
         """Download an object, a large one in concurrent parts; failed parts are retried.
 
         Raises:
-            FileNotFoundError: when the object does not exist.
             OSError: with EFBIG when it has more than `most_bytes`.
-            DataError: when the store does not answer, or the object changes meanwhile.
+            DataError: also when the object changes meanwhile.
         """
         before = self.head(path)
         if before.size > most_bytes:
@@ -228,8 +213,6 @@ class ObjectStore(StoreConnection):
         """Open an object for reading or writing; text is UTF-8.
 
         Raises:
-            FileNotFoundError: when the object to read does not exist.
-            DataError: when the store does not answer.
             ValueError: for other modes, because an object cannot be changed in place.
         """
         if mode in ("w", "wb"):
@@ -245,20 +228,12 @@ class ObjectStore(StoreConnection):
     # Writing
 
     def write(self, path: str, data: bytes) -> None:
-        """Write an object.
-
-        Raises:
-            DataError: when the store does not answer.
-        """
+        """Write an object."""
         with self._answering(path):
             self.file_system.pipe_file(self._name(path), data)
 
     def upload(self, local_path: str, path: str) -> None:
-        """Upload a local file, a large one in parts.
-
-        Raises:
-            DataError: when the store does not answer.
-        """
+        """Upload a local file, a large one in parts."""
         with self._answering(path):
             self._upload(local_path, self._name(path))
 
@@ -317,12 +292,7 @@ class ObjectStore(StoreConnection):
         _all_at_once(remove, keys, _REQUESTS_AT_ONCE)
 
     def copy(self, source: str, destination: str) -> None:
-        """Copy an object within the store.
-
-        Raises:
-            FileNotFoundError: when the object does not exist.
-            DataError: when the store does not answer.
-        """
+        """Copy an object within the store."""
         with self._answering(destination):
             self._copy(self._name(source), self._name(destination))
 
@@ -334,9 +304,6 @@ class ObjectStore(StoreConnection):
 
         The deepest objects are copied first, and removed last. So a manifest or saved_model.pb at the top
         implies that everything below it exists.
-
-        Raises:
-            FileNotFoundError: when there is no source.
         """
         key, found = self.key_of(source), self.objects(source)
         if not found:

@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class PackedFile:
-    """A compressed file with one or more consecutive gzip members."""
+    """A compressed file of one or more consecutive gzip or zlib streams."""
 
     def __init__(self, open_file: Callable[[], IO[bytes]]) -> None:
         self._open = open_file
