@@ -28,7 +28,7 @@ class Cache:
     Attributes:
         folder: where the entries are.
         most_bytes: total size above which `shrink` removes the least recently used files.
-        newest: number of most recent files that are never removed.
+        newest: number of most recently used files that `shrink` keeps at any size.
         spread: whether entries lie in subfolders by their keys' first two characters. A folder of a million
             files is slow to list.
     """

@@ -67,7 +67,10 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_regular(path: str, limit: int) -> bytes:
-    """Read a whole regular file, or a part of a file, of at most `limit` bytes; see `open_regular`."""
+    """Read a whole regular file, or a part of a file, as bytes; see `open_regular`.
+
+    `limit` is the largest size in bytes of a local file or of a part.
+    """
     part = file_part(path)
     if part and part.length > limit * (1 + part.base64):
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)

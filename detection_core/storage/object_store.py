@@ -79,7 +79,7 @@ class PendingTextUpload(io.TextIOWrapper):
 
 
 _WILD = re.compile(r"[*?\[]")
-# Size of the parts of a large object, and number of concurrent requests.
+# Size of a large object's parts, and numbers of concurrent parts and of concurrent requests.
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 8
 _REQUESTS_AT_ONCE = 32
