@@ -201,7 +201,10 @@ def network_operators(graph: TFLiteGraph) -> list[int]:
 
 
 def network_outputs(graph: TFLiteGraph) -> list[int]:
-    """Return the raw heads: the network's tensors that later operations use, in execution order."""
+    """Return the raw heads: the network's tensors that are graph outputs or that later operations use.
+
+    They are in execution order.
+    """
     inside = network_operators(graph)
     made = [tensor for position in inside for tensor in graph.operators[position].outputs]
     behind = set(graph.outputs)
