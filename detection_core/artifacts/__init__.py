@@ -1,1 +1,1 @@
-"""One module a kind of artifact: the names of its files, their content, reading and writing."""
+"""One module per kind of artifact: its file names, content, reader and writer."""

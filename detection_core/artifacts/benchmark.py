@@ -10,14 +10,13 @@ from detection_core.artifacts.json_file import JsonFile
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What was measured on.
+    """The machine that ran the benchmark.
 
     Attributes:
-        processor: as the system names it.
+        processor: name that the system reports.
         architecture: such as `x86_64`.
-        cores: that the process may use.
-        int8_dot_product: whether the processor multiplies and adds four int8 at once (VNNI, Arm dotprod);
-            None where the system does not tell.
+        cores: number that the process may use.
+        int8_dot_product: whether the processor has int8 dot products (VNNI, Arm dotprod); None if unknown.
         litert: version.
     """
 
@@ -30,22 +29,21 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Timing:
-    """A file in one setting.
+    """Timing of one file in one setting.
 
     Attributes:
         threads: that LiteRT may use.
         delegate: `xnnpack`, or `none` for LiteRT's own kernels.
         runs: timed inferences.
-        mean_ms: of them, milliseconds.
-        min_ms: of them.
+        mean_ms: mean time of a run, milliseconds.
+        min_ms: shortest run.
         p50_ms: median.
-        p90_ms: of ten inferences one takes longer.
-        p99_ms: of a hundred inferences one takes longer.
-        images_per_second: one image after the other.
-        load_ms: from the file to an interpreter that can run, in a separate process.
-        first_ms: its first inference.
-        peak_memory_bytes: by which loading and that inference raised the process's peak; None where the
-            system does not tell.
+        p90_ms: 90th percentile.
+        p99_ms: 99th percentile.
+        images_per_second: throughput at batch size 1.
+        load_ms: time to create a ready interpreter, in a separate process.
+        first_ms: time of the first inference there.
+        peak_memory_bytes: increase of the process's peak memory by both; None if unknown.
     """
 
     threads: int
@@ -64,14 +62,14 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorKind:
-    """All operations of one name.
+    """Total of all operations of one type.
 
     Attributes:
         name: such as `CONV_2D`.
-        count: of them in the file.
-        delegated: of them that XNNPACK runs.
-        milliseconds: of all, each timed alone with one thread and XNNPACK; None where none of them can
-            run alone.
+        count: operations of this type in the file.
+        delegated: how many of them XNNPACK runs.
+        milliseconds: their total time, each timed alone with one thread and XNNPACK; None if none can run
+            alone.
     """
 
     name: str
@@ -82,16 +80,16 @@ class OperatorKind:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkedFile:
-    """A file and all that was measured of it.
+    """All measurements of one file.
 
     Attributes:
         path: as given.
         sha256: of the file.
         size_bytes: of the file.
         integer: whether most of its convolutions run on integers.
-        partitions: operations of each part that XNNPACK runs in one go.
-        timings: one a setting.
-        operators: by their time, longest first; empty where it was not asked for.
+        partitions: number of operations in each partition that XNNPACK runs.
+        timings: one entry per setting.
+        operators: slowest first; empty if not requested.
     """
 
     path: str
@@ -103,18 +101,18 @@ class BenchmarkedFile:
     operators: list[OperatorKind] = dataclasses.field(default_factory=list)
 
     def operator_milliseconds(self) -> Mapping[str, float]:
-        """Return name of an operation to the time of all of its kind."""
+        """Return the total time of each type of operation, milliseconds."""
         return {kind.name: kind.milliseconds for kind in self.operators if kind.milliseconds is not None}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """What benchmark.json holds.
+    """The content of benchmark.json.
 
     Attributes:
-        machine: what was measured on.
-        files: in the order in which they were given.
-        notes: what the figures say, in sentences.
+        machine: the machine that ran the benchmark.
+        files: in the order given.
+        notes: conclusions, as sentences.
     """
 
     machine: Machine

@@ -1,4 +1,4 @@
-"""The blessing artifact: TFX's marker files and reasons.json, which together are a verdict."""
+"""The blessing artifact: the verdict as TFX's marker file and reasons.json."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlessingReasons:
-    """What reasons.json holds.
+    """The content of reasons.json.
 
     Attributes:
-        blessed: the same as the marker beside it says.
-        reasons: why, for people.
+        blessed: same verdict as the marker file.
+        reasons: reasons as readable text.
     """
 
     blessed: bool
@@ -33,11 +33,11 @@ REASONS = JsonFile(
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The verdict of a gate on a model.
+    """A gate's verdict on a model.
 
     Attributes:
-        blessed: whether it may be published. False also for a verdict that contradicts itself.
-        reasons: why, or what is wrong with the verdict; empty for those of other gates than ours.
+        blessed: whether it may be published. Also False if marker and reasons disagree.
+        reasons: why, or what is wrong with the verdict; empty if another tool wrote it.
     """
 
     blessed: bool
@@ -45,7 +45,7 @@ class Verdict:
 
 
 def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
-    """Write the verdict: an empty file named as TFX names it, and reasons.json.
+    """Write TFX's empty marker file and reasons.json.
 
     Remove an older verdict first, so that a killed writer leaves none.
     """
@@ -56,7 +56,7 @@ def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
 
 
 def read_verdict(folder: str) -> Verdict:
-    """Read a verdict; marker and reasons have to agree. TFX's Evaluator writes a marker alone."""
+    """Read a verdict and check that marker and reasons agree. TFX's Evaluator writes only a marker."""
     markers = [n for n in (BLESSED, NOT_BLESSED) if files.exists(os.path.join(folder, n))]
     if len(markers) != 1:
         found = " and ".join(markers) or "neither"
@@ -78,10 +78,10 @@ def _refused(folder: str, what: str) -> Verdict:
 
 
 def is_blessed(folder: str) -> bool:
-    """Tell whether the artifact holds a blessing that does not contradict itself."""
+    """Return whether the artifact holds a consistent blessing."""
     return read_verdict(folder).blessed
 
 
 def blessing_reasons(folder: str) -> list[str]:
-    """Return why a model was or was not blessed; empty for blessings of others."""
+    """Return why a model was or was not blessed; empty if another tool wrote the verdict."""
     return list(read_verdict(folder).reasons)

@@ -1,4 +1,4 @@
-"""Histograms of boxes: box_profile.json of examples, anchor_matches.json of a config's anchors."""
+"""Histograms of boxes: box_profile.json describes examples, anchor_matches.json a config's anchors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Histogram:
     """Counts by bin.
 
     Attributes:
-        up_to: upper edge of each bin; what is larger than the last is in the last.
-        counts: of each bin.
+        up_to: upper edge of each bin; larger values count in the last bin.
+        counts: count of each bin.
     """
 
     up_to: list[float]
@@ -30,8 +30,8 @@ class SizeGrid:
     """Boxes by height and width, as fractions of the image.
 
     Attributes:
-        up_to: upper edges of the bins of both.
-        counts: a row a height, a column a width.
+        up_to: upper edges of the bins, the same for both axes.
+        counts: rows are heights, columns are widths.
     """
 
     up_to: list[float]
@@ -44,16 +44,16 @@ class SizeGrid:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxProfile:
-    """The boxes of a split; those round a crowd are left out.
+    """Statistics of a split's boxes, without crowd boxes.
 
     Attributes:
-        boxes: how many.
-        sizes: by height and width.
-        aspects: by width over height, in pixels of the image.
-        sides_px: by the root of the area, pixels of the image.
+        boxes: number of boxes.
+        sizes: boxes by height and width.
+        aspects: boxes by aspect ratio (width / height), measured in image pixels.
+        sides_px: boxes by the square root of their area, image pixels.
         per_image: images by number of boxes.
-        centres: boxes whose centre is in each cell of a grid laid over the images, rows from the top.
-        coverage: boxes that cover the middle of each cell.
+        centres: number of box centres in each cell of a grid over the image, rows from the top.
+        coverage: number of boxes that cover the centre of each cell.
     """
 
     boxes: int
@@ -67,10 +67,10 @@ class BoxProfile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxProfiles:
-    """What box_profile.json holds.
+    """The content of box_profile.json.
 
     Attributes:
-        splits: split to its boxes.
+        splits: split to its statistics.
     """
 
     splits: Mapping[str, BoxProfile]
@@ -87,14 +87,14 @@ BOX_PROFILES = JsonFile(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorMatch:
-    """The boxes of a split, and the anchor that fits each best.
+    """How well the anchors fit a split's boxes.
 
     Attributes:
-        boxes: how many were looked at.
-        matched: of them, those whose anchor has the overlap that objects are matched at, 0.5.
-        overlaps: boxes by the intersection over union with their anchor.
+        boxes: number of boxes examined.
+        matched: boxes whose best anchor has an IoU of at least 0.5, the matching threshold.
+        overlaps: boxes by IoU with their best anchor.
         sizes: boxes by height and width, as fractions of the network's input.
-        unmatched: those of them that are not matched.
+        unmatched: unmatched boxes, likewise.
     """
 
     boxes: int
@@ -106,13 +106,13 @@ class AnchorMatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorMatches:
-    """What anchor_matches.json holds.
+    """The content of anchor_matches.json.
 
     Attributes:
         input_size: rows and columns of the network's input.
-        anchors: how many there are.
-        shapes: the different heights and widths of anchors, as fractions of the input.
-        splits: split to its boxes.
+        anchors: number of anchors.
+        shapes: distinct anchor heights and widths, as fractions of the input.
+        splits: split to its statistics.
     """
 
     input_size: tuple[int, int]

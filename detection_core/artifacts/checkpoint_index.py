@@ -1,7 +1,7 @@
-"""Checks the index of a checkpoint before TensorFlow reads it, which ends the process on impossible shapes.
+"""Check a checkpoint's index before TensorFlow reads it, because TensorFlow aborts on impossible shapes.
 
-An index is a sorted table of strings as LevelDB writes it: blocks of keys that share prefixes, and a block
-that lists the blocks. Values are `BundleEntryProto`s, or in the format of TensorFlow 1's first years
+An index is a sorted string table in LevelDB's format. Blocks hold keys that share prefixes; one more block
+lists the blocks. Values are `BundleEntryProto`s. In the oldest format of TensorFlow 1 they are
 `SavedTensorSlices`, with the values in the same file.
 """
 
@@ -21,9 +21,9 @@ _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES, _TRAILER_BYTES = 48, 5
 _CHECKSUM_BYTES, _VARINT_BYTES = 4, 10
 _PLAIN, _SNAPPY = 0, 1
-# Snappy makes 64 bytes of 3 at best.
+# Snappy's best ratio: 64 bytes from 3.
 _SNAPPY_RATIO = 22
-# Keys share prefixes; those of real checkpoints take some ten times the bytes of their file together.
+# Keys share prefixes; in real checkpoints all keys together take about ten times the file's bytes.
 _KEY_RATIO, _LEAST_KEY_BYTES = 200, 2**20
 _MAX_RANK = 254
 _MAX_BYTES = 2**31
@@ -31,11 +31,13 @@ _MAX_ELEMENTS = 2**62
 
 
 class _Damage(ValueError):
-    """What an index cannot say."""
+    """The index is damaged."""
 
 
 def check_index(prefix: str, *, where: str = "") -> None:
-    """Refuse a checkpoint whose index contradicts itself, or its files where they are on this machine.
+    """Refuse a checkpoint whose index contradicts itself or its files.
+
+    Files are compared only if they are on this machine.
 
     Args:
         prefix: of the checkpoint's files, or the one file of the oldest format.
@@ -43,7 +45,7 @@ def check_index(prefix: str, *, where: str = "") -> None:
 
     Raises:
         ModelError: when the index is damaged.
-        StorageError: when the system keeps it from being read.
+        StorageError: when the system cannot read it.
     """
     from google.protobuf.message import DecodeError
 
@@ -73,16 +75,15 @@ def _read(path: str) -> bytes:
         return files.read_regular(path, _MAX_BYTES)
     except OSError as error:
         if error.errno not in files.IRREGULAR:
-            raise  # says nothing of what is in the file
+            raise  # not about the file's content
         raise _Damage(f"an index that is none: {error.strerror}") from error
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and values of a table."""
     if len(content) < _FOOTER_BYTES or struct.unpack("<Q", content[-8:])[0] != _MAGIC:
         raise _Damage("an index without its end")
     footer = _Bytes(content[-_FOOTER_BYTES:-8])
-    footer.varint(), footer.varint()  # the block of the table's own description
+    footer.varint(), footer.varint()  # the metaindex block
     listing = _block(content, footer.varint(), footer.varint())
     read, keys = 0, 0
     for _, handle in _pairs(listing):
@@ -100,8 +101,6 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 @dataclasses.dataclass
 class _Bytes:
-    """Bytes that are read one part after another."""
-
     data: bytes
     at: int = 0
 
@@ -133,7 +132,7 @@ def _block(content: bytes, offset: int, size: int) -> bytes:
 
 
 def _uncompressed(data: bytes) -> bytes:
-    """Undo Snappy: literals, and copies of what was written before."""
+    """Decompress Snappy: literals, and copies of earlier output."""
     source, result = _Bytes(data), bytearray()
     length = source.varint()
     if length > _SNAPPY_RATIO * len(data) + 64:
@@ -160,7 +159,7 @@ def _uncompressed(data: bytes) -> bytes:
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and values of a block, whose end lists where a key stands whole."""
+    """Yield a block's keys and values, and check its restart points."""
     count = struct.unpack_from("<I", block, len(block) - 4)[0] if len(block) >= 4 else 0
     end = len(block) - 4 * (count + 1)
     if end < 0 or not count:
@@ -212,7 +211,7 @@ def _check_bundle(entries: Mapping[bytes, bytes], prefix: str) -> None:
 
 
 def _check_texts(path: str, entry: Any, elements: int, name: str) -> None:
-    """Refuse texts that are longer together than their part of the file: lengths, a checksum, contents."""
+    """Refuse strings whose lengths, checksum and contents exceed their part of the file."""
     with open(path, "rb") as file:
         file.seek(entry.offset)
         part = _Bytes(file.read(min(entry.size, elements * _VARINT_BYTES)))
@@ -222,11 +221,10 @@ def _check_texts(path: str, entry: Any, elements: int, name: str) -> None:
 
 
 def _elements(shape: Any, name: str) -> int:
-    """Return how many elements a shape has."""
     sides = [dimension.size for dimension in shape.dim]
     if shape.unknown_rank or len(sides) > _MAX_RANK or min(sides, default=0) < 0:
         raise _Damage(f"{name} with a shape of {len(sides)} dimensions, the least {min(sides, default=0)}")
-    # Sides of 0 do not hide an overflow of the others from TensorFlow.
+    # A side of 0 must not hide an overflow of the other sides: TensorFlow checks them all.
     if math.prod(max(side, 1) for side in sides) > _MAX_ELEMENTS:
         raise _Damage(f"{name} with a shape of more elements than can be counted")
     return math.prod(sides)
@@ -242,7 +240,7 @@ def _check_slice(part: Any, shape: Any, name: str) -> None:
 
 
 def _check_size(entry: Any, elements: int, name: str) -> None:
-    """Refuse a value of another size than its shape and type ask for; a text takes a byte at least."""
+    """Refuse a value whose size does not fit its shape and type; a string takes at least one byte."""
     from tensorflow.python.framework import dtypes
 
     try:

@@ -1,4 +1,4 @@
-"""The findings of DataValidator: findings.json, what is wrong or strange about examples."""
+"""The findings of DataValidator (findings.json): problems and anomalies in the examples."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WARN, STOP = "warn", "stop"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OtherExample:
-    """The example that a found one repeats.
+    """The example that another one duplicates.
 
     Attributes:
-        split: that it is in.
+        split: its split.
         source_id: id of the image.
         record: its number in the split.
     """
@@ -28,16 +28,16 @@ class OtherExample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FoundExample:
-    """An example that a finding is about.
+    """An example that a finding refers to.
 
     Attributes:
-        split: that it is in.
+        split: its split.
         source_id: id of the image.
         record: its number in the split, from 0, in the order of the files.
         note: what is wrong with it.
-        other: the example that it repeats or contradicts; None where there is none.
-        box: ymin, xmin, ymax, xmax of the box that is meant, normalised; None where all of the image is.
-        picture: file in the folder `pictures` beside this one; "" where none was drawn.
+        other: the example that it duplicates or contradicts; None if there is none.
+        box: ymin, xmin, ymax, xmax of the box in question, normalised; None for the whole image.
+        picture: file in the folder `pictures` beside this one; "" if none was drawn.
     """
 
     split: str
@@ -51,16 +51,16 @@ class FoundExample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that a check found.
+    """One result of a check.
 
     Attributes:
-        id: check, and split, class or folder that it is about; unique in the file.
+        id: check, followed by the split, class or folder; unique in the file.
         check: a key of `detection_core.validation.checks.CHECKS`.
         severity: `warn` or `stop`.
-        message: what was found and what to do, for people.
+        message: readable text: what was found and what to do.
         measured: the value that was compared.
-        threshold: what it was compared with.
-        count: of examples, boxes or classes that it is about.
+        threshold: the limit of `measured`.
+        count: number of examples, boxes or classes concerned.
         examples: some of them.
     """
 
@@ -76,13 +76,13 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataFindings:
-    """What findings.json holds.
+    """The content of findings.json.
 
     Attributes:
-        findings: those that stop the run first.
-        checks: check to how it went: `passed`, `warn`, `stop`, `off`, or why it could not be made.
-        images: split to examples that were looked at.
-        decoded: images whose pixels were decoded.
+        findings: findings that stop the run come first.
+        checks: check to outcome: `passed`, `warn`, `stop`, `off`, or why it could not run.
+        images: split to number of examples checked.
+        decoded: number of images decoded.
     """
 
     findings: list[Finding]
@@ -92,12 +92,12 @@ class DataFindings:
 
     @property
     def reasons(self) -> list[str]:
-        """What stops the run."""
+        """Messages of the findings that stop the run."""
         return [finding.message for finding in self.findings if finding.severity == STOP]
 
     @property
     def warnings(self) -> list[str]:
-        """What does not."""
+        """Messages of the other findings."""
         return [finding.message for finding in self.findings if finding.severity != STOP]
 
 

@@ -1,7 +1,7 @@
-"""Statistics of examples: box_statistics.json, span_statistics.json, and the files of TFX's validation.
+"""Statistics of examples: box_statistics.json, span_statistics.json, and the files of TFDV.
 
-Drift from span to span is measured on the JSON files. Every number in them is a sum over images, so that
-statistics of parts add up to those of the whole.
+Drift between spans is measured on the JSON files. Every number in them is a sum over images, so statistics of
+parts add up to those of the whole.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from detection_core.storage import files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Objects (or images) by bin, and what tells how they cluster in images.
+    """Objects (or images) by bin, with sums that measure how they cluster in images.
 
-    With x the objects of an image in a bin and n all its objects, the sums over images give the variance of
-    the bin's share as a ratio estimator; see `detection_core.validation.drift`.
+    In one image, x is the number of objects in a bin and n the number of all objects. The sums over images
+    give the variance of the bin's share, a ratio estimator (see `detection_core.validation.drift`).
 
     Attributes:
         bins: name of each bin.
@@ -43,9 +43,9 @@ class SampleStatistics:
     """Statistics of some images.
 
     Attributes:
-        images: how many.
-        empty_images: of them without an object.
-        objects: in all of them.
+        images: number of images.
+        empty_images: images without an object.
+        objects: number of objects.
         histograms: name, such as `class` or `size`, to histogram.
     """
 
@@ -57,14 +57,14 @@ class SampleStatistics:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataStatistics:
-    """What box_statistics.json holds.
+    """The content of box_statistics.json.
 
     Attributes:
         classes: names of the label map.
         splits: split to its statistics.
         spans: span to the statistics of its training images, oldest first; empty for data without spans.
-        folders: folder of the image files, as of an annotator or a source, to its statistics over all splits;
-            empty where there is one folder, or more than are compared.
+        folders: folder of image files (an annotator or a source, say) to its statistics over all splits.
+            Empty for one folder, or for more folders than are compared.
     """
 
     classes: list[str]
@@ -84,11 +84,11 @@ STATISTICS = JsonFile(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanStatistics:
-    """What span_statistics.json holds.
+    """The content of span_statistics.json.
 
     Attributes:
         span: number or date.
-        statistics: of its training images.
+        statistics: statistics of its training images.
     """
 
     span: str
@@ -105,11 +105,11 @@ SPAN_STATISTICS = JsonFile(
 
 
 STATISTICS_FILE = "FeatureStats.pb"
-"""A DatasetFeatureStatisticsList, binary; in the folder of a split."""
+"""A binary DatasetFeatureStatisticsList in a split's folder."""
 SCHEMA_FILE = "schema.pbtxt"
-"""A Schema, as text."""
+"""A Schema as text."""
 ANOMALIES_FILE = "SchemaDiff.pb"
-"""An Anomalies, binary; in the folder of a split."""
+"""A binary Anomalies message in a split's folder."""
 
 
 def split_file(folder: str, split: str, name: str) -> str:
@@ -118,7 +118,7 @@ def split_file(folder: str, split: str, name: str) -> str:
 
 
 def write_message(path: str, message: Any) -> None:
-    """Write a message, as text where its name ends with `.pbtxt`; equal messages give equal bytes."""
+    """Write a message, as text if its name ends with `.pbtxt`; equal messages give equal bytes."""
     from google.protobuf import text_format
 
     if path.endswith(".pbtxt"):

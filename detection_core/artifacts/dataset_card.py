@@ -1,6 +1,6 @@
-"""The dataset card, dataset_card.json, and the quarantine, quarantine.jsonl, of examples.
+"""The dataset card (dataset_card.json) and the quarantine (quarantine.jsonl) of examples.
 
-Older cards lack some counts: a missing count is read as 0, except for a split's shards and images (None).
+Older cards lack some counts. A missing count is read as 0, except a split's shards and images (None).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class Totals:
 
     Attributes:
         images: number of examples.
-        empty_images: of them, those without an object.
+        empty_images: images without an object.
         objects: annotated objects.
-        crowd: of them, boxes around a group.
-        difficult: of them, marked as difficult.
-        truncated: of them, marked as truncated.
-        clipped_boxes: boxes that left the image by a rounding error and were clipped.
-        converted_images: images that were stored in another format than they came in.
-        decoded_images: images that were decoded to see whether they can be.
+        crowd: objects that are boxes around a group.
+        difficult: objects marked as difficult.
+        truncated: objects marked as truncated.
+        clipped_boxes: boxes clipped because a rounding error put them outside the image.
+        converted_images: images stored in another format than their source.
+        decoded_images: images decoded as a check.
         image_bytes: bytes of all images.
-        turned_images: images that were stored upright, turned as their EXIF orientation says.
-        annotated_as_stored: of them, those whose annotations were made for the picture as it was stored, and
-            were turned with it.
-        passed_through: examples that are, byte for byte, the records that the data set came in.
-        unannotated_images: image files that no annotation is about; `DatasetCard.unannotated` tells whether
-            they are among `images`.
+        turned_images: images rotated upright by their EXIF orientation.
+        annotated_as_stored: rotated images whose annotations refer to the stored orientation and were
+            rotated, too.
+        passed_through: examples copied byte for byte from the source's records.
+        unannotated_images: image files without an annotation; `DatasetCard.unannotated` says whether `images`
+            includes them.
     """
 
     images: int = 0
@@ -53,7 +53,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Range:
-    """What a measure of images ranges over.
+    """Range of a quantity over images.
 
     Attributes:
         min: least value.
@@ -68,7 +68,7 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxAreas:
-    """Objects by COCO's classes of size.
+    """Objects by COCO's size classes.
 
     Attributes:
         small: objects of less than 32 x 32 pixels.
@@ -83,11 +83,11 @@ class BoxAreas:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxSides:
-    """A histogram of box sizes: the root of the box's area as a fraction of that of the image's.
+    """A histogram of box sizes: sqrt(box area / image area).
 
     Attributes:
         up_to: upper edges of the bins.
-        objects: in each bin.
+        objects: number of objects in each bin.
     """
 
     up_to: list[float]
@@ -96,11 +96,11 @@ class BoxSides:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitCard:
-    """A split in numbers.
+    """Counts and ranges of a split.
 
     Attributes:
-        shards: TFRecord files; None where the card does not say.
-        images: number of examples; None where the card does not say.
+        shards: number of TFRecord files; None if unknown.
+        images: number of examples; None if unknown.
         empty_images: as in `Totals`.
         objects: as in `Totals`.
         crowd: as in `Totals`.
@@ -114,13 +114,13 @@ class SplitCard:
         annotated_as_stored: as in `Totals`.
         passed_through: as in `Totals`.
         unannotated_images: as in `Totals`.
-        formats: image format to images.
-        classes: class name to objects.
+        formats: image format to number of images.
+        classes: class name to number of objects.
         box_areas_px: objects by size in pixels.
         box_sides_of_image: objects by size as a fraction of the image.
-        height: of the images, pixels.
-        objects_per_image: as the name says.
-        width: of the images, pixels.
+        height: image height, pixels.
+        objects_per_image: number of objects in an image.
+        width: image width, pixels.
         quarantined: reason to number of rejected annotations, the most frequent first.
     """
 
@@ -151,7 +151,7 @@ class SplitCard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassCard:
-    """A class in numbers.
+    """Counts of a class.
 
     Attributes:
         id: as in the label map, from 1.
@@ -166,10 +166,10 @@ class ClassCard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodingCard:
-    """How much was decoded.
+    """Decoded images.
 
     Attributes:
-        images: decoded ones.
+        images: number of decoded images.
         fraction: of all images.
         decoders: names of the libraries that decoded them.
     """
@@ -181,7 +181,7 @@ class DecodingCard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuarantineCard:
-    """The quarantine in numbers.
+    """Counts of the quarantine.
 
     Attributes:
         records: number of rejected annotations.
@@ -196,19 +196,19 @@ class QuarantineCard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatasetCard:
-    """What dataset_card.json holds. The content does not depend on time, path or machine.
+    """The content of dataset_card.json, independent of time, path and machine.
 
     Attributes:
         format: of the source, such as `coco`.
         classes: in the order of the label map.
         splits: name to numbers.
         total: over all splits.
-        decoding: how much was decoded.
-        quarantine: what was put aside.
+        decoding: counts of decoded images.
+        quarantine: counts of rejected annotations.
         images_in_two_splits: images whose bytes occur in more than one split.
-        spans: split to the spans that it is made of; empty for data without spans.
-        unannotated: what images are that no annotation is about: `background`, or left out, `leave_out`;
-            empty where there are none.
+        spans: split to its spans; empty for data without spans.
+        unannotated: treatment of images without an annotation: `background` or `leave_out`; empty if there
+            are none.
     """
 
     format: str = ""
@@ -232,9 +232,9 @@ class QuarantinedEntry:
     """A rejected image or annotation.
 
     Attributes:
-        split: that it belongs to.
+        split: its split.
         file: image or annotation file, relative to its folder.
-        record: id of the image or annotation; "" where there is none.
+        record: id of the image or annotation; "" if there is none.
         reason: a key of `detection_core.datasets.annotated_images.REASONS`.
         detail: what was found.
     """

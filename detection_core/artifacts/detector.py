@@ -1,8 +1,8 @@
 """Layout of a detector folder, and a reader of its description that needs no TensorFlow.
 
-A detector folder holds `Format-Serving/`, a SavedModel whose `assets.extra/detflow/` carries what is needed
-to train, quantize or convert the detector again. A published version is a copy of `Format-Serving` itself,
-so every reader takes either folder.
+A detector folder holds the SavedModel `Format-Serving/`. Its `assets.extra/detflow/` holds the files that
+training, quantization and conversion need. A published version is a copy of `Format-Serving`, so every reader
+accepts either folder.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ SERVING = "Format-Serving"
 SAVED_MODEL = "saved_model.pb"
 EXTRA = "assets.extra/detflow"
 PIPELINE_CONFIG = "pipeline.config"
-"""A TrainEvalPipelineConfig as text: in a config artifact, a model run and a detector folder."""
+"""A TrainEvalPipelineConfig as text, in a config artifact, a model run and a detector folder."""
 LABEL_MAP = "label_map.pbtxt"
-"""A StringIntLabelMap as text: beside examples and in a detector folder."""
+"""A StringIntLabelMap as text, beside examples and in a detector folder."""
 MODEL_INFO = "model.json"
 CHECKPOINT = "checkpoint/ckpt-0"
 QUANTIZATION = quantization.QUANTIZATION.name
@@ -34,12 +34,12 @@ class DetectorInfo:
     """The content of `model.json`.
 
     Attributes:
-        kind: `float`, or `quantized` where fake quantization is part of the network.
+        kind: `float`, or `quantized` for a network with fake quantization.
         name: the detector's name, the config's model family.
-        parameters: how many numbers training may change.
+        parameters: number of trainable parameters.
         num_classes: classes without background.
-        input_size: rows and columns of the network's input, pixels; 0 where it is free.
-        extra: further properties from the writer of the folder (training steps, origin).
+        input_size: rows and columns of the network's input, pixels; 0 if variable.
+        extra: further properties from the folder's writer, such as training steps and origin.
     """
 
     kind: str
@@ -50,19 +50,18 @@ class DetectorInfo:
     extra: dict[str, Any]
 
     def __post_init__(self) -> None:
-        """Refuse an unknown kind."""
         if self.kind not in KINDS:
             raise ValueError(f"expected kind one of {', '.join(KINDS)}, found {self.kind!r}")
 
 
 def serving_dir(path: str) -> str:
-    """Return the SavedModel's folder, given it or the detector folder around it.
+    """Return the SavedModel's folder.
 
     Args:
         path: a detector folder, its `Format-Serving`, or a published version.
 
     Raises:
-        ContractError: when neither holds a SavedModel.
+        ContractError: when `path` holds no SavedModel.
     """
     for candidate in (path, files.join(path, SERVING)):
         if files.exists(files.join(candidate, SAVED_MODEL)):
@@ -82,7 +81,7 @@ def holds_saved_model(path: str) -> bool:
 
 
 def extra_file(path: str, name: str) -> str:
-    """Return the path of a file in the detector's `assets.extra/detflow`, whether or not it is there.
+    """Return the path of a file in the detector's `assets.extra/detflow`, existing or not.
 
     Args:
         path: as in `serving_dir`.
@@ -98,7 +97,7 @@ def read_extra(path: str, name: str) -> str:
     """Return a text file of the detector's `assets.extra/detflow`.
 
     Raises:
-        ContractError: when there is no SavedModel, it is of another project, or the file is no text.
+        ContractError: when there is no SavedModel, another program wrote it, or the file is not text.
     """
     file = extra_file(path, name)
     if not files.exists(file):
@@ -132,12 +131,9 @@ def format_info(info: DetectorInfo) -> str:
 
 
 def read_info(path: str) -> DetectorInfo:
-    """Read the description of a detector folder; unknown fields are ignored.
-
-    Args:
-        path: as in `serving_dir`.
+    """Read the description of a detector folder (see `serving_dir`); unknown fields are ignored.
 
     Raises:
-        ContractError: when it is no detector folder, or one that this version cannot read.
+        ContractError: when it is not a detector folder, or this version cannot read it.
     """
     return MODEL.parse(read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO))

@@ -1,6 +1,6 @@
 """The evaluation artifact: metrics.json with the verdict, and curves.json.
 
-Pictures lie beside them, see `detection_core.artifacts.pictures`.
+`detection_core.artifacts.pictures` describes the pictures beside them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from detection_core.artifacts.json_file import JsonFile
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetricInterval:
-    """Where a metric lies on splits of this size, by the bootstrap over the split's images.
+    """Confidence interval of a metric on splits of this size, by bootstrap over images.
 
     Attributes:
-        level: share of splits in whose intervals the true value lies, such as 0.95.
-        resamples: how many were drawn.
+        level: confidence level, such as 0.95.
+        resamples: number of resamples.
         value: smallest and largest value of the metric.
-        change: the same of its difference from the baseline's; None where there is none.
+        change: interval of the difference from the baseline; None without a baseline.
     """
 
     level: float
@@ -31,22 +31,21 @@ class MetricInterval:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdVerdict:
-    """A threshold and whether it holds.
+    """A threshold and whether the metric meets it.
 
     Attributes:
         metric: full name of the metric.
         kind: `lower_bound`, `upper_bound` or `min_change`.
-        bound: the least or largest value; for `min_change` the least difference from the baseline, which is
-            negative where a loss is accepted.
-        value: the metric; None where it is missing or not a number.
-        baseline: the baseline's; None where there is none.
-        confidence: only a difference that is significant at this level fails the threshold; None where the
-            numbers themselves decide.
-        interval: smallest and largest value that what is bounded may have at that level, at 0.95 where none
-            is given: the metric, or its change; None where it is not known.
-        within_noise: whether the bound lies in the interval, so that the split is too small to tell.
-        passed: whether the threshold holds.
-        text: the same for people.
+        bound: least or largest value. For `min_change`, the least difference from the baseline; negative if a
+            loss is accepted.
+        value: the metric; None if missing or not a number.
+        baseline: the baseline's metric; None if there is none.
+        confidence: only a difference significant at this level fails; None compares the values directly.
+        interval: confidence interval of the metric or its change, at level `confidence` (0.95 if None); None
+            if unknown.
+        within_noise: whether the bound lies in the interval: the split is too small to decide.
+        passed: whether the metric meets the threshold.
+        text: the verdict as readable text.
     """
 
     metric: str
@@ -63,21 +62,20 @@ class ThresholdVerdict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvalReport:
-    """What metrics.json holds.
+    """The content of metrics.json.
 
     Attributes:
         split: name of the split.
-        images: how many images it has.
-        metrics: name to value; where there is nothing to measure None, or COCO's -1.
-        baseline: the same of the baseline; None where there is none.
-        score_threshold: score from which detections are best used: precision and recall over all classes
-            balance best there (highest F1); 0 where it is not known.
-        intervals: metric to where it and its change lie, for mAP and metrics with a threshold.
+        images: number of images in it.
+        metrics: name to value; None or COCO's -1 if there is nothing to measure.
+        baseline: the baseline's metrics; None without a baseline.
+        score_threshold: recommended minimum score of detections: highest F1 over all classes; 0 if unknown.
+        intervals: metric to its interval, for mAP and metrics with a threshold.
         thresholds: every verdict.
-        blessed: whether all thresholds hold; None in files of other tools.
-        reasons: why, for people.
-        seconds_per_image: time of one call; 0 where it is not known.
-        peak_memory_bytes: the most that the process ever held; 0 where it is not known.
+        blessed: whether all thresholds are met; None in other tools' files.
+        reasons: reasons as readable text.
+        seconds_per_image: time of one call; 0 if unknown.
+        peak_memory_bytes: the process's peak memory; 0 if unknown.
     """
 
     split: str = ""
@@ -100,14 +98,14 @@ class ClassCurve:
     Attributes:
         name: of the class.
         ap: COCO's average precision over IoU 0.5 to 0.95; None for a class without an object.
-        ap50: average precision at IoU 0.5; None likewise.
-        objects: of the class, crowds left out.
-        found: objects that a detection of their class found.
-        false_positives: detections that found nothing.
-        misses: objects that no detection found.
-        recall: abscissas of the curve, [101]; empty for a class without an object.
-        precision: ordinates, likewise.
-        scores: score from which each recall is reached, likewise.
+        ap50: average precision at IoU 0.5; None for a class without an object.
+        objects: number of objects, without crowds.
+        found: true positives.
+        false_positives: detections without a matching object.
+        misses: objects without a matching detection.
+        recall: recall values of the curve, [101]; empty for a class without an object.
+        precision: precision at each recall, likewise.
+        scores: score threshold at each recall, likewise.
     """
 
     name: str
@@ -122,18 +120,17 @@ class ClassCurve:
     scores: list[float] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Refuse a curve whose points lack a coordinate."""
         if len(self.recall) != len(self.precision):
             raise ValueError(f"expected a precision for each recall, found {len(self.precision)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Which class objects were taken for.
+    """Confusion matrix of classes.
 
     Attributes:
-        labels: names of the classes, `background` last, K + 1.
-        matrix: [K + 1][K + 1] counts: true class by detected class; the last row counts detections without an
+        labels: K class names, then `background`.
+        matrix: [K + 1][K + 1] counts: true class by detected class. The last row counts detections without an
             object, the last column objects without a detection.
     """
 
@@ -141,7 +138,6 @@ class Confusion:
     matrix: list[list[int]]
 
     def __post_init__(self) -> None:
-        """Refuse a matrix that is not square."""
         shape = [len(row) for row in self.matrix]
         if shape != [len(self.labels)] * len(self.labels):
             raise ValueError(f"expected {len(self.labels)} rows of as many counts, found rows of {shape}")
@@ -149,14 +145,14 @@ class Confusion:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curves:
-    """What curves.json holds.
+    """The content of curves.json.
 
     Attributes:
-        iou_threshold: overlap from which a detection finds an object.
-        score_threshold: detections below it are not counted.
-        map50: mAP at IoU 0.5; None where the split has no object.
+        iou_threshold: least IoU of a detection and its object.
+        score_threshold: detections with lower scores are not counted.
+        map50: mAP at IoU 0.5; None if the split has no object.
         classes: in the order of the label map.
-        confusion: at the score threshold.
+        confusion: confusion matrix at the score threshold.
     """
 
     iou_threshold: float = 0.5
@@ -179,5 +175,5 @@ CURVES = JsonFile(
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Return metrics as metrics.json has them: None for what is not a number."""
+    """Return metrics as in metrics.json: None for NaN and infinity."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

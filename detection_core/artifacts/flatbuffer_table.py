@@ -1,8 +1,8 @@
 """Checked reading of untrusted flatbuffers, by the classes of a generated schema or by slots.
 
-flatbuffers' own accessors cut off what ends behind the data, and follow lists that share their bytes, so that
-a small file can stand for one of gigabytes. Here every offset and length is checked against the data's end,
-and what is read in all is bounded by the file's size.
+flatbuffers' own accessors truncate what ends beyond the data. They also follow vectors that share bytes, so a
+small file can expand to gigabytes. Here every offset and length is checked against the data's size. The total
+read is limited by the file's size.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import flatbuffers
 import numpy as np
 from flatbuffers import number_types as types
 
-# A file's lists are read a few times over, by one reader after another.
+# Several readers each read a file's vectors.
 _READS = 8
 _LEAST_BYTES = 2**16
-# The smallest table takes as much, with its place in a list; readers make an object of each.
+# The smallest table with its entry in a vector takes this many bytes; readers create an object for each.
 _TABLE_BYTES = 8
 MAX_TABLES = 2**21
 
@@ -26,7 +26,7 @@ class FlatbufferError(ValueError):
 
 
 class _Allowance:
-    """How many bytes and tables may still be read of a flatbuffer."""
+    """Number of bytes and tables that may still be read of a flatbuffer."""
 
     def __init__(self, size: int) -> None:
         self._bytes, self._tables = _READS * size + _LEAST_BYTES, MAX_TABLES
@@ -41,8 +41,8 @@ class _Allowance:
 class Table(flatbuffers.table.Table):
     """A table whose fields are read by their slots in the schema.
 
-    What generated classes call is checked here, too; see `read_root`. Every method raises `FlatbufferError`
-    for what lies outside the data.
+    The methods that generated classes call are checked, too (see `read_root`). Every method raises
+    `FlatbufferError` for a position outside the data.
 
     Args:
         data: the whole flatbuffer, bytes or an array of uint8.
@@ -56,7 +56,7 @@ class Table(flatbuffers.table.Table):
 
     @classmethod
     def root(cls, data: Any, allowance: _Allowance | None = None) -> Table:
-        """Return the table that a flatbuffer begins with; one inside of another shares its allowance."""
+        """Return the root table; a nested flatbuffer shares the allowance of the outer one."""
         allowance = allowance or _Allowance(len(data))
         return cls(data, cls(data, 0, allowance).Indirect(0), allowance)
 
@@ -67,9 +67,9 @@ class Table(flatbuffers.table.Table):
         return flags.packer_type.unpack_from(self.Bytes, off)[0]
 
     def Indirect(self, off: int) -> int:
-        """Return the position that the offset at a position leads to."""
+        """Return the position that the offset at `off` points to."""
         position = off + self.Get(types.UOffsetTFlags, off)
-        self.Get(types.UOffsetTFlags, position)  # the least that lies at one
+        self.Get(types.UOffsetTFlags, position)  # the smallest item at an offset
         return position
 
     def VectorLen(self, off: int) -> int:
@@ -83,12 +83,12 @@ class Table(flatbuffers.table.Table):
         return bytes(self.Bytes[start : start + count])
 
     def GetVectorAsNumpy(self, flags: Any, off: int) -> Any:
-        """Return a vector of numbers, an array that shares the data's memory."""
+        """Return a vector of numbers as an array that shares the data's memory."""
         count, start = self._vector(self.Pos + off, flags.bytewidth)
         return np.frombuffer(self.Bytes, types.to_numpy_type(flags), count, start)
 
     def _vector(self, place: int, size: int) -> tuple[int, int]:
-        """Return a vector's length and the position of its first item, which has `size` bytes."""
+        """Return a vector's length and the position of its first item of `size` bytes."""
         start = self.Indirect(place)
         count = self.Get(types.UOffsetTFlags, start)
         if start + 4 + count * size > len(self.Bytes):
@@ -96,12 +96,12 @@ class Table(flatbuffers.table.Table):
         return count, start + 4
 
     def place(self, slot: int) -> int:
-        """Return where a field lies in the data, 0 where the table does not have it."""
+        """Return a field's position in the data, 0 if the table lacks it."""
         offset = self.Offset(4 + 2 * slot)
         return self.Pos + offset if offset else 0
 
     def number(self, slot: int, flags: Any) -> Any:
-        """Return a field of the kind `flags` of flatbuffers' `number_types`, 0 where there is none."""
+        """Return a number field, 0 if missing; `flags` is its type in flatbuffers' `number_types`."""
         place = self.place(slot)
         return self.Get(flags, place) if place else 0
 
@@ -120,7 +120,7 @@ class Table(flatbuffers.table.Table):
         return self.taken(self.GetVectorAsNumpy(types.Float32Flags, offset)) if offset else ()
 
     def taken(self, values: Any) -> tuple[Any, ...]:
-        """Return the numbers of an array of the data as Python's."""
+        """Return an array's numbers as Python numbers."""
         self.allowance.spend(values.nbytes)
         return tuple(values.tolist())
 
@@ -141,7 +141,7 @@ class Table(flatbuffers.table.Table):
 
 
 def read_root(kind: Any, data: Any) -> Any:
-    """Return the table that a flatbuffer begins with, as an object of its generated class `kind`.
+    """Return the root table as an object of its generated class `kind`.
 
     Its accessors of numbers and texts are checked; use `numbers`, `tables` and `checked` for others.
     """
@@ -151,7 +151,7 @@ def read_root(kind: Any, data: Any) -> Any:
 
 
 def decoded(text: bytes | None) -> str:
-    """Return what a generated accessor of a text gives as a str, "" where there is none."""
+    """Return the text of a generated accessor as str, "" if missing."""
     try:
         return (text or b"").decode()
     except UnicodeDecodeError as error:
@@ -161,7 +161,7 @@ def decoded(text: bytes | None) -> str:
 def numbers(owner: Any, field: str) -> tuple[Any, ...]:
     """Return a vector of numbers by its name in the generated class."""
     values = getattr(owner, f"{field}AsNumpy")()
-    return () if isinstance(values, int) else owner._tab.taken(values)  # 0 where there is none
+    return () if isinstance(values, int) else owner._tab.taken(values)  # 0 if missing
 
 
 def tables(owner: Any, field: str) -> list[Any]:
@@ -172,6 +172,6 @@ def tables(owner: Any, field: str) -> list[Any]:
 
 
 def checked(found: Any, owner: Any) -> Any:
-    """Return a table that an accessor of `owner` gave, checked like its owner."""
+    """Return a table from an accessor of `owner`, with its checks."""
     found._tab = Table(found._tab.Bytes, found._tab.Pos, owner._tab.allowance)
     return found

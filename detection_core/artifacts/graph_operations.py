@@ -1,9 +1,9 @@
-"""Refuses SavedModels that do more than compute, by reading the graph before TensorFlow loads it.
+"""Refuse SavedModels that do more than compute, by reading the graph before TensorFlow loads it.
 
-Loading a SavedModel already runs parts of it, and an operation of a graph may read and write files, open
-connections or call Python. The graph is data until then: its nodes, and those of every function in its
-library, are compared with a list of operations that only compute. Those that save and restore variables have
-one place, the saver's.
+Loading a SavedModel already runs parts of it. A graph's operations may read and write files, open connections
+or call Python. Before loading, the graph is only data. All its nodes, including those of library functions,
+are compared with a list of operations that only compute. Operations that save and restore variables are
+allowed only in the saver.
 """
 
 from __future__ import annotations
@@ -89,22 +89,23 @@ _IMAGES_AND_TEXTS = """
     StringJoin StringLength StringLower StringSplit StringSplitV2 StringStrip StringToHashBucketFast
     StringToNumber StringUpper Substr
 """
-# Operations whose result depends on inputs, the model's variables and tables, and random numbers only.
-# Excluded although they look harmless: ImmutableConst, DecodeProtoV2, GenerateVocabRemapping and
-# FixedUnigramCandidateSampler read files that an attribute names, PrintV2 and CustomAggregator write them.
+# Operations whose result depends only on inputs, the model's variables and tables, and random numbers. Some
+# operations are excluded although they look harmless. ImmutableConst, DecodeProtoV2, GenerateVocabRemapping
+# and FixedUnigramCandidateSampler read files that an attribute names. PrintV2 and CustomAggregator write
+# them.
 COMPUTING = frozenset(
     name
     for group in (_STRUCTURE, _VARIABLES_AND_TABLES, _ARITHMETIC, _ARRAYS, _NETWORKS, _IMAGES_AND_TEXTS)
     for name in group.split()
 )
-# What every SavedModel has to write and read its variables, beside what is served. They take the names of
-# files as an input, so nothing that is run may have them.
+# Every SavedModel needs these to write and read its variables. They take file names as an input, so they must
+# not be reachable from anything else.
 SAVING = frozenset({"SaveV2", "MergeV2Checkpoints"})
 RESTORING = frozenset({"RestoreV2"})
 _FILE_OPERATIONS = SAVING | RESTORING
-# Lists savers that a graph was written with; loading runs none of them.
+# Lists the savers that a graph was written with; loading does not run them.
 _SAVERS = "savers"
-_MAX_BYTES = 2**31  # of a message of Protocol Buffers
+_MAX_BYTES = 2**31  # the limit of a Protocol Buffers message
 
 
 def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None:
@@ -112,11 +113,11 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
 
     Args:
         directory: the SavedModel's folder.
-        trust: accept the model anyway; the caller trusts its author.
-        where: the model's path, for errors; "" is the file's.
+        trust: accept forbidden operations, because the caller trusts the author.
+        where: the model's path for errors; "" is the file's path.
 
     Raises:
-        ModelError: naming the operations; or when saved_model.pb is none, whatever `trust` says.
+        ModelError: naming the operations; also, regardless of `trust`, when saved_model.pb is invalid.
     """
     path = files.join(directory, layout.SAVED_MODEL)
     saved, _ = read_saved_model(path, where or path)
@@ -136,14 +137,10 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
 
 
 def read_saved_model(path: str, where: str) -> tuple[Any, bytes]:
-    """Return the message in a saved_model.pb, and the file's bytes.
-
-    Args:
-        path: of the file.
-        where: how errors name it.
+    """Return a saved_model.pb as message and as bytes; errors name the path `where`.
 
     Raises:
-        ModelError: when it cannot be parsed, has no graph, or is a pipe, or longer than a message can be.
+        ModelError: when it cannot be parsed, has no graph, is a pipe, or exceeds the size limit of messages.
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
@@ -173,10 +170,10 @@ def _has_unknown_fields(saved: Any) -> bool:
 
 
 def _refused(meta: Any) -> Iterator[str]:
-    """Yield the names of forbidden operations in a graph, and of what has no place in it.
+    """Yield names of forbidden operations and misplaced items in a graph.
 
-    TensorFlow runs functions by many lists: signatures, objects whose `_initialize` loading calls, captures,
-    gradients, attributes. So every function is judged, listed or not.
+    TensorFlow runs functions from many lists: signatures, objects whose `_initialize` loading calls,
+    captures, gradients, attributes. So every function is checked, listed or not.
     """
     functions = meta.graph_def.library.function
     library = {function.signature.name for function in functions}
@@ -188,7 +185,7 @@ def _refused(meta: Any) -> Iterator[str]:
     for nodes in (meta.graph_def.node, *(function.node_def for function in functions)):
         yield from _named_twice(node.name for node in nodes)
     for function in functions:
-        # They would be attributes of a call that does not show them.
+        # A default value would apply to calls that do not show the attribute.
         yield from (a.name for a in function.signature.attr if a.HasField("default_value"))
     yield from (asset.filename for asset in meta.asset_file_def if not _is_plain(asset.filename))
     calls = dict(zip((function.signature.name for function in functions), uses[1:], strict=True))
@@ -196,14 +193,14 @@ def _refused(meta: Any) -> Iterator[str]:
 
 
 def _is_operation(name: str) -> bool:
-    """Tell whether TensorFlow has an operation of a name, which would run instead of a function so called."""
+    """Return whether TensorFlow has an operation of this name, which would run instead of the function."""
     from tensorflow.python.framework import op_def_registry
 
     return op_def_registry.get(name) is not None
 
 
 def _named_twice(names: Iterable[str]) -> Iterator[str]:
-    """Yield names that stand for two things, of which TensorFlow may take the other."""
+    """Yield ambiguous names: TensorFlow may resolve them differently."""
     return (name for name, count in collections.Counter(names).items() if count > 1)
 
 
@@ -222,7 +219,7 @@ def _uses(nodes: Iterable[Any]) -> set[str]:
 
 
 def _called(value: Any) -> Iterator[str]:
-    """Yield the functions that an attribute names, or the parameter that stands for one, which none is."""
+    """Yield the functions that an attribute names; a placeholder gives a name that no function has."""
     kind = value.WhichOneof("value")
     if kind == "placeholder":
         yield f"${value.placeholder}"
@@ -233,10 +230,10 @@ def _called(value: Any) -> Iterator[str]:
 
 
 class _Saver:
-    """What of a graph saves and restores variables, and is run by nothing else.
+    """The part of a graph that saves and restores variables, and that nothing else may run.
 
-    File operations may be in the nodes that the saver's two names need, or in functions that only those
-    call. Whatever else leads to them, or names them, is refused.
+    Only nodes behind the saver's two names, and functions that only these call, may touch files. Any other
+    node that depends on them or names them is refused.
     """
 
     def __init__(self, meta: Any, calls: Mapping[str, set[str]]) -> None:
@@ -252,7 +249,7 @@ class _Saver:
         }
 
     def misplaced(self) -> Iterator[str]:
-        """Yield file operations that are not the saver's alone."""
+        """Yield file operations that something other than the saver can reach."""
         saver = self._meta.saver_def
         saves = _reached({_producer(saver.save_tensor_name)}, self._inputs)
         restores = _reached({_producer(saver.restore_op_name)}, self._inputs)
@@ -270,7 +267,7 @@ class _Saver:
                 yield from RESTORING
 
     def _depending(self) -> set[str]:
-        """Return the nodes of the outer graph that touch files, or need one that does."""
+        """Return the outer graph's nodes that touch files or depend on one that does."""
         consumers: dict[str, set[str]] = {}
         for name, producers in self._inputs.items():
             for producer in producers:
@@ -278,7 +275,7 @@ class _Saver:
         return _reached(self._touching, consumers)
 
     def _behind(self, names: Iterable[str]) -> set[str]:
-        """Return the file operations, and the functions with them, that nodes of the outer graph need."""
+        """Return the file operations, and functions with them, that nodes of the outer graph need."""
         reached = _reached(names, self._inputs)
         return {use for name in reached for use in self._touching.get(name, ())}
 
@@ -286,7 +283,6 @@ class _Saver:
         return _reached(used, self._calls) & _FILE_OPERATIONS
 
     def _named_nodes(self) -> set[str]:
-        """Return the nodes that signatures take or give, and that collections list."""
         signatures = self._meta.signature_def.values()
         infos = [info for s in signatures for part in (s.inputs, s.outputs) for info in part.values()]
         infos += [asset.tensor_info for asset in self._meta.asset_file_def]
@@ -299,7 +295,7 @@ class _Saver:
         return {_producer(name) for name in names}
 
     def _listing(self) -> bytes:
-        """Return everything beside nodes that may name a function."""
+        """Return the graph's other parts, not nodes, that may name a function."""
         library = self._meta.graph_def.library
         records = [self._meta.object_graph_def, *library.gradient, *library.registered_gradients]
         records += [value for function in library.function for value in function.attr.values()]
@@ -307,7 +303,7 @@ class _Saver:
         return b"\n".join([record.SerializeToString() for record in records] + aliases)
 
     def _records(self) -> bytes:
-        """Return the records of collections, such as variables, that may name nodes which loading runs."""
+        """Return collections' records, such as variables; they may name nodes that loading runs."""
         values = []
         for key, collection in self._meta.collection_def.items():
             if key != _SAVERS:
@@ -315,7 +311,7 @@ class _Saver:
         return b"\n".join(values)
 
     def _reads_the_savers_file(self, name: str) -> bool:
-        """Tell whether a node restores from the file that the saver is given, and from no other."""
+        """Return whether a node restores only from the file that the saver receives."""
         node = next(node for node in self._meta.graph_def.node if node.name == name)
         place = 0
         if node.op not in RESTORING:
@@ -334,12 +330,11 @@ class _Saver:
 
 
 def _producer(reference: str) -> str:
-    """Return the node that an input refers to: ^NODE, NODE:1."""
+    """Return the node of an input reference (^NODE, NODE:1)."""
     return reference.removeprefix("^").partition(":")[0]
 
 
 def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return what edges lead to, beginning with where they start."""
     pending, seen = list(start), set()
     while pending:
         name = pending.pop()

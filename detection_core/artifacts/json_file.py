@@ -1,4 +1,4 @@
-"""JSON files that steps write for each other and for people: a name, a dataclass and a version each."""
+"""JSON files with a name, a dataclass and a version, exchanged between steps and read by people."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 VERSION_KEY = "schema_version"
 FIRST_VERSION = 1
-"""The version of files without a version field, which were written before it was introduced."""
+"""Version of files without a version field, which predate it."""
 _MOST_BYTES = 1 << 30
 
 
 def _read_text(path: str) -> str:
-    """Return a file as text, if it is a regular one: a pipe in its place would block for ever."""
+    """Return a regular file as text; reading a pipe would block forever."""
     return files.read_regular(path, _MOST_BYTES).decode()
 
 
@@ -32,15 +32,15 @@ class JsonFile(Generic[T]):
     """A JSON file of one object.
 
     Attributes:
-        name: of the file in its artifact's folder; where names vary, a pattern of them.
-        content: dataclass that it holds.
-        writer: who writes it, for errors.
-        remedy: what to do where it cannot be used.
-        version: of the layout; raised when an older reader would misread what is written.
+        name: of the file in its artifact's folder; a pattern if names vary.
+        content: dataclass of the object.
+        writer: program that writes it, for errors.
+        remedy: what to do if it cannot be used, for errors.
+        version: version of the layout; increased when an older reader would misread new files.
         version_key: key of the version in the file.
-        indent: of the text; None: one line.
+        indent: indent of the text; None writes one line.
         sort_keys: write keys in alphabetical order.
-        allow_nan: write NaN and infinity, which JavaScript's JSON does not have, for what diverged.
+        allow_nan: write NaN and infinity, for diverged values; JavaScript's JSON lacks them.
     """
 
     name: str
@@ -58,7 +58,7 @@ class JsonFile(Generic[T]):
         return files.join(folder, self.name)
 
     def encode(self, value: T) -> dict[str, Any]:
-        """Return what the file holds, as `json.dumps` takes it."""
+        """Return the file's content for `json.dumps`."""
         return {**encode(value), self.version_key: self.version}
 
     def format(self, value: T) -> str:
@@ -72,7 +72,7 @@ class JsonFile(Generic[T]):
         """Read the file's text, or its bytes.
 
         Raises:
-            ContractError: when it is something else, damaged, or of a newer version.
+            ContractError: when it is another kind of file, damaged, or of a newer version.
         """
         try:
             value = json.loads(text)
@@ -101,11 +101,7 @@ class JsonFile(Generic[T]):
         files.write_text(self.path(folder), self.format(value))
 
     def find(self, folder: str) -> T | None:
-        """Read the file of an artifact's folder; None where there is none.
-
-        Raises:
-            ContractError: as `parse` does.
-        """
+        """Read the file of an artifact's folder; return None if missing. Errors are those of `parse`."""
         path = self.path(folder)
         try:
             text = _read_text(path) if folder and files.exists(path) else None
@@ -125,7 +121,7 @@ class JsonFile(Generic[T]):
         """Read the file of an artifact's folder.
 
         Raises:
-            ContractError: when there is none, and as `parse` does.
+            ContractError: when it is missing; see also `parse`.
         """
         found = self.find(folder)
         if found is None:
@@ -138,13 +134,13 @@ class JsonFile(Generic[T]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonLines(Generic[T]):
-    """A file of one JSON object a line. A line without a version is of the first one.
+    """A file with one JSON object per line. A line without a version has version 1.
 
     Attributes:
         name: of the file in its artifact's folder.
-        content: dataclass that a line holds.
-        writer: who writes it, for errors.
-        remedy: what to do where it cannot be used.
+        content: dataclass of a line.
+        writer: program that writes it, for errors.
+        remedy: what to do if it cannot be used, for errors.
     """
 
     name: str
@@ -161,7 +157,7 @@ class JsonLines(Generic[T]):
         return files.join(folder, self.name)
 
     def format_line(self, value: T) -> str:
-        """Return the text of a line, with its end."""
+        """Return the text of a line, including its newline."""
         return json.dumps(encode(value)) + "\n"
 
     def format(self, values: Iterable[T]) -> str:
@@ -173,26 +169,21 @@ class JsonLines(Generic[T]):
         files.write_text(self.path(folder), self.format(values))
 
     def parse_line(self, text: str | bytes, where: str) -> T:
-        """Read a line.
-
-        Raises:
-            ContractError: as `JsonFile.parse` does.
-        """
+        """Read a line; errors as in `JsonFile.parse`."""
         return self._line.parse(text, where)
 
     def read(self, folder: str) -> list[T]:
-        """Read the file of an artifact's folder; nothing where there is none.
+        """Read the file of an artifact's folder; a missing file is empty.
 
-        Raises:
-            ContractError: as `JsonFile.parse` does, naming the line.
+        Errors are those of `JsonFile.parse`, and name the line.
         """
         return [self.parse_line(line, where) for line, where in self._lines(folder)]
 
     def read_whole_lines(self, folder: str) -> list[T]:
-        """Read what can be read of the file, for a report; skip each other line with a warning.
+        """Read the valid lines for a report; skip the others with a warning.
 
-        Skipped are incomplete lines of a killed writer, lines that are no text, and lines of a newer version.
-        Use `read` before writing the file again: it refuses these lines, so that none is lost.
+        Skipped are incomplete lines of a killed writer, lines that are not text, and lines of a newer
+        version. Use `read` before writing the file again: it refuses these lines, so that none is lost.
         """
         found = []
         for line, where in self._lines(folder):
@@ -203,7 +194,7 @@ class JsonLines(Generic[T]):
         return found
 
     def _lines(self, folder: str) -> Iterator[tuple[bytes, str]]:
-        """Yield each line of the file with its place, for errors. One that is no text spoils no other."""
+        """Yield each line undecoded with its position, so that an invalid line affects no other."""
         path = self.path(folder)
         content = files.read_bytes(path) if folder and files.exists(path) else b""
         for number, line in enumerate(content.splitlines(), start=1):
@@ -212,13 +203,13 @@ class JsonLines(Generic[T]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonList(Generic[T]):
-    """A file of one JSON list of objects, which has no place for a version: it is of the first one.
+    """A file with one JSON list of objects; it cannot hold a version, so it has version 1.
 
-    A later version would be an object with its own.
+    A later version would be an object with a version field.
 
     Attributes:
         name: of the file in its artifact's folder.
-        content: dataclass that an entry holds.
+        content: dataclass of an entry.
     """
 
     name: str
@@ -237,9 +228,9 @@ class JsonList(Generic[T]):
         files.write_text(self.path(folder), self.format(values))
 
     def read_valid(self, folder: str) -> list[T]:
-        """Read what can be read of the file, for a report; skip each other entry with a warning.
+        """Read the valid entries for a report; skip the others with a warning.
 
-        A file that is missing, damaged or of a newer version has no entry.
+        A file that is missing, damaged or of a newer version has no entries.
         """
         path, found = self.path(folder), []
         for number, entry in enumerate(self._entries(path)):

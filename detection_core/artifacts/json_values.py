@@ -1,8 +1,8 @@
-"""Converts JSON values to dataclasses and back, by the types of their fields.
+"""Convert JSON values to dataclasses and back, by the types of their fields.
 
-What a newer version added is ignored, what an older one lacked takes the field's default, and everything else
-that does not fit is refused with the path of the fault. Values are not converted: a number stays an int
-or a float, so that what is read and written again has the same bytes.
+Unknown fields of a newer version are ignored; missing ones take the field's default. Any other mismatch is
+refused with its path. Values are not converted: int stays int and float stays float, so rewriting gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from detection_core.errors import shorten
 
 JSON_KEY = "json key"
-"""In a field's metadata: its key in JSON, where that is no name in Python."""
+"""Metadata key: the field's key in JSON, if it is not a Python name."""
 
 _OMITTED = "omitted by default"
 OMIT_DEFAULT = types.MappingProxyType({_OMITTED: True})
-"""Metadata of a field that is not written where it has its default."""
+"""Metadata of a field that is not written if it has its default."""
 
 
 class JsonFault(ValueError):
-    """A JSON value that is not of the expected type."""
+    """A JSON value of an unexpected type."""
 
 
 def json_key(field: dataclasses.Field[Any]) -> str:
@@ -35,18 +35,18 @@ def json_key(field: dataclasses.Field[Any]) -> str:
 
 
 def is_optional(field: dataclasses.Field[Any]) -> bool:
-    """Tell whether a field is optional in JSON."""
+    """Return whether a field is optional in JSON."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 @functools.cache
 def field_types(cls: type) -> dict[str, Any]:
-    """Return name to type of a dataclass's fields."""
+    """Return the types of a dataclass's fields by name."""
     return typing.get_type_hints(cls)
 
 
 def encode(value: Any) -> Any:
-    """Return a value of dataclasses, mappings and sequences as what `json.dumps` takes."""
+    """Return dataclasses, mappings and sequences as values for `json.dumps`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             json_key(field): encode(getattr(value, field.name))
@@ -67,15 +67,15 @@ def _has_default(value: Any, field: dataclasses.Field[Any]) -> bool:
 
 
 def decode(expected: Any, value: Any, at: str = "") -> Any:
-    """Return a JSON value as a type.
+    """Convert a JSON value to a type.
 
     Args:
         expected: a dataclass, str, int, float, bool, Any, a list, a tuple, a mapping from str, or a union.
-        value: what `json.loads` gave.
+        value: result of `json.loads`.
         at: path in the file, for errors.
 
     Raises:
-        JsonFault: naming the path, what was expected there and what was found.
+        JsonFault: naming the path, the expected type and the value found.
     """
     if expected is Any:
         return value

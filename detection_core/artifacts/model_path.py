@@ -1,4 +1,4 @@
-"""Models by path: a push destination, a folder of files, or an ensemble (ensemble.json)."""
+"""Resolve model paths: a push destination, a folder of files, or an ensemble (ensemble.json)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from detection_core.storage import files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ensemble:
-    """What ensemble.json holds.
+    """The content of ensemble.json.
 
     Attributes:
-        detectors: detector folders, SavedModels or .tflite files; a relative path starts at the folder of
-            this file.
-        iou_threshold: overlap from which boxes of two detectors show one object.
+        detectors: detector folders, SavedModels or .tflite files; paths are relative to this file's folder.
+        iou_threshold: least IoU at which boxes of two detectors are one object.
     """
 
     detectors: tuple[str, ...]
@@ -35,7 +34,7 @@ ENSEMBLE = JsonFile(
 
 
 def members(path: str) -> tuple[str, ...]:
-    """Return the detectors of an ensemble's folder, in their order; of any other path itself alone."""
+    """Return an ensemble's detectors in order; for any other path, the path itself."""
     found = find_ensemble(path)
     if found is None:
         return (path,)
@@ -45,7 +44,7 @@ def members(path: str) -> tuple[str, ...]:
 
 
 def find_ensemble(path: str) -> Ensemble | None:
-    """Return what an ensemble's folder says; None where the path is something else."""
+    """Read an ensemble's folder; None if the path is not one."""
     return ENSEMBLE.find(path) if files.is_dir(path) else None
 
 
@@ -53,11 +52,9 @@ _TFLITE = ".tflite"
 
 
 def find_model(path: str) -> str:
-    """Return the model that a folder of models stands for; any other path as it is.
+    """Return the model in a folder of models; any other path unchanged.
 
-    Args:
-        path: a push destination stands for its deployed version, a folder of TensorFlow Lite files for the
-            only one in it.
+    A push destination gives its deployed version, a folder of TensorFlow Lite files its only file.
 
     Raises:
         ContractError: when nothing is deployed there, or the folder holds several TensorFlow Lite files.

@@ -1,7 +1,7 @@
 """The model run artifact: reports, logs and checkpoints of a training.
 
-A folder with the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and train_report.json;
-where there was something to tell, also validation.jsonl, left_out.jsonl, skipped_updates.jsonl and
+The folder holds the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and
+train_report.json. If needed, it also holds validation.jsonl, left_out.jsonl, skipped_updates.jsonl and
 fine_tune_checkpoint.txt.
 """
 
@@ -16,31 +16,31 @@ CHECKPOINTS, LOGS = "checkpoint", "logs"
 """Folders of the last checkpoint and of TensorBoard's logs."""
 
 RESTORED_TABLE = "fine_tune_checkpoint.txt"
-"""Lists what came of each variable when a checkpoint was restored, for people."""
+"""Lists which variables a restored checkpoint set, as readable text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitReport:
-    """What the report of any training says.
+    """Fields common to the reports of all trainings.
 
     Attributes:
-        steps: updates in all.
-        start_step: updates that a resumed checkpoint already had.
+        steps: total number of updates.
+        start_step: updates already done in the resumed checkpoint.
         seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 where it is not known.
-        loss: total loss of the last update; NaN where it is not known.
-        losses: its parts.
-        learning_rate: rate of the last update.
-        stopped_early: training ended before its last step, as validation had shown no gain for long enough.
-        best_step: step of the highest score of all validations; 0 where there was none.
-        best_score: that score; None where there is none.
-        skipped_updates: updates that were left out because their loss or a gradient is not finite;
-            `skipped_updates.jsonl` beside the report tells of them.
-        gradient_accumulation_steps: in how many parts each update's batch was computed.
+        steps_per_second: speed at the end; 0 if unknown.
+        loss: total loss of the last update; NaN if unknown.
+        losses: the parts of that loss.
+        learning_rate: learning rate of the last update.
+        stopped_early: whether training stopped because validation no longer improved.
+        best_step: step with the highest validation score; 0 without validation.
+        best_score: that score; None without validation.
+        skipped_updates: updates skipped because the loss or a gradient was not finite; see
+            `skipped_updates.jsonl`.
+        gradient_accumulation_steps: number of parts that each batch was split into.
         fingerprint: name of the folder of unfinished work.
-        code_versions: the code that trained; several where unfinished work of other code was gone on with.
-        peak_memory_bytes: the most that the process ever held; 0 where it is not known.
-        peak_device_memory_bytes: the most that tensors took on one GPU; 0 without one.
+        code_versions: versions of the training code; several if another version resumed the work.
+        peak_memory_bytes: the process's peak memory; 0 if unknown.
+        peak_device_memory_bytes: peak memory of tensors on one GPU; 0 without one.
     """
 
     steps: int
@@ -63,18 +63,16 @@ class FitReport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainReport(FitReport):
-    """How a training went.
+    """Report of a training.
 
     Attributes:
         parameters: trainable parameters of the model.
-        started_from: `random weights`, or the detector or checkpoint that gave the first weights.
-        restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
-            missing, and how many of the checkpoint were unused; the model run's table names them.
-        weights: which weights were written, `last` or `moving average`; `best` before it where they are those
-            of `best_step`.
-        left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
-            the report names them.
-        precision: what the network's layers computed in at the end: `float32`, `bfloat16` or `float16`.
+        started_from: `random weights`, or the detector or checkpoint with the initial weights.
+        restored: for a public checkpoint, the number of variables restored, skipped for their shape, missing
+            and unused. The model run's table names them.
+        weights: the weights written, `last` or `moving average`; prefixed `best` if taken at `best_step`.
+        left_out: training records skipped because they do not decode; see `left_out.jsonl`.
+        precision: final compute dtype of the layers: `float32`, `bfloat16` or `float16`.
     """
 
     parameters: int = 0
@@ -87,13 +85,13 @@ class TrainReport(FitReport):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationReport(FitReport):
-    """How a quantization-aware training went.
+    """Report of a quantization-aware training.
 
     Attributes:
-        quantized_steps: of the updates, those with fake quantization; the rest only observed ranges.
+        quantized_steps: updates with fake quantization; the others only observed ranges.
         coverage: fraction of the network's weights that are quantized.
         not_quantized: layers of the network that stay in float.
-        range_warnings: ranges that cut off or leave unused much of what the layers give, a sentence each.
+        range_warnings: a sentence per range that clips much of the outputs or is mostly unused.
     """
 
     quantized_steps: int
@@ -104,21 +102,21 @@ class QuantizationReport(FitReport):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HistoryLine:
-    """The progress of a training at one time.
+    """Progress of a training at one step.
 
     Attributes:
         step: updates applied.
-        steps: updates in all.
+        steps: total number of updates.
         loss: total loss.
-        losses: its parts, under the Object Detection API's names.
-        learning_rate: of the update.
+        losses: its parts by the Object Detection API's names.
+        learning_rate: learning rate of the update.
         steps_per_second: speed.
         time: seconds since 1970.
-        images_per_second: speed; None where it is not known.
-        data_wait: fraction of the time since the line before in which updates waited for their batches.
-        memory_bytes: what the process held.
-        device_memory_bytes: what tensors took on the fullest GPU; 0 without one.
-        skipped_updates: updates that were left out so far because something in them is not finite.
+        images_per_second: speed; None if unknown.
+        data_wait: fraction of the time since the previous line spent waiting for batches.
+        memory_bytes: memory of the process.
+        device_memory_bytes: memory of tensors on the fullest GPU; 0 without one.
+        skipped_updates: updates skipped so far because a value was not finite.
     """
 
     step: int
@@ -137,13 +135,13 @@ class HistoryLine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationLine:
-    """What a validation found while training.
+    """Result of a validation during training.
 
     Attributes:
         step: updates applied.
-        score: by which weights are compared; None where a metric of it has no value.
-        metrics: name to value; None where nothing can be said.
-        seconds: time that it took.
+        score: score for choosing the best weights; None if one of its metrics has no value.
+        metrics: name to value; None if not measured.
+        seconds: duration.
         time: seconds since 1970.
     """
 
@@ -156,14 +154,14 @@ class ValidationLine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """A training record that is left out, because it does not decode.
+    """A training record skipped because it does not decode.
 
     Attributes:
-        path: of its file.
-        index: of the record in it.
-        image: what the record calls its image.
+        path: path of its file.
+        index: index of the record in the file.
+        image: the image's name in the record.
         reason: why it does not decode.
-        digest: of its bytes, by which readers know it.
+        digest: hash of its bytes, by which readers identify it.
     """
 
     path: str
@@ -175,14 +173,14 @@ class LeftOut:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SkippedBatch:
-    """An update that was left out, because its loss or a gradient is not finite.
+    """An update skipped because its loss or a gradient was not finite.
 
     Attributes:
-        step: updates before it.
-        losses: name to value; None where it is not finite.
-        learning_rate: that it would have been made with.
-        images: what the records of its batch call their images.
-        folder: that the records are in, of the folder of unfinished work; "" where they are not kept.
+        step: number of updates before it.
+        losses: name to value; None if not finite.
+        learning_rate: learning rate of the skipped update.
+        images: image names in the batch's records.
+        folder: subfolder of the unfinished work that holds the records; "" if they are not kept.
     """
 
     step: int
@@ -194,11 +192,11 @@ class SkippedBatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchParts:
-    """In how many parts a batch is computed, so that it fits the memory.
+    """Number of parts that a batch is split into to fit the memory.
 
     Attributes:
-        gradient_accumulation_steps: the parts.
-        reason: what was found with fewer.
+        gradient_accumulation_steps: number of parts.
+        reason: what happened with fewer parts.
     """
 
     gradient_accumulation_steps: int

@@ -1,4 +1,4 @@
-"""The parity artifact: parity.json, each TensorFlow Lite file against the SavedModel."""
+"""The parity artifact: parity.json compares each TensorFlow Lite file with the SavedModel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerNoise:
-    """An operation of a file against the network that the file was made from.
+    """Noise of a file's operation, compared with the file's source network.
 
     Attributes:
-        layer: of the network.
-        operation: of the file, such as `CONV_2D`.
-        db: ratio of signal to noise in decibels, at most 100.
+        layer: layer of the network.
+        operation: operation in the file, such as `CONV_2D`.
+        db: signal-to-noise ratio in decibels, at most 100.
     """
 
     layer: str = ""
@@ -26,17 +26,17 @@ class LayerNoise:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkParity:
-    """The network in a file against the one that it was made from, on the same inputs.
+    """A file's network compared with its source network on the same inputs.
 
     Attributes:
-        images: that both were run on.
-        least_db: ratio of signal to noise that each head has to have.
-        heads: raw head, such as `class_logits`, to its ratio of signal to noise in decibels, at most 100.
-        unmatched: raw heads of the file, by their tensors' names, that the network does not have.
-        layer: the first layer, in the order in which they run, that has less; "" where none has.
-        operation: of that layer in the file, such as `CONV_2D`.
-        layer_db: its ratio; None without one.
-        layers: all that were compared, in the order in which they run.
+        images: number of images compared.
+        least_db: least signal-to-noise ratio that each head must reach.
+        heads: raw head, such as `class_logits`, to its signal-to-noise ratio in decibels, at most 100.
+        unmatched: tensor names of the file's raw heads that the network lacks.
+        layer: first layer in execution order below `least_db`; "" if there is none.
+        operation: that layer's operation in the file, such as `CONV_2D`.
+        layer_db: that layer's ratio; None if there is none.
+        layers: all layers compared, in execution order.
     """
 
     images: int = 0
@@ -50,24 +50,24 @@ class NetworkParity:
 
     @property
     def noisiest(self) -> LayerNoise | None:
-        """The operation with the most noise; None where none was compared."""
+        """The operation with the most noise; None if none was compared."""
         return min(self.layers, key=lambda layer: layer.db, default=None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoxParity:
-    """A file's detections against the SavedModel's, over the whole split.
+    """A file's detections compared with the SavedModel's, over the whole split.
 
     Attributes:
-        detections: of the SavedModel, with a score that counts, that a file has which differs by rounding.
-        undecided: further ones that the file does not have, as another of its boxes of like score suppressed
-            them, or its list was full.
-        matched: share of them that the file finds: of the same class, overlapping by half, with half the
-            score.
-        least_matched: bound on it.
-        mean_iou: of those; None where there are none.
-        mean_score_difference: absolute, of those; None where there are none.
-        score_noise: 95 % of those differences are at most this; None where there are none.
+        detections: SavedModel detections, with scores that count, that a file differing only by rounding must
+            have.
+        undecided: further detections missing from the file. Its NMS kept another box of similar score, or its
+            list was full.
+        matched: fraction of `detections` in the file: same class, IoU at least 0.5, at least half the score.
+        least_matched: lower bound of `matched`.
+        mean_iou: mean IoU of the matched ones; None if there are none.
+        mean_score_difference: mean absolute score difference of the matched ones; None if there are none.
+        score_noise: 95th percentile of these differences; None if there are none.
     """
 
     detections: int = 0
@@ -81,31 +81,31 @@ class BoxParity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReport:
-    """One file against its SavedModel.
+    """One file compared with its SavedModel.
 
     Attributes:
         file: name.
         format: such as `float32` or `int8`.
-        quantization: `none`, `aware` (trained so) or `post_training`.
-        made_from: the network that it is of: `float`, or `quantization_aware`, whose weights were trained
-            with quantization, whatever the file makes of them; "" in files of early versions.
+        quantization: `none`, `aware` (quantization-aware training) or `post_training`.
+        made_from: source network: `float` or `quantization_aware`, in any file format; "" in files of early
+            versions.
         metrics: COCO metrics of the file, run in LiteRT.
-        score_threshold: score from which its detections are best used (highest F1), which its metadata say,
-            too; 0 where none found an object.
-        drop: the SavedModel's mAP@.50 less the file's.
-        max_drop: bound on it.
-        drop_interval: smallest and largest value that the drop has on 95 % of splits of this size, by the
-            bootstrap over the split's images; None where it is not known.
-        size_bytes: size.
-        latency_ms: number of threads to median milliseconds of an inference; empty where it was not measured.
-            Early files have one number, of one thread.
-        peak_memory_bytes: by which loading it and a first inference raise a process's memory; None where no
-            limit asked for it.
-        exceeded: a clause for each limit on size, latency or memory that it is beyond.
-        network: raw heads against the network that the file was made from; None where it was not measured.
-        boxes: detections against the SavedModel's; None where it was not measured.
-        apart: a clause for the heads and for the boxes where they are beyond their bound.
-        passed: whether the drop is within the bound, no limit is exceeded, and nothing is apart.
+        score_threshold: recommended minimum score (highest F1), also in the file's metadata; 0 if no
+            detection found an object.
+        drop: the SavedModel's mAP@.50 minus the file's.
+        max_drop: upper bound of `drop`.
+        drop_interval: 95 % confidence interval of the drop, by bootstrap over the split's images; None if
+            unknown.
+        size_bytes: size of the file.
+        latency_ms: number of threads to median milliseconds per inference; empty if not measured. Early
+            reports have one number, for one thread.
+        peak_memory_bytes: memory increase of a process by loading and a first inference; None without a limit
+            on it.
+        exceeded: a clause for each exceeded limit on size, latency or memory.
+        network: raw heads compared with the source network; None if not measured.
+        boxes: detections compared with the SavedModel's; None if not measured.
+        apart: a clause each for heads and boxes beyond their bounds.
+        passed: whether the drop is within the bound, no limit is exceeded, and `apart` is empty.
     """
 
     file: str = ""
@@ -128,7 +128,7 @@ class FileReport:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the bound on the drop lies where the drop itself may: the split is too small to tell."""
+        """Whether the bound lies in the drop's confidence interval: the split is too small to decide."""
         return self.drop_interval is not None and (
             self.drop_interval[0] <= self.max_drop <= self.drop_interval[1]
         )
@@ -142,15 +142,15 @@ class FileReport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParityReport:
-    """What parity.json holds.
+    """The content of parity.json.
 
     Attributes:
-        split: split measured on.
-        images: images in it.
+        split: split used.
+        images: number of images in it.
         reference: COCO metrics of the SavedModel.
-        files: one entry a file.
-        blessed: whether every file is within its bound.
-        reasons: a line for each file that failed; where none did, for each file.
+        files: one entry per file.
+        blessed: whether every file passed.
+        reasons: a line per failed file; if none failed, a line per file.
     """
 
     split: str = ""

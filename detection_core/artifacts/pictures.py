@@ -1,4 +1,4 @@
-"""The pictures of an evaluation, or of a data set: an index, and the JPEG files that it names."""
+"""Pictures of an evaluation or a data set: an index and its JPEG files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _logger = logging.getLogger(__name__)
 FOLDER = "pictures"
 SIDE_BY_SIDE, FALSE_POSITIVE, MISS = "side_by_side", "false_positive", "miss"
 SAMPLE, SMALLEST = "sample", "smallest"
-"""Kinds of pictures of a data set: an image with an object of the class in its caption, and a small box."""
+"""Kinds of data set pictures: an image with an object of the class in its caption, and a small box."""
 
 KINDS = (SIDE_BY_SIDE, FALSE_POSITIVE, MISS)
 _MAX_BYTES = 1 << 26
@@ -26,9 +26,9 @@ class PictureEntry:
     """An entry of the index.
 
     Attributes:
-        kind: what it is a picture of, one of `KINDS`, `SAMPLE` or `SMALLEST`.
+        kind: one of `KINDS`, `SAMPLE` or `SMALLEST`.
         source_id: id of the image.
-        caption: what is to be seen.
+        caption: description of the picture.
         file: name of the JPEG file beside the index.
     """
 
@@ -43,8 +43,8 @@ class PictureFile:
     """A picture that the index names.
 
     Attributes:
-        kind: what it is a picture of, one of `KINDS`, `SAMPLE` or `SMALLEST`.
-        caption: what is to be seen.
+        kind: one of `KINDS`, `SAMPLE` or `SMALLEST`.
+        caption: description of the picture.
         source_id: id of the image.
         path: of the JPEG file.
     """
@@ -55,7 +55,7 @@ class PictureFile:
     path: str
 
     def read(self) -> bytes:
-        """Return the file, empty where it is no JPEG file: it is embedded in a page that users share."""
+        """Return the file's bytes; empty if it is not a JPEG, because a shared page embeds it."""
         try:
             data = files.read_regular(self.path, _MAX_BYTES)
         except OSError:
@@ -67,11 +67,7 @@ PICTURES = JsonList(name="index.json", content=PictureEntry)
 
 
 def list_pictures(evaluation_dir: str) -> list[PictureFile]:
-    """Return the pictures of an evaluation's index, without those outside its folder.
-
-    Args:
-        evaluation_dir: has `pictures/index.json`, or no pictures.
-    """
+    """Return the pictures in `pictures/index.json`, except those outside its folder; empty if missing."""
     folder = files.join(evaluation_dir, FOLDER)
     found = []
     for picture in PICTURES.read_valid(folder):

@@ -1,4 +1,4 @@
-"""Detections that `detflow predict` writes: a JSON file per image, or a JSON line per frame of a video."""
+"""Output of `detflow predict`: a JSON file per image, or a JSON line per video frame."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class DetectedObject:
 
     Attributes:
         label: class id as in the label map, from 1.
-        name: the class's name; its id where the model does not say it.
+        name: the class's name, or its id if the model has no names.
         score: 0 to 1.
         box: ymin, xmin, ymax, xmax, normalised to the image.
-        mask: its pixels; None where the detector finds no masks.
-        keypoints: y, x of each, normalised to the image; none where the detector finds none.
+        mask: mask of the object; None if the detector has no masks.
+        keypoints: y, x of each, normalised to the image; empty if the detector has none.
     """
 
     label: int = dataclasses.field(metadata={JSON_KEY: "class"})
@@ -48,7 +48,7 @@ class DetectedObject:
     keypoints: tuple[tuple[float, float], ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
 
     def rounded(self) -> DetectedObject:
-        """Return the detection with the decimals that files show."""
+        """Return the detection, rounded as in files."""
         ymin, xmin, ymax, xmax = (round(edge, _DECIMALS) for edge in self.box)
         return dataclasses.replace(
             self,
@@ -60,15 +60,15 @@ class DetectedObject:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a detector finds in one image.
+    """Detections in one image.
 
     Attributes:
-        image: path of the image; `image 0`, `image 1`, ... where pixels were given.
-        height: rows of the image, pixels; 0 where it could not be used.
-        width: columns of the image, pixels; 0 where it could not be used.
-        detections: best first.
-        picture: JPEG file with the boxes drawn; "" where none was asked for.
-        error: why the image could not be used; "" where it could.
+        image: path of the image; `image 0`, `image 1`, ... for pixels as input.
+        height: of the image, pixels; 0 if it could not be used.
+        width: of the image, pixels; 0 if it could not be used.
+        detections: highest score first.
+        picture: JPEG file with the boxes drawn; "" if not requested.
+        error: why the image could not be used; "" if it could.
     """
 
     image: str
@@ -85,7 +85,6 @@ class Prediction:
         return PREDICTION.encode(self._rounded())
 
     def _rounded(self) -> Prediction:
-        """Return the prediction with the decimals that files show."""
         return dataclasses.replace(self, detections=tuple(found.rounded() for found in self.detections))
 
 
@@ -95,12 +94,7 @@ PREDICTION = JsonFile(
 
 
 def write_prediction(stem: str, prediction: Prediction) -> None:
-    """Write a prediction's file.
-
-    Args:
-        stem: path of the file without its ending, which is also that of the picture.
-        prediction: of an image that could be used.
-    """
+    """Write the prediction of a usable image; `stem` is the path without suffix, shared with the picture."""
     files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
 
 
@@ -108,19 +102,19 @@ def read_prediction(path: str) -> Prediction:
     """Read a prediction's file.
 
     Raises:
-        ContractError: when it is something else, damaged or of a newer version.
+        ContractError: when it is another kind of file, damaged or of a newer version.
     """
     return PREDICTION.parse(files.read_text(path), path)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FramePrediction:
-    """What a detector finds in one frame.
+    """Detections in one video frame.
 
     Attributes:
-        frame: number of the frame, from 0, of those that could be decoded.
-        seconds: its time from the beginning of the video.
-        detections: best first.
+        frame: index among the decoded frames, from 0.
+        seconds: its time in the video.
+        detections: highest score first.
     """
 
     frame: int
@@ -130,17 +124,17 @@ class FramePrediction:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VideoPrediction:
-    """What was done with a video.
+    """Result for a video.
 
     Attributes:
         video: path of the file.
-        frames: frames that a detector looked at.
-        detections: objects found in all of them.
-        faults: packets of the file that could not be decoded; their frames are missing.
-        frames_per_second: how fast it went, reading and writing included.
-        lines: file with a line a frame.
-        annotated: video with the boxes drawn; "" where none was asked for.
-        error: why the video could not be used; "" where it could.
+        frames: number of frames processed.
+        detections: number of objects in all frames.
+        faults: number of packets that could not be decoded; their frames are missing.
+        frames_per_second: speed, including reading and writing.
+        lines: file with a line per frame.
+        annotated: video with the boxes drawn; "" if not requested.
+        error: why the video could not be used; "" if it could.
     """
 
     video: str
@@ -161,5 +155,5 @@ VIDEO_ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts",
 
 
 def is_video(path: str) -> bool:
-    """Return whether a file's ending is that of a video."""
+    """Return whether a file has a video's suffix."""
     return os.path.splitext(path)[1].lower() in VIDEO_ENDINGS

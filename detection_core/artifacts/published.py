@@ -12,7 +12,9 @@ from detection_core.errors import ContractError
 from detection_core.storage import files
 
 IN_SERVICE, WITHDRAWN, TFLITE, VERSIONS = "saved_model", "rolled_back", "tflite", "versions"
-"""Folders below a destination: SavedModels in service and out of it, TensorFlow Lite files, versions."""
+"""Subfolders of a destination: SavedModels in service, withdrawn SavedModels, TensorFlow Lite files,
+versions.
+"""
 
 _ENDING = ".json"
 _REMEDY = "restore the file, or name the version to return to: `detflow rollback DESTINATION --to VERSION`"
@@ -23,15 +25,15 @@ class PublishedVersion:
     """A published version.
 
     Attributes:
-        number: seconds since 1970 at publication, made unique; TensorFlow Serving wants an integer.
-        run_key: fingerprint of everything the run was asked to do.
+        number: seconds since 1970 at publication, made unique; TensorFlow Serving needs an integer.
+        run_key: fingerprint of all inputs of the run.
         fingerprint: hash of the published weights and files.
-        baseline_version: the version it was compared with; "" for none.
+        baseline_version: version that it was compared with; "" for none.
         push_token: see `components.run_checker.run`.
-        metrics: what the Evaluator measured.
+        metrics: the Evaluator's metrics.
         score_threshold: `EvalReport.score_threshold`.
-        files: path below the SavedModel's folder to bytes, which tells a complete one; empty for versions
-            that were published before this was recorded.
+        files: path in the SavedModel's folder to size in bytes, to recognise a complete copy; empty for early
+            versions.
     """
 
     number: int
@@ -57,13 +59,12 @@ class Deployment:
     rolled_back: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Refuse invalid version numbers."""
         wrong = [n for n in (self.version, *self.rolled_back) if n is not None and n <= 0]
         if wrong:
             raise ValueError(f"expected numbers of versions, found {wrong[0]}")
 
     def pointing_at(self, version: int) -> Deployment:
-        """Return the deployment of a version that is in service."""
+        """Return a deployment of this version, which must be in service."""
         return Deployment(version, self.rolled_back)
 
 
@@ -84,17 +85,17 @@ CURRENT = JsonFile(
 
 
 def version_file(number: int) -> str:
-    """Return the name of a version's file."""
+    """Return the file name of a version."""
     return f"{number}{_ENDING}"
 
 
 def versions_among(names: Iterable[str]) -> list[int]:
-    """Return the numbers of the versions whose files are among some names, in order."""
+    """Return the sorted numbers of the version files among `names`."""
     return version_numbers(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
 
 
 def version_numbers(names: Iterable[str]) -> list[int]:
-    """Return the numbers among names of files and folders, as TensorFlow Serving reads them, in order."""
+    """Return the sorted numbers among file and folder names, as TensorFlow Serving reads them."""
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
@@ -102,8 +103,8 @@ def read_version(path: str, number: int) -> PublishedVersion:
     """Read a version's file.
 
     Raises:
-        FileNotFoundError: when there is none.
-        ContractError: when it is damaged, of another version, or of a newer format.
+        FileNotFoundError: when it is missing.
+        ContractError: when it is damaged, for another version, or in a newer format.
     """
     version = VERSION.parse(_read(path), path)
     if version.number != number:
@@ -119,13 +120,10 @@ def write_version(path: str, version: PublishedVersion) -> None:
 
 
 def read_deployment(root: str) -> Deployment:
-    """Read `current.json`; a missing one says that nothing is deployed.
-
-    Args:
-        root: of the destination.
+    """Read `current.json`; if missing, nothing is deployed.
 
     Raises:
-        ContractError: when it is damaged or of a newer format.
+        ContractError: when it is damaged or in a newer format.
     """
     path = CURRENT.path(root)
     try:
@@ -141,7 +139,7 @@ def write_deployment(root: str, deployment: Deployment) -> None:
 
 
 def is_destination(root: str) -> bool:
-    """Tell whether a folder is a push destination that something was published to."""
+    """Return whether a folder is a push destination with a published version."""
     return files.exists(CURRENT.path(root))
 
 
@@ -149,13 +147,12 @@ _MOST_BYTES = 1 << 26
 
 
 def _read(path: str) -> str:
-    """Return a file's text."""
     try:
         return files.read_regular(path, _MOST_BYTES).decode()
     except OSError as e:
         if e.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EFBIG):
             raise
-        # A pipe would block for ever, and a device never end.
+        # Reading a pipe would block forever; a device has no end.
         found = "a folder, a pipe, a device, or a file where a folder should be"
         raise ContractError(
             f"expected the JSON that Pusher writes, found {found}; {_REMEDY}", where=path
@@ -168,13 +165,13 @@ def _read(path: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PushReport:
-    """What pushed.json holds.
+    """The content of pushed.json.
 
     Attributes:
-        pushed: whether the model was published, or is published already by the same run.
-        version: that it has at the destination; None where it was not published and is not deployed.
-        reasons: why, for people.
-        path: of the destination; "" where nothing was published.
+        pushed: whether this call or an earlier one of the same run published the model.
+        version: its version at the destination; None if it is neither published nor deployed.
+        reasons: reasons as readable text.
+        path: of the destination; "" if nothing was published.
     """
 
     pushed: bool

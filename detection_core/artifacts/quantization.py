@@ -1,4 +1,4 @@
-"""The quantization artifact: quantization.json, what of a network is quantized and how."""
+"""The quantization artifact: quantization.json lists the quantized layers and their ranges."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationSettings:
-    """What `graph_rewriter { quantization { ... } }` asked for.
+    """The settings of `graph_rewriter { quantization { ... } }`.
 
     Attributes:
         delay: training steps before fake quantization starts.
-        weight_bits: bits of a kernel's value.
-        activation_bits: bits of an activation's value.
-        symmetric: whether an activation's zero is in the middle of its range.
-        pairwise_sums: whether each sum of two tensors within a sum of more has a range; once none had.
-        hard_swish: whether a hard swish is quantized; once none was.
-        weighted_sums: whether the weighted sums of a BiFPN run in integers; once they did not.
+        weight_bits: bits of a kernel's values.
+        activation_bits: bits of an activation's values.
+        symmetric: whether activations are quantized symmetrically around 0.
+        pairwise_sums: whether each partial sum of two tensors has a range; not so in early versions.
+        hard_swish: whether a hard swish is quantized; not so in early versions.
+        weighted_sums: whether a BiFPN's weighted sums run in integers; not so in early versions.
     """
 
     delay: int
@@ -34,12 +34,12 @@ class QuantizationSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RangeUse:
-    """What a layer's output has on training images, beside the range that it is quantized with.
+    """How a layer's output on training images uses its quantization range.
 
     Attributes:
-        observed: its smallest and largest value before it is quantized.
-        cut: fraction of its values that lie outside of the range.
-        used: fraction of the range that its values have.
+        observed: smallest and largest value before quantization.
+        cut: fraction of values outside the range.
+        used: fraction of the range that the values cover.
     """
 
     observed: tuple[float, float]
@@ -54,13 +54,13 @@ class QuantizedLayer:
     Attributes:
         layer: its name.
         kind: its class.
-        weights: attribute of the layer that holds the quantized kernel; "" where it has none.
-        output: `own` where its output has its own range, `fixed` where the integer kernel sets the range,
-            `product` where it is that of the input times the layer's factor, else the name of the layer whose
-            range it shares.
-        folded: name of the batch normalisation that is folded into it; not there where there is none.
-        range: smallest and largest value of its output; not there where it has no separate range.
-        use: of the range, as training ended; not there where it was not measured.
+        weights: attribute of the layer that holds the quantized kernel; "" if it has none.
+        output: source of the output's range. `own`: a separate range; `fixed`: set by the integer kernel;
+            `product`: the input's range times the layer's factor. Otherwise the name of the layer that shares
+            its range.
+        folded: name of the batch normalisation folded into it; omitted if there is none.
+        range: smallest and largest value of its output; omitted without a separate range.
+        use: use of the range at the end of training; omitted if not measured.
     """
 
     layer: str = ""
@@ -87,14 +87,14 @@ class FloatLayer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How much of the network is quantized.
+    """Counts of quantized convolutions and weights.
 
     Attributes:
-        convolutions: all of them.
-        quantized_convolutions: those that run in integers.
-        weights: of all convolutions.
-        quantized_weights: of those that run in integers.
-        fraction: of the weights that are quantized; None where it is not known.
+        convolutions: number of convolutions.
+        quantized_convolutions: number that run in integers.
+        weights: number of weights in all convolutions.
+        quantized_weights: number of weights in integer convolutions.
+        fraction: fraction of weights that are quantized; None if unknown.
     """
 
     convolutions: int = 0
@@ -106,14 +106,14 @@ class Coverage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Quantization:
-    """What quantization.json holds.
+    """The content of quantization.json.
 
     Attributes:
-        settings: what was asked for.
+        settings: the requested settings.
         quantized: layers in the order of the network.
         not_quantized: layers and stages that stay in float.
-        warnings: of ranges that cut much off, or leave much unused.
-        coverage: counts; early files have the fraction alone.
+        warnings: about ranges that clip many values or are mostly unused.
+        coverage: counts; early files have only the fraction.
     """
 
     settings: QuantizationSettings
@@ -124,12 +124,12 @@ class Quantization:
 
     @property
     def counts(self) -> Coverage:
-        """The coverage; partial for files of early versions."""
+        """The coverage; incomplete for early files."""
         return self.coverage if isinstance(self.coverage, Coverage) else Coverage(fraction=self.coverage)
 
     @property
     def kinds(self) -> Mapping[str, int]:
-        """Class of a layer to how many of it are quantized."""
+        """Number of quantized layers of each class."""
         kinds: dict[str, int] = {}
         for entry in self.quantized:
             kinds[entry.kind] = kinds.get(entry.kind, 0) + 1

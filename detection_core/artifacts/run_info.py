@@ -1,4 +1,4 @@
-"""What a run on one machine did, step by step: run.json, and the names of the files beside it."""
+"""Record of a local run, step by step: run.json, and the names of the files beside it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from detection_core.artifacts.json_file import JsonFile
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
 NOT_RUN, RUNNING, EXECUTED, CACHED, FAILED = "not run", "running", "executed", "cached", "failed"
 STEP_STATES = (NOT_RUN, RUNNING, EXECUTED, CACHED, FAILED)
-"""What a step on one machine can be: nobody cancels it alone, and there are no conditions."""
+"""States of a step in a local run; single steps are never cancelled, and there are no conditions."""
 
 SETTINGS_FILE, LOG_FILE, REPORT_FILE = "settings.yaml", "log.txt", "report.html"
-"""Files of a run's folder, beside run.json."""
+"""Other files in a run's folder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,10 @@ class StepInfo:
         component: name of the component's folder, such as `evaluator`.
         state: `not run`, `running`, `executed`, `cached` or `failed`.
         started: ISO 8601 time; "" for a step that did not run.
-        seconds: how long it took; 0 for a step that did not run.
+        seconds: duration; 0 for a step that did not run.
         outputs: name of the output (a field of the Job) to its folder.
-        error: what went wrong; "" when nothing did.
-        peak_memory_bytes: the most that the run's process had held by the end of the step; 0 where it is not
-            known.
+        error: the error; "" for none.
+        peak_memory_bytes: peak memory of the run's process up to the end of the step; 0 if unknown.
     """
 
     id: str
@@ -61,9 +60,9 @@ class RunInfo:
         settings_text: the settings as run, YAML.
         workspace: folder that holds the run's artifacts.
         steps: in the order of the DAG.
-        checks: what the run found out before it began: which data, spans, code and baseline it stands for.
-        parameters: what was given for this run alone, over its settings.
-        scheduled_time: RFC 3339, the slot of a schedule that it was made for; "" for none.
+        checks: data, spans, code and baseline that the run determined before it began.
+        parameters: parameters that override the settings for this run.
+        scheduled_time: RFC 3339 time of its slot in a schedule; "" for none.
     """
 
     run_id: str

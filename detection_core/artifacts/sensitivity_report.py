@@ -1,4 +1,4 @@
-"""The sensitivity of a detector to quantization: sensitivity.json."""
+"""A detector's sensitivity to quantization: sensitivity.json."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from detection_core.artifacts.quantization import QuantizationSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerError:
-    """What quantization changes in the output of a layer.
+    """Error of a layer's output caused by quantization.
 
-    Ratios of signal to quantization noise are in dB, means over the channels that are not 0 throughout, each
-    channel's at most 100; None where every channel is.
+    Signal-to-quantization-noise ratios are in dB. They are means over channels with a nonzero value, each
+    channel's limited to 100. None if all channels are 0.
 
     Attributes:
-        layer: its name.
-        kind: its class.
+        layer: name of the layer.
+        kind: class of the layer.
         group: part of the network that it belongs to.
-        own_db: of the noise that quantizing this layer alone adds, on the inputs that it has in the quantized
-            network.
-        total_db: of the difference to the float network, the noise of all layers before it included.
-        mean_error: of the magnitudes of that difference.
-        largest_error: of them.
+        own_db: ratio for the noise of this layer alone, on its inputs in the quantized network.
+        total_db: ratio for the difference from the float network, including the noise of earlier layers.
+        mean_error: mean magnitude of that difference.
+        largest_error: largest magnitude of that difference.
         range: smallest and largest value of the output in the float network.
     """
 
@@ -40,13 +39,13 @@ class LayerError:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FloatGroup:
-    """The quantized network with one part left in float.
+    """The quantized network with one part kept in float.
 
     Attributes:
-        group: the part.
-        layers: that are then not quantized.
-        metrics: COCO metric to value; None where there is nothing to measure it on.
-        gained: by which mAP is above that of the network with everything quantized, absolute.
+        group: name of the part.
+        layers: layers kept in float.
+        metrics: COCO metric to value; None if there is nothing to measure.
+        gained: absolute gain in mAP over the fully quantized network.
     """
 
     group: str
@@ -57,13 +56,13 @@ class FloatGroup:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """What quantization costs, and which part of the network pays for it.
+    """Loss of accuracy by quantization, and the contribution of each part.
 
     Attributes:
-        split: that was measured on.
-        images: of it.
-        float_metrics: of the network in float; COCO metric to value.
-        quantized_metrics: of the network with everything quantized.
+        split: split used.
+        images: number of images in it.
+        float_metrics: COCO metric to value, for the float network.
+        quantized_metrics: the same, for the fully quantized network.
         groups: in the order of the network.
     """
 
@@ -76,13 +75,13 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """What sensitivity.json holds.
+    """The content of sensitivity.json.
 
     Attributes:
-        settings: how the network was quantized, after training.
-        examples: training images that the ranges and the errors of layers were measured on, at most.
+        settings: settings of the post-training quantization.
+        examples: largest number of training images used to measure ranges and layer errors.
         layers: by `own_db`, worst first.
-        accuracy: None where it was not asked for.
+        accuracy: None if not requested.
     """
 
     settings: QuantizationSettings

@@ -1,8 +1,7 @@
-"""Examples whose shards lie elsewhere: examples.tfrecord_manifest.json in a split's folder lists them.
+"""Manifest of shards stored elsewhere: examples.tfrecord_manifest.json in a split's folder.
 
-The pattern of a split's TFRecord files finds the manifest in their place. It tells size, checksum and number
-of examples of each shard, so that a reader can check a copy and count its examples without a request to the
-store.
+The file pattern of a split's TFRecord files matches the manifest instead. It gives size, checksum and number
+of examples of each shard. A reader can check a copy and count its examples without a request to the store.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from detection_core.storage.shard_cache import Shard
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardManifest:
-    """What the manifest of a split holds.
+    """The content of a split's manifest.
 
     Attributes:
-        digest: SHA-256 of the JSON of the shards, which makes any change show at the beginning of the file.
+        digest: SHA-256 of the JSON of the shards, so any change shows at the beginning of the file.
         shards: TFRecord files of the split, in order.
     """
 
@@ -40,7 +39,7 @@ MANIFEST = JsonFile(
 
 
 def write_manifest(folder: str, shards: Sequence[Shard]) -> None:
-    """Write the manifest of a split's folder."""
+    """Write the manifest into a split's folder."""
     MANIFEST.write(folder, ShardManifest(digest=_digest(shards), shards=list(shards)))
 
 
@@ -52,7 +51,7 @@ def read_manifest(folder: str) -> list[Shard]:
     """Read the manifest of a split's folder.
 
     Raises:
-        ContractError: when there is none, or it is something else, was changed or lists nothing.
+        ContractError: when it is missing, is another kind of file, was changed, or lists no shards.
     """
     manifest = MANIFEST.read(folder)
     if not manifest.shards or manifest.digest != _digest(manifest.shards):

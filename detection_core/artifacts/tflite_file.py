@@ -1,7 +1,7 @@
-"""Validates a TensorFlow Lite file before an interpreter loads it.
+"""Validate a TensorFlow Lite file before an interpreter loads it.
 
-The interpreter is native code: an index out of range or a size of terabytes in a file is better found here.
-Types are those of TensorFlow Lite's schema, version 3.
+The interpreter is native code, so indices out of range and sizes of terabytes must be found first. Types are
+those of TensorFlow Lite's schema, version 3.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from detection_core.storage import files
 
 MAX_TENSOR_BYTES = 2**31
 MAX_FILE_BYTES = 2**31
-# TensorType to bytes of an item, for types with items of a fixed size.
+# TensorType to bytes per item, for types of a fixed size.
 _ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2}
 _OPTIONAL = -1
 
 
 def read_tflite(path: str) -> bytes:
-    """Return the bytes of what is to be a TensorFlow Lite file.
+    """Return the bytes of a file that should be a TensorFlow Lite model.
 
     Raises:
-        ModelError: for a pipe, a device, or a file longer than its offsets reach.
+        ModelError: for a pipe, a device, or a file too long for its offsets.
         OSError: when it cannot be read.
     """
     try:
@@ -42,11 +42,7 @@ def read_tflite(path: str) -> bytes:
 
 
 def verify_tflite(content: bytes, *, where: str = "") -> None:
-    """Refuse a file that is no TensorFlow Lite model, is cut, or refers to what it does not have.
-
-    Args:
-        content: the file.
-        where: its path, for errors.
+    """Refuse a file that is not a TensorFlow Lite model, is truncated, or has invalid references.
 
     Raises:
         ModelError: saying what is wrong.
@@ -87,7 +83,7 @@ def _verify_model(model: Any) -> None:
 
 
 def buffer_size(buffer: Any) -> int:
-    """Return how many bytes a buffer has, which lie in the flatbuffer or behind it."""
+    """Return the size of a buffer, in bytes, whether in the flatbuffer or after it."""
     if buffer.Offset() > 1:
         if buffer.Offset() + buffer.Size() > len(buffer._tab.Bytes):
             raise FlatbufferError("a buffer that ends behind the file's end")

@@ -1,8 +1,8 @@
 """Read the graph of a TensorFlow Lite file (tensors, operations, signatures) without loading it.
 
-`network_operators` separates the network from the post-processing: the convolutions, everything that they are
-computed from, and the operations after them that only move or join results (the raw heads). It works for
-files of every form and format.
+`network_operators` separates the network from the post-processing. The network consists of the convolutions
+and everything that they depend on. Later operations that only move or join results belong to it, too (the raw
+heads). The function works for files of all layouts and formats.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FIRST_NEW_CODE = 127
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorQuantization:
-    """How a tensor's integers are read: (code - zero point) * scale.
+    """Quantization of a tensor: value = (code - zero point) * scale.
 
     Attributes:
-        scale: one, or one a channel.
-        zero_point: as many.
-        axis: of the channels.
+        scale: one value, or one per channel.
+        zero_point: likewise.
+        axis: dimension of the channels.
     """
 
     scale: tuple[float, ...]
@@ -49,10 +49,10 @@ class TensorInfo:
     """A tensor of a graph.
 
     Attributes:
-        name: in the graph.
+        name: name in the graph.
         shape: -1 for a free dimension.
         dtype: such as `int8`.
-        quantization: None where its numbers are what they are.
+        quantization: None if not quantized.
         is_constant: whether the file holds its content.
     """
 
@@ -69,8 +69,8 @@ class OperatorInfo:
 
     Attributes:
         name: `CONV_2D`, ..., or the name of a custom operation.
-        is_custom: whether it is none of TensorFlow Lite's own.
-        inputs: indices of tensors; -1 where an optional one is left out.
+        is_custom: whether it is not a built-in operation.
+        inputs: indices of tensors; -1 for an omitted optional one.
         outputs: indices of tensors.
     """
 
@@ -82,12 +82,12 @@ class OperatorInfo:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteGraph:
-    """What the first graph of a file computes.
+    """The first graph of a file.
 
     Attributes:
-        schema_version: of the file.
+        schema_version: version of the file's schema.
         tensors: of the graph.
-        operators: in the order in which they run.
+        operators: in execution order.
         inputs: indices of tensors.
         outputs: indices of tensors.
         signature_names: index of a tensor to its name in the file's signature.
@@ -101,20 +101,16 @@ class TFLiteGraph:
     signature_names: Mapping[int, str]
 
     def operator_counts(self) -> dict[str, int]:
-        """Return name of an operation to how often it is there, the most frequent first."""
+        """Return how often each operation occurs, the most frequent first."""
         counts = collections.Counter(operator.name for operator in self.operators)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
-    """Read the first graph of a file.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read the first graph of a TensorFlow Lite file; errors name the file `where`.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file, or a damaged one.
+        ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
     verify_tflite(content, where=where)
     try:
@@ -188,7 +184,7 @@ _MOVES = ("CONCATENATION", "EXPAND_DIMS", "PACK", "QUANTIZE", "RESHAPE", "SQUEEZ
 
 
 def network_operators(graph: TFLiteGraph) -> list[int]:
-    """Return the positions of the network's operations in the graph, in their order."""
+    """Return the positions of the network's operations in the graph, in order."""
     needed: set[int] = set()
     inside: set[int] = set()
     for position in reversed(range(len(graph.operators))):
@@ -205,9 +201,9 @@ def network_operators(graph: TFLiteGraph) -> list[int]:
 
 
 def network_outputs(graph: TFLiteGraph) -> list[int]:
-    """Return the tensors that the network gives to what is behind it: the raw heads.
+    """Return the raw heads: the network's tensors that are graph outputs or that later operations use.
 
-    They stand in the order in which they are computed.
+    They are in execution order.
     """
     inside = network_operators(graph)
     made = [tensor for position in inside for tensor in graph.operators[position].outputs]
@@ -218,6 +214,6 @@ def network_outputs(graph: TFLiteGraph) -> list[int]:
 
 
 def _computed(graph: TFLiteGraph, operator: OperatorInfo) -> set[int]:
-    """Return the inputs that are no constants; an operation of constants alone belongs to nothing."""
+    """Return the non-constant inputs; an operation with only constant inputs belongs to no part."""
     found = {i for i in operator.inputs if i >= 0 and not graph.tensors[i].is_constant}
     return found or {-1}

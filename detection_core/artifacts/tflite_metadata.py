@@ -1,8 +1,9 @@
-"""Read the metadata of a TensorFlow Lite file: normalisation of the input, labels, and box decoding.
+"""Read a TensorFlow Lite file's metadata: normalisation of the input, labels, and box decoding.
 
-LiteRT's task libraries read them from a `TFLITE_METADATA` buffer (a flatbuffer of the TensorFlow Lite support
-library's schema M001) and from a label file in a zip archive after the model. Files without post-processing
-add MediaPipe's `DETECTOR_METADATA` (object_detector_metadata_schema.fbs, V001): how box codes become boxes.
+LiteRT's task libraries read them from a `TFLITE_METADATA` buffer and from a label file in a zip archive after
+the model. The buffer is a flatbuffer of TensorFlow Lite Support's schema M001. Files without post-processing
+also have MediaPipe's `DETECTOR_METADATA`, which defines how box codes become boxes
+(object_detector_metadata_schema.fbs, V001).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from detection_core.errors import ModelError
 
 METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"
-# A class takes some 20 bytes; a small archive may hold gigabytes.
+# A class name takes about 20 bytes; a small archive may expand to gigabytes.
 MAX_LABEL_BYTES = 2**22
 _THRESHOLD = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
 _DAMAGED_ARCHIVE = (
@@ -46,12 +47,11 @@ class TFLiteDescription:
     """The metadata of a detector's file.
 
     Attributes:
-        name: of the model.
-        mean: of each channel, or one for all; the network takes (pixel - mean) / std, pixels in 0..255.
-        std: of each channel, or one for all.
-        labels: names of classes 0, 1, ...; empty where the file has none.
-        score_threshold: scores from which MediaPipe shows a detection unless a program says otherwise; 0: it
-            shows all.
+        name: name of the model.
+        mean: one per channel, or one for all; the network takes (pixel - mean) / std, pixels in 0..255.
+        std: likewise.
+        labels: names of classes 0, 1, ...; empty if the file has none.
+        score_threshold: MediaPipe's default minimum score of detections; 0 shows all.
     """
 
     name: str
@@ -62,15 +62,11 @@ class TFLiteDescription:
 
 
 def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
-    """Read the normalisation of a file's input, and its labels.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read the input's normalisation and the labels; errors name the file `where`.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file or a damaged one, has no metadata with a normalisation,
-            or labels that cannot be read.
+        ModelError: when it is not a TensorFlow Lite file, is damaged, has unreadable labels, or lacks
+            metadata with a normalisation.
     """
     description = find_description(content, where=where)
     if description is not None:
@@ -83,14 +79,10 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
 
 
 def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | None:
-    """Read the same, or None where the file has no metadata with a normalisation.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read like `read_description`; return None without metadata of a normalisation.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file or a damaged one, or has labels that cannot be read.
+        ModelError: when it is not a TensorFlow Lite file, is damaged, or has unreadable labels.
     """
     verify_tflite(content, where=where)
     try:
@@ -109,17 +101,13 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
 
 
 def with_score_threshold(content: bytes, threshold: float) -> bytes:
-    """Return a file with another score threshold in its metadata; every other byte stays what it is.
-
-    Args:
-        content: a TensorFlow Lite file.
-        threshold: as `TFLiteDescription.score_threshold`.
+    """Return the file with a new score threshold in its metadata; all other bytes are unchanged.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file or a damaged one, or has no place for the threshold.
+        ModelError: when it is not a TensorFlow Lite file, is damaged, or has no field for the threshold.
     """
     verify_tflite(content)
-    changed = bytearray(content)  # of which metadata are a view
+    changed = bytearray(content)  # the metadata below are a view of it
     try:
         thresholdings = [o for o in _thresholdings(read_root(Model, changed)) if o.place(_THRESHOLD)]
     except FlatbufferError as error:
@@ -134,10 +122,10 @@ def with_score_threshold(content: bytes, threshold: float) -> bytes:
 
 
 def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read what the metadata call the file's inputs and outputs, in their order; nothing where it has none.
+    """Read the metadata's names of the inputs and outputs, in order; empty without metadata.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file or a damaged one.
+        ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
     verify_tflite(content, where=where)
     try:
@@ -165,14 +153,12 @@ def _normalisation(model: Any) -> tuple[Table | None, str]:
 
 
 def _thresholdings(model: Any) -> list[Table]:
-    """Return the options of each threshold of scores."""
     field = slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA
     outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.tables(field)]
     return list(_options(outputs, slots.SCORE_THRESHOLDING_OPTIONS))
 
 
 def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
-    """Yield the options of a kind from the process units of tensors."""
     for tensor in tensors:
         for unit in tensor.tables(slots.TensorMetadata.PROCESS_UNITS):
             if unit.number(slots.ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
@@ -180,10 +166,7 @@ def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
 
 
 def metadata_graphs(model: Any) -> list[Table]:
-    """Return the metadata of a file's graphs.
-
-    Args:
-        model: root of the file, of `read_root`.
+    """Return the metadata of a file's graphs, given its root from `read_root`.
 
     Raises:
         FlatbufferError: when the metadata are damaged.
@@ -192,7 +175,7 @@ def metadata_graphs(model: Any) -> list[Table]:
 
 
 def _metadata(model: Any) -> Iterator[Table]:
-    """Yield the roots of the metadata, which share the file's memory."""
+    """Yield the metadata's root tables, which share the file's memory."""
     buffers = tables(model, "Buffers")
     for entry in tables(model, "Metadata"):
         if decoded(entry.Name()) == METADATA_NAME:
@@ -237,13 +220,13 @@ DECODING_NAME = "DETECTOR_METADATA"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class BoxDecoding:
-    """What a reader of a file without post-processing has to know.
+    """How to decode the outputs of a file without post-processing.
 
     Attributes:
         anchors: float32 [A, 4], centre y and x, height and width, normalised.
-        scales: of y, x, height and width; box codes are divided by them.
-        num_classes: C, of the scores.
-        sigmoid: whether the scores are the sigmoid of what the file gives.
+        scales: divisors of the box codes for y, x, height and width.
+        num_classes: number of classes of the scores, C.
+        sigmoid: whether the reader applies the sigmoid to get scores.
     """
 
     anchors: np.ndarray
@@ -253,14 +236,10 @@ class BoxDecoding:
 
 
 def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
-    """Read how a file's outputs are decoded; None where its metadata do not say how.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read how to decode a file's outputs; None if its metadata do not say.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file or a damaged one.
+        ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
     verify_tflite(content, where=where)
     try:

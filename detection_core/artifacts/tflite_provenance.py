@@ -1,7 +1,7 @@
-"""Where a TensorFlow Lite file comes from: detflow.json in the archive at its end, beside the labels.
+"""Provenance of a TensorFlow Lite file: detflow.json in the archive at its end, beside the labels.
 
-The archive is that of TensorFlow Lite's metadata for associated files, so every reader loads the file as it
-did without. Nothing in it tells a time or a place: the same checkpoint gives the same bytes.
+It is the archive of TensorFlow Lite's metadata for associated files, so every reader still loads the file. It
+contains no time and no path: the same checkpoint gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from detection_core.artifacts.tflite_metadata import find_description, with_scor
 from detection_core.errors import ModelError
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""A zip entry carries a time; a fixed one keeps equal models equal."""
+"""A zip entry has a time; a fixed one keeps equal models byte-identical."""
 MAX_BYTES = 2**20
 METRIC_DIGITS = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What the file says of itself.
+    """The content of detflow.json.
 
     Attributes:
-        written_by: program and its version.
+        written_by: program and version that wrote the file.
         model: name of the detector.
-        format: of the file, such as `int8`.
-        quantization: `none`, `aware` (trained so) or `post_training`.
-        made_from: the network that it is of: `float`, or `quantization_aware`, whose weights were trained
-            with quantization, whatever the file makes of them; "" in files of early versions.
-        float_layers: those that were left in float32 on purpose.
-        config_hash: of the pipeline.config that it was trained with, wherever its files lay.
-        data_fingerprint: of the content of the examples that it was trained on.
-        trained_as: name of the training, which goes by config, data and first weights.
-        split: on which its metrics were measured.
-        metrics: COCO metrics of this very file, run in LiteRT, to four digits; None for what has no value.
+        format: format of the file, such as `int8`.
+        quantization: `none`, `aware` (quantization-aware training) or `post_training`.
+        made_from: source network: `float` or `quantization_aware`, in any file format; "" in files of early
+            versions.
+        float_layers: layers deliberately kept in float32.
+        config_hash: hash of the training's pipeline.config, independent of paths in it.
+        data_fingerprint: fingerprint of the training examples' content.
+        trained_as: name of the training, derived from config, data and initial weights.
+        split: split of the metrics.
+        metrics: COCO metrics of this file in LiteRT, to four digits; None for no value.
     """
 
     written_by: str = ""
@@ -57,7 +57,7 @@ class Provenance:
 
 
 def provenance_of_training(extra: Mapping[str, Any]) -> Provenance:
-    """Return what a detector's `DetectorInfo.extra` says of its training; an older one says less."""
+    """Return the provenance in a detector's `DetectorInfo.extra`; early detectors have fewer entries."""
     return Provenance(
         config_hash=str(extra.get("config_hash", "")),
         data_fingerprint=str(extra.get("data_fingerprint", "")),
@@ -75,10 +75,10 @@ PROVENANCE = JsonFile(
 
 
 def with_provenance(content: bytes, provenance: Provenance) -> bytes:
-    """Return the file with its provenance in the archive at its end; one that was there is replaced.
+    """Return the file with its provenance in the archive at its end, replacing an existing one.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file, or its archive is damaged.
+        ModelError: when it is not a TensorFlow Lite file, or its archive is damaged.
     """
     rounded = {
         name: None if value is None else round(value, METRIC_DIGITS)
@@ -90,12 +90,10 @@ def with_provenance(content: bytes, provenance: Provenance) -> bytes:
 
 
 def unmeasured(content: bytes) -> bytes:
-    """Return the file as it was before it was measured: without provenance, and a score threshold of 0.
+    """Return the file as before it was measured: without provenance, and with score threshold 0.
 
-    What it computes, its other metadata and its labels stay. Whatever has no provenance comes back as it is.
-
-    Raises:
-        ModelError: as `with_provenance`.
+    The model, other metadata and labels stay. A file without provenance is returned unchanged. Errors are
+    those of `with_provenance`.
     """
     if PROVENANCE.name.encode() not in content:
         return content
@@ -110,15 +108,11 @@ def unmeasured(content: bytes) -> bytes:
 
 
 def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
-    """Read the provenance; None where the file has none, as those that other programs wrote.
-
-    Args:
-        content: a TensorFlow Lite file.
-        where: its path, for errors.
+    """Read the provenance; None if there is none, as in files of other programs.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file, or its archive is damaged.
-        ContractError: when the provenance is something else or of a newer version.
+        ModelError: when it is not a TensorFlow Lite file, or its archive is damaged.
+        ContractError: when the provenance is invalid or of a newer version.
     """
     verify_tflite(content, where=where)
     if not zipfile.is_zipfile(io.BytesIO(content)):

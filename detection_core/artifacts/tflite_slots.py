@@ -1,8 +1,9 @@
-"""Slots of the tables in a TensorFlow Lite file's metadata: where a field lies, by its name in the schema.
+"""Slots of the tables in a TensorFlow Lite file's metadata: fields by their names in the schema.
 
-No package of the lock has these schemas generated: TensorFlow Lite Support's metadata_schema.fbs, `M001`, and
-from `ObjectDetectorOptions` on MediaPipe's object_detector_metadata_schema.fbs, `V001`. A schema only ever
-appends fields, so slots stay. Named are those that are read or written here.
+No locked dependency has generated classes for these schemas. They are TensorFlow Lite Support's
+metadata_schema.fbs, `M001`, and from `ObjectDetectorOptions` on MediaPipe's
+object_detector_metadata_schema.fbs, `V001`. Schemas only append fields, so slots are stable. Only the slots
+used here are listed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class ModelMetadata(IntEnum):
 
 
 class SubGraphMetadata(IntEnum):
-    """Of a graph."""
+    """Metadata of a graph."""
 
     INPUT_TENSOR_METADATA = 2
     OUTPUT_TENSOR_METADATA = 3
@@ -38,7 +39,7 @@ class CustomMetadata(IntEnum):
 
 
 class TensorMetadata(IntEnum):
-    """Of an input or an output."""
+    """Metadata of an input or an output."""
 
     NAME = 0
     CONTENT = 3
@@ -47,7 +48,7 @@ class TensorMetadata(IntEnum):
 
 
 class Content(IntEnum):
-    """What a tensor holds; its properties are a union, `ContentProperties`."""
+    """Content of a tensor; its properties are a union, `ContentProperties`."""
 
     PROPERTIES_TYPE = 0
     PROPERTIES = 1
@@ -55,7 +56,7 @@ class Content(IntEnum):
 
 
 class ContentProperties(IntEnum):
-    """Members of the union."""
+    """Members of the union of a `Content`."""
 
     FEATURE = 1
     IMAGE = 2
@@ -76,14 +77,14 @@ class BoundingBoxProperties(IntEnum):
 
 
 class ValueRange(IntEnum):
-    """First and last dimension that a content counts along."""
+    """First and last dimension of a content."""
 
     MIN = 0
     MAX = 1
 
 
 class ProcessUnit(IntEnum):
-    """How a tensor is processed; its options are a union, of which member 1 is `NormalizationOptions`."""
+    """How a tensor is processed; member 1 of its options' union is `NormalizationOptions`."""
 
     OPTIONS_TYPE = 0
     OPTIONS = 1
@@ -97,7 +98,7 @@ class NormalizationOptions(IntEnum):
 
 
 class AssociatedFile(IntEnum):
-    """A file in the archive behind the model."""
+    """A file in the archive after the model."""
 
     NAME = 0
     TYPE = 2
@@ -111,7 +112,7 @@ class TensorGroup(IntEnum):
 
 
 class ScoreThresholdingOptions(IntEnum):
-    """Which detections are shown unless a program says otherwise."""
+    """Default minimum score of shown detections."""
 
     GLOBAL_SCORE_THRESHOLD = 0
 
@@ -163,12 +164,12 @@ class TensorsDecodingOptions(IntEnum):
 NORMALIZATION_OPTIONS = 1
 """Member of the union of a `ProcessUnit`."""
 SCORE_THRESHOLDING_OPTIONS = 3
-"""Another one."""
+"""Member of the union of a `ProcessUnit`."""
 TENSOR_AXIS_LABELS = 2
-"""`AssociatedFileType` of a file with a label for each place along an axis."""
+"""`AssociatedFileType` of a file with a label for each position along an axis."""
 TENSOR_VALUE_LABELS = 3
 """`AssociatedFileType` of a file with a label for each class."""
 RGB = 1
 """`ColorSpaceType`."""
 BOUNDARIES = 1
-"""`BoundingBoxType` of boxes that are given by their edges."""
+"""`BoundingBoxType` of boxes given by their edges."""

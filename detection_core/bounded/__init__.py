@@ -1,1 +1,1 @@
-"""Text that people and their tools write, read whole and within the bounds of what a file may ask for."""
+"""Bounded reading of whole text files that users and their tools write."""

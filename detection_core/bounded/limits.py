@@ -1,7 +1,7 @@
-"""What one file may ask for: bounds that every reader of text shares.
+"""Size limits shared by all readers of text.
 
-A few bytes can ask for more memory than a machine has, so sizes and counts are checked before they are used.
-Pixels are bounded by `data.image_header.MAX_PIXELS`, class ids by `data.label_map.MAX_CLASS_ID`.
+A few bytes can request more memory than a machine has, so sizes and counts are checked before use.
+`data.image_header.MAX_PIXELS` limits pixels, `data.label_map.MAX_CLASS_ID` class ids.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ MAX_TEXT_BYTES = 1 << 22
 """Bytes of a text file that is read whole; files of data sets are read in pieces and may be longer."""
 
 MAX_LONG_TEXT_BYTES = 1 << 24
-"""Bytes of one with an entry for each class or object: a label map, the annotations of an image."""
+"""Bytes of a text file with an entry per class or object: a label map, the annotations of an image."""
 
 MAX_DEPTH = 50
-"""Lists and mappings of YAML inside each other."""
+"""Nesting depth of YAML lists and mappings."""
 
 MAX_VALUES = 200_000
-"""Values of a YAML document, those that aliases repeat counted each time."""
+"""Values of a YAML document; each alias counts the values that it repeats."""
 
 MAX_JSON_VALUES = 1 << 22
-"""Values of JSON that is parsed at once: they take up to a hundred bytes each."""
+"""Values of JSON that is parsed at once; each takes up to a hundred bytes."""
 
 MAX_OBJECTS = 100_000
-"""Annotations of one image: ten times those of the fullest aerial pictures."""
+"""Annotations of one image: ten times those of the densest aerial images."""
 
 MAX_KEYPOINTS = 1_000
-"""Keypoints of a class; 133 are those of a whole body."""
+"""Keypoints of a class; a whole body has 133."""
 
 MAX_IMAGE_FILE_BYTES = 1 << 27
-"""Bytes of the annotations of one image, in which LabelMe puts the image itself."""
+"""Bytes of one image's annotations; LabelMe includes the image itself."""
 
 MAX_LIST_BYTES = 1 << 27
-"""Bytes of a list with a line an image: those of two million."""
+"""Bytes of a list with a line per image, enough for two million."""
 
 MAX_LINES = 1 << 22
 """Lines of a list that is read whole."""
 
 MAX_ELEMENTS = 1 << 19
-"""Elements of XML below one that is read as a whole."""
+"""XML elements below one that is read as a whole."""
 
 MAX_REJECTED = 200_000
-"""Annotations of a file that cannot be used, above which it is not read on."""
+"""Unusable annotations after which reading a file stops."""

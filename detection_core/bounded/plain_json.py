@@ -11,7 +11,7 @@ _BEGINS = ("[", "{", ",")
 
 
 def parse_json_text(text: str) -> Any:
-    """Return what a text of JSON holds.
+    """Parse a JSON text.
 
     Raises:
         ValueError: when it cannot be parsed, is nested too deeply, or holds too many values.
@@ -26,8 +26,10 @@ def parse_json_text(text: str) -> Any:
 def check_values(text: str) -> None:
     """Refuse a text that may hold more values than `MAX_JSON_VALUES`, before it is parsed.
 
+    Separators inside strings count, too; they are usually few.
+
     Raises:
-        ValueError: when it does. What stands in quotes counts, too, and is seldom much.
+        ValueError: when it may hold more.
     """
     count = sum(map(text.count, _BEGINS))
     if count > MAX_JSON_VALUES:

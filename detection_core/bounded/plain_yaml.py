@@ -1,6 +1,6 @@
-"""The one parser of YAML: plain values, the position of each key, and limits on what aliases repeat.
+"""The only YAML parser: plain values, the position of each key, and limits on aliases.
 
-libyaml reads the events. Depth, values and characters are counted on the way: a document over the limits is
+libyaml reads the events. Depth, values and characters are counted meanwhile, so a document over the limits is
 refused before it is in memory.
 """
 
@@ -18,14 +18,14 @@ from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
 from detection_core.errors import ConfigError, DetectionError, shorten
 
 Locations = dict[str, str]
-"""Key, as in `push.keep_versions` or `export.formats[0]`, to where it was given."""
+"""Maps a key, such as `push.keep_versions` or `export.formats[0]`, to its position."""
 
-# libyaml's parser reads a hundred times faster, where PyYAML was built with it.
+# libyaml's parser is a hundred times faster, if PyYAML was built with it.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE, _TUPLE = "<<", f"{_PREFIX}python/tuple"
 _LONGEST_NUMBER = 80
-"""Characters of a number: more than a float can tell apart, and fewer than would overflow it."""
+"""Characters of a number: more than a float's precision needs, and too few to overflow it."""
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
@@ -34,7 +34,7 @@ _SCALARS: dict[str, Any] = {
     "int": _CONSTRUCTOR.construct_yaml_int,
     "float": _CONSTRUCTOR.construct_yaml_float,
 }
-# What these raise for a scalar that does not fit its tag, such as `!!int abc`.
+# Errors that PyYAML's constructors raise for a scalar that does not fit its tag, such as `!!int abc`.
 _BAD_SCALAR = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
 
@@ -43,43 +43,34 @@ def parse_yaml(
 ) -> Any:
     """Parse one YAML document of plain values.
 
-    A date is a text. An alias is a copy, so that changing one leaves the other.
+    Dates stay text. Each alias is a separate copy.
 
     Args:
         text: the document.
-        where: file or option that it came from, for errors.
-        error: what is raised.
-        tuples: whether `!!python/tuple` is known, which Python's YAML writes for an image size.
+        where: file or option of the document, for errors.
+        error: class of the errors raised.
+        tuples: whether to accept `!!python/tuple`, which PyYAML writes for an image size.
 
     Returns:
         Its value; None for an empty document.
 
     Raises:
-        DetectionError: of the class `error`, with line and column: for text that is no YAML, a key that is
-            given twice or is no scalar, a value that does not fit its tag, a tag of other than plain values,
-            and for more depth, values or characters than a file may hold, those that aliases repeat counted
-            each time.
+        DetectionError: of the class `error`, with line and column. Causes: invalid YAML, a duplicate or
+            non-scalar key, a value that does not fit its tag. Also a tag of other than plain values, and too
+            much depth, or too many values or characters. Aliases count each time.
     """
     node = _Document(text, where, error, tuples).single()
     return None if node is None else _value(node)
 
 
 def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
-    """Parse one YAML document as `parse_yaml` does; return its value, and where each key stands.
-
-    Raises:
-        ConfigError: as `parse_yaml`.
-    """
+    """Parse one YAML document like `parse_yaml`; return its value and the position of each key."""
     node = _Document(text, where, ConfigError, False).single()
     return (None, {}) if node is None else (_value(node), dict(_locations(node, where)))
 
 
 def parse_yaml_documents(text: str, where: str) -> list[Any]:
-    """Parse any number of YAML documents, each as `parse_yaml` does, and all within the bounds of one.
-
-    Raises:
-        ConfigError: as `parse_yaml`.
-    """
+    """Parse any number of YAML documents like `parse_yaml`; they share the limits of one document."""
     return [_value(node) for node in _Document(text, where, ConfigError, False).all()]
 
 
@@ -104,7 +95,7 @@ _Node = _Scalar | _List | _Map
 
 @dataclasses.dataclass
 class _Size:
-    """What an anchored node asks for again at each of its aliases."""
+    """Size of an anchored node, which each of its aliases repeats."""
 
     values: int
     characters: int
@@ -112,13 +103,11 @@ class _Size:
 
 
 class _Document:
-    """Composes the nodes of a text."""
-
     def __init__(self, text: str, where: str, error: type[DetectionError], tuples: bool) -> None:
         self._where, self._error, self._tuples = where, error, tuples
         self._text = text
         self._parser: Any = None
-        self._known: dict[str, tuple[_Node, _Size] | None] = {}  # None while the node is open
+        self._known: dict[str, tuple[_Node, _Size] | None] = {}  # None while the node is incomplete
         self._used = _Size(0, 0, 0)
 
     def single(self) -> _Node | None:
@@ -156,7 +145,6 @@ class _Document:
         raise self._error(problem, where=f"{self._where}:{mark.line + 1}:{mark.column + 1}")
 
     def _node(self, depth: int) -> tuple[_Node, int]:
-        """Return the next node, and how many levels it has."""
         event: Any = self._parser.get_event()
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
@@ -243,7 +231,7 @@ class _Document:
         return _Map(event.start_mark.line + 1, {**merged, **own}), max(heights) + 1
 
     def _merged(self, node: _Node, event: Any) -> dict[Any, tuple[int, _Node]]:
-        """Return the pairs of the mappings that `<<` names; of two the first one counts."""
+        """Return the pairs of the mappings that `<<` names; the first of duplicate keys counts."""
         found: dict[Any, tuple[int, _Node]] = {}
         for other in node.items if isinstance(node, _List) else [node]:
             if not isinstance(other, _Map):
@@ -259,7 +247,7 @@ class _Document:
             if not event.implicit[0] or len(text) > _LONGEST_NUMBER:
                 return text if event.style or not text.isdecimal() else self._unfit(event, "number")
             tag = self._parser.resolve(yaml.ScalarNode, text, event.implicit)
-            # An unquoted date is a text, as is "=", which once meant a default value.
+            # An unquoted date is text, and so is "=", formerly a default value in YAML.
             kind = tag.removeprefix(_PREFIX)
             kind = kind if kind in (*_SCALARS, "null") else "str"
         else:
@@ -286,7 +274,7 @@ class _Document:
 
 
 def _value(node: _Node) -> Any:
-    """Return the value of a node, its own at each call."""
+    """Return a new copy of the node's value."""
     if isinstance(node, _Scalar):
         return node.value
     if isinstance(node, _Map):
@@ -295,7 +283,7 @@ def _value(node: _Node) -> Any:
 
 
 def _locations(node: _Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield where each key below a node stands; a merged mapping's keys stand where it is."""
+    """Yield the position of each key below a node; keys of a merged mapping keep their position there."""
     if isinstance(node, _Map):
         children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.pairs.items()]
     elif isinstance(node, _List):

@@ -1,4 +1,4 @@
-"""Text files that are read whole."""
+"""Read whole text files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from detection_core.storage import files
 
 
 def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> str:
-    """Return the text of a file.
-
-    Args:
-        path: local path or object store address.
-        what: what the file is, for errors, as in "pipeline.config".
-        longest: bytes that it may have.
+    """Read a text file of at most `longest` bytes; errors call it `what`, such as "pipeline.config".
 
     Raises:
-        ConfigError: when the file is missing, unreadable, no regular file, too large or not text.
+        ConfigError: when the file is missing, unreadable, not a regular file, too large or not text.
     """
     try:
         with files.open_regular(path, longest) as file:
@@ -34,21 +29,17 @@ def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
     except UnicodeDecodeError as error:
         message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
         raise ConfigError(message, where=path) from error
-    except Exception as error:  # A store's own client raises what it likes.
+    except Exception as error:  # Clients of stores raise errors of any class.
         if not isinstance(error, OSError | ValueError) and not files.is_remote(path):
             raise
         raise ConfigError(_explained(error, path, what), where=path) from error
 
 
 def read_lines(path: str, *, what: str) -> list[str]:
-    """Return the lines of a file that lists the images of a data set.
-
-    Args:
-        path: local path or object store address.
-        what: what the file is, for errors.
+    """Read the lines of a file that lists the images of a data set; errors call the file `what`.
 
     Raises:
-        DataError: as `read_text_file` raises a ConfigError, and for too many lines.
+        DataError: where `read_text_file` raises a ConfigError, and for too many lines.
     """
     try:
         text = read_text_file(path, what=what, longest=MAX_LIST_BYTES)

@@ -1,1 +1,1 @@
-"""Where the numbers and pictures of a training go beside its own files."""
+"""Loggers that receive a training's numbers and pictures, beside its own files."""

@@ -1,4 +1,4 @@
-"""A logger whose server may be slow or away: training neither waits for it nor fails with it."""
+"""A logger for slow or unreachable servers: training neither waits for it nor fails with it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from detection_core.loggers.base import Histogram, Logger, Status
 _logger = logging.getLogger(__name__)
 
 _WAITS = (1.0, 5.0, 30.0)
-"""Seconds before each further attempt to deliver an entry."""
+"""Seconds before each retry of an entry."""
 
 
 class BackgroundLogger(Logger):
-    """Hands everything to another logger in a thread.
+    """Passes everything to another logger in a thread.
 
     A failed entry is retried a few times. When the queue is full, its oldest entries are dropped. Both are
-    logged the first time, and counted at the end. The training's own files have every entry.
+    logged the first time, and counted at the end. The training's own files contain every entry.
 
     Args:
-        inner: takes the entries, in their order, in one thread.
-        name: of what it logs to, for messages.
-        most_waiting: entries that are kept while the server is away.
-        close_seconds: how long the end of a training waits for queued entries.
-        waits: seconds before each further attempt.
+        inner: receives the entries, in order, in one thread.
+        name: name of the server, for messages.
+        most_waiting: largest number of queued entries.
+        close_seconds: longest wait for queued entries at the end of a training.
+        waits: seconds before each retry.
     """
 
     def __init__(
@@ -54,27 +54,27 @@ class BackgroundLogger(Logger):
         self._thread.start()
 
     def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Hand them on."""
+        """Queue the parameters."""
         self._add(self._inner.log_parameters, values)
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
-        """Hand them on."""
+        """Queue the numbers."""
         self._add(self._inner.log_scalars, values, step, split)
 
     def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
-        """Hand them on."""
+        """Queue the pictures."""
         self._add(self._inner.log_images, images, step, split)
 
     def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
-        """Hand them on."""
+        """Queue the histograms."""
         self._add(self._inner.log_histograms, values, step)
 
     def log_artifact(self, name: str, content: bytes) -> None:
-        """Hand it on."""
+        """Queue the file."""
         self._add(self._inner.log_artifact, name, content)
 
     def close(self, status: Status) -> None:
-        """Wait a limited time for the queue, and warn of entries that were not delivered."""
+        """Wait a limited time for the queue, and warn about entries that were not delivered."""
         self._add(self._inner.close, status)
         with self._changed:
             self._closing = True
@@ -109,12 +109,11 @@ class BackgroundLogger(Logger):
                     self._dropped += 1
 
     def _delivered(self, entry: Callable[[], None]) -> bool:
-        """Deliver an entry with retries; return whether it worked."""
         for wait in (*self._waits, None):
             try:
                 entry()
                 return True
-            # Whatever a client library raises: it must not end a training.
+            # Errors of a client library must not end a training.
             except Exception as error:
                 self._warn_once(error)
             if wait is None:

@@ -1,4 +1,4 @@
-"""The interface of loggers, to which a training sends numbers and pictures."""
+"""The interface of loggers, which receive a training's numbers and pictures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Status = Literal["finished", "failed", "stopped"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """How the values of a tensor are spread.
+    """Distribution of a tensor's values.
 
     Attributes:
-        edges: float [N + 1], rising.
-        counts: float [N], values from an edge to below the next.
+        edges: float [N + 1], increasing.
+        counts: float [N], number of values in [edge, next edge).
     """
 
     edges: np.ndarray
@@ -35,19 +35,19 @@ class Logger:
     """
 
     def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Take the training's parameters: config field to value."""
+        """Log the training's parameters: config field to value."""
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
-        """Take numbers of a step, by name; each finite."""
+        """Log finite numbers of a step, by name."""
 
     def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
-        """Take pictures of a step, by name; uint8 [H, W, 3]."""
+        """Log pictures of a step, by name; uint8 [H, W, 3]."""
 
     def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
-        """Take how the values of tensors are spread at a step, by name."""
+        """Log histograms of tensors at a step, by name."""
 
     def log_artifact(self, name: str, content: bytes) -> None:
-        """Take a small file; of the same name only the last counts."""
+        """Log a small file; a later file of the same name replaces it."""
 
     def close(self, status: Status) -> None:
         """Close files and connections; called once, also after an error."""
@@ -57,7 +57,7 @@ _QUALITY = 84
 
 
 def encode_jpeg(image: np.ndarray) -> bytes:
-    """Return a picture, uint8 [H, W, 3], as a JPEG file."""
+    """Encode a picture, uint8 [H, W, 3], as JPEG."""
     from PIL import Image
 
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Metrics as lines on standard output, for what reads them there."""
+"""Metrics as lines on standard output, for metrics collectors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ _NOT_A_NAME = re.compile(r"[^\w-]+")
 
 
 class MetricLines(Logger):
-    """Prints `time name=value`, a line for each metric of a validation, flushed at once.
+    """Prints a line `time name=value` for each metric of a validation, flushed at once.
 
-    Katib's metrics collector reads this format from standard output by default (kubeflow/katib,
-    pkg/metricscollector/v1beta1): an RFC 3339 time, then a name of words and hyphens. Other characters in a
-    name become one `_`: `DetectionBoxes_Precision_mAP`. Numbers have no exponent, as collectors of older
-    versions of Katib do not read it.
-
-    Args:
-        stream: standard output where not given.
+    By default, Katib's metrics collector reads this format from standard output (kubeflow/katib,
+    pkg/metricscollector/v1beta1). A line has an RFC 3339 time, then a name of words and hyphens. Other
+    characters in a name become one `_`: `DetectionBoxes_Precision_mAP`. Numbers have no exponent, because
+    Katib's older collectors do not read it.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -38,5 +35,5 @@ class MetricLines(Logger):
 
 
 def metric_name(name: str) -> str:
-    """Return a metric's name as it is printed."""
+    """Return a metric's printed name."""
     return _NOT_A_NAME.sub("_", name).strip("_")

@@ -15,10 +15,10 @@ from detection_core.loggers.metric_lines import MetricLines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoggerOptions:
-    """Where a training is logged beside TensorBoard and the training's own files.
+    """Loggers of a training beside TensorBoard and its own files.
 
     Attributes:
-        trackers: tracking server, one of `TRACKERS`, to its options.
+        trackers: tracking server (a key of `TRACKERS`) to its options.
         metric_lines: print the metrics of each validation as `name=value`.
     """
 
@@ -29,9 +29,9 @@ class LoggerOptions:
 NO_LOGGERS = LoggerOptions()
 
 TRACKERS = {"mlflow": "MLflow", "wandb": "Weights & Biases"}
-"""Tracking server to its full name.
+"""Maps a tracking server to its full name.
 
-The short name is also that of its package, its extra, its capability and its field in the config.
+The short name is also the name of its package, extra, capability and config field.
 """
 _PACKAGES = {"mlflow": "detection_core.optional.mlflow", "wandb": "detection_core.optional.wandb"}
 
@@ -52,15 +52,7 @@ def check_loggers(options: LoggerOptions) -> None:
 
 
 def open_loggers(options: LoggerOptions, folder: str) -> list[Logger]:
-    """Return the loggers of a training.
-
-    Args:
-        options: which loggers.
-        folder: of the unfinished training; it keeps the ids of the runs.
-
-    Raises:
-        ConfigError: as `check_loggers`.
-    """
+    """Open the loggers of a training after `check_loggers`; `folder` keeps the ids of their runs."""
     check_loggers(options)
     lines: list[Logger] = [MetricLines()] if options.metric_lines else []
     trackers = options.trackers.items()

@@ -1,4 +1,4 @@
-"""Ids of a training's runs on tracking servers, which a resumed training continues."""
+"""Run ids on tracking servers, so that a resumed training continues its runs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ NAME = "tracked_runs.json"
 
 
 class RunIds:
-    """The ids of runs by tracking server, in the folder of the unfinished training.
-
-    Args:
-        folder: of the training.
-    """
+    """Run ids by tracking server, stored in the folder of the unfinished training."""
 
     def __init__(self, folder: str) -> None:
         self._path = files.join(folder, NAME)
 
     def find(self, tracker: str) -> str:
-        """Return the id of a run, "" where there is none yet."""
+        """Return the id of a run, "" if there is none yet."""
         return self._read().get(tracker, "")
 
     def keep(self, tracker: str, run_id: str) -> None:
-        """Remember the id of a run."""
+        """Store the id of a run."""
         files.write_text(self._path, json.dumps(self._read() | {tracker: run_id}, indent=1) + "\n")
 
     def _read(self) -> dict[str, str]:

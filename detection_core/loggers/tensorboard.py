@@ -16,14 +16,11 @@ _SCALAR, _TENSOR, _BLOB = 1, 2, 3
 
 
 class TensorBoardLogger(Logger):
-    """Writes event files, a folder for each split.
+    """Writes event files to the folders `train` and `eval` of a directory, created when first written.
 
-    `tf.summary.scalar`, `image` and `histogram` need the TensorBoard package, which training need not have
-    installed; the records are the same. On a store that TensorFlow does not open, the files appear when the
-    training ends, or was stopped by a signal.
-
-    Args:
-        directory: gets the folders `train` and `eval`, as far as there is something to write.
+    `tf.summary.scalar`, `image` and `histogram` need the TensorBoard package; this class writes the same
+    records without it. On a store that TensorFlow cannot open, the files appear when the training ends or a
+    signal stops it.
     """
 
     def __init__(self, directory: str) -> None:

@@ -1,4 +1,4 @@
-"""Azure Blob Storage and Data Lake Storage, on adlfs."""
+"""Azure Blob Storage and Data Lake Storage, with adlfs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _COPY_SECONDS = 3600.0
 
 
 class AzureStore(ObjectStore):
-    """Blobs of one storage account; a path begins with the container's name.
+    """Blobs of one storage account; paths begin with the container's name.
 
-    Requests go through the client that adlfs holds where adlfs itself guesses what a folder is.
+    Where adlfs would guess whether a path is a folder, requests use its client directly.
     """
 
     schemes = ("abfs", "abfss", "az")
@@ -54,9 +54,9 @@ class AzureStore(ObjectStore):
     def _split(self, path: str) -> tuple[str, str]:
         bucket, key = super()._split(path)
         if "?" in key:
-            # adlfs takes what follows for a query and would open another blob.
+            # adlfs treats the rest as a query and would open another blob.
             raise DataError("expected a name without a question mark; rename the blob", where=path)
-        # `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/...`, as Azure's own tools write it.
+        # `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/...`, the form of Azure's own tools.
         return bucket.partition("@")[0], key
 
     def _wait(self, coroutine: Any, *arguments: Any) -> Any:
@@ -105,7 +105,7 @@ class AzureStore(ObjectStore):
         self.file_system.put_file(local_path, name, max_concurrency=PARTS_AT_ONCE)
 
     def _copy(self, source: str, destination: str) -> None:
-        """Copy a blob and wait for it: the service may copy on after it has answered."""
+        """Copy a blob and wait, because the service may answer before the copy is complete."""
         here, there = (self._blob(*name.split("/", 1)) for name in (source, destination))
 
         async def start() -> Any:
@@ -142,7 +142,7 @@ class AzureStore(ObjectStore):
 
 
 def is_folder(blob: Any) -> bool:
-    """Tell a folder of an account with a hierarchical namespace, which is listed among the blobs."""
+    """Return whether a listed blob is a folder, in an account with a hierarchical namespace."""
     return {name.lower(): text for name, text in (blob.metadata or {}).items()}.get("hdi_isfolder") == "true"
 
 
@@ -154,7 +154,7 @@ async def _next_page(pages: AsyncIterator[Any]) -> list[Any] | None:
 
 
 def stored_object(blob: Any, age: float = 0.0) -> StoredObject:
-    """Return what is known of a blob, `age` seconds after it was written."""
-    # An ETag without quotation marks and one with them mean the same.
+    """Return a blob's metadata, `age` seconds after it was written."""
+    # An ETag means the same with and without quotation marks.
     etag = '"{}"'.format(blob.etag.strip('"'))
     return StoredObject(key=blob.name, size=int(blob.size), etag=etag, version=etag, age=age)

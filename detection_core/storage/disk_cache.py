@@ -1,4 +1,4 @@
-"""Folders of entries that can be made again: what all caches on this machine have in common."""
+"""The base of all caches on this machine: folders of entries that can be recreated."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _MOST_JSON_BYTES = 16 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """A folder of entries, named by keys. Processes may share it.
+    """A folder of entries by key, which several processes may share.
 
     Attributes:
         folder: where the entries are.
-        most_bytes: size of all files above which `shrink` removes those that were used longest ago.
-        newest: so many files stay whatever their size.
-        spread: over folders named by the keys' first two characters: one of a million files is slow to list.
+        most_bytes: total size above which `shrink` removes the least recently used files.
+        newest: number of most recently used files that `shrink` keeps at any size.
+        spread: whether entries lie in subfolders by their keys' first two characters. A folder of a million
+            files is slow to list.
     """
 
     folder: str
@@ -38,21 +39,21 @@ class Cache:
     spread: bool = False
 
     def path(self, key: str) -> str:
-        """Return the path of an entry, which may be missing."""
+        """Return the path of an entry, existing or not."""
         return os.path.join(self.folder, key[:2] if self.spread else "", key)
 
     def find(self, key: str) -> str | None:
-        """Return the path of an entry, which counts as used now; None where it is missing."""
+        """Return the path of an entry and mark it as used; None if missing."""
         path = self.path(key)
-        with contextlib.suppress(OSError):  # missing, or in a folder that is read-only
+        with contextlib.suppress(OSError):  # missing, or in a read-only folder
             os.utime(path)
         return path if os.path.exists(path) else None
 
     @contextlib.contextmanager
     def add(self, key: str) -> Iterator[str]:
-        """Yield a path for a new file. It becomes the entry when the block ends without an error.
+        """Yield a path for a new file, which becomes the entry when the block succeeds.
 
-        Nothing waits for the disk: after a power cut an entry may be damaged.
+        The file is not synced: after a power cut an entry may be damaged.
         """
         path = self.path(key)
         partial = f"{path}.{uuid.uuid4().hex[:8]}{_PARTIAL}"
@@ -65,14 +66,14 @@ class Cache:
                 os.remove(partial)
 
     def read_json(self, key: str) -> Any:
-        """Return the JSON value that an entry holds; None where it is missing or damaged."""
+        """Return an entry's JSON value; None if missing or damaged."""
         try:
             return json.loads(files.read_regular(self.find(key) or "", _MOST_JSON_BYTES))
         except (OSError, ValueError, RecursionError):
             return None
 
     def write_json(self, key: str, value: Any) -> None:
-        """Add a JSON value and shrink the cache; a folder that cannot be written keeps nothing."""
+        """Add a JSON value and shrink the cache; skip an unwritable folder."""
         with contextlib.suppress(OSError):
             with self.add(key) as path, open(path, "w", encoding="utf-8") as file:
                 json.dump(value, file)
@@ -80,18 +81,18 @@ class Cache:
 
     @contextlib.contextmanager
     def exclusive(self, key: str) -> Iterator[None]:
-        """Hold an entry for one writer at a time; others wait."""
+        """Lock an entry for one writer; others wait."""
         folder, name = os.path.split(self.path(key))
         files.make_dirs(folder)
         with files.exclusive(os.path.join(folder, f".{name}.lock")):
             yield
 
     def measure(self) -> int:
-        """Return the bytes of all files, and remove what killed processes left."""
+        """Return the size of all files in bytes, and remove files of killed processes."""
         return sum(size for _, size, _ in self._files())
 
     def shrink(self) -> None:
-        """Remove the files that were used longest ago, and what killed processes left."""
+        """Remove the least recently used files, and files of killed processes."""
         total = 0
         for number, (_, size, path) in enumerate(sorted(self._files(), reverse=True)):
             total += size
@@ -100,7 +101,6 @@ class Cache:
                     os.remove(path)
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
-        """Yield time of use, size and path of each file."""
         now = time.time()
         folders = [self.folder, *(e.path for e in os.scandir(self.folder) if self.spread and e.is_dir())]
         for entry in (entry for folder in folders for entry in os.scandir(folder)):
@@ -113,8 +113,8 @@ class Cache:
 
 
 def entry_key(*parts: str | bytes) -> str:
-    """Return a key that changes with each part."""
-    # Processors have instructions for this one, and it lets other threads go on.
+    """Return a key that depends on every part."""
+    # Processors accelerate SHA-256, and it releases the GIL.
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode() if isinstance(part, str) else part)
@@ -123,10 +123,10 @@ def entry_key(*parts: str | bytes) -> str:
 
 
 def gigabytes_of(variable: str, default: str) -> float:
-    """Return the gigabytes that a variable of the environment says.
+    """Return the gigabytes in an environment variable.
 
     Raises:
-        ConfigError: for what is no number.
+        ConfigError: when it is not a number.
     """
     text = os.environ.get(variable) or default
     try:

@@ -1,4 +1,4 @@
-"""Paths of a part of a file, such as an image in a TFRecord file."""
+"""Paths to a part of a file, such as an image in a TFRecord file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PART = re.compile(r"(part|packed|base64):(\d{1,18})\+(\d{1,18}):(.+)", re.DOTAL
 
 
 class FilePart(NamedTuple):
-    """Some bytes of a file.
+    """A range of bytes in a file.
 
     Attributes:
         offset: of the first byte.
-        length: how many.
+        length: number of bytes.
         path: of the file.
-        packed: the file is compressed; offset and length are in its content.
-        base64: the bytes are text that holds others as base64 does.
+        packed: whether the file is compressed; offset and length then refer to its content.
+        base64: whether the bytes are base64 text.
     """
 
     offset: int
@@ -30,13 +30,13 @@ class FilePart(NamedTuple):
 
 
 def part_path(part: FilePart) -> str:
-    """Return the path of a part of a file, which `files.read_regular` reads."""
+    """Return the path of a part, for `files.read_regular`."""
     kind = "packed" if part.packed else "base64" if part.base64 else "part"
     return f"{kind}:{part.offset}+{part.length}:{part.path}"
 
 
 def file_part(path: str) -> FilePart | None:
-    """Return the part of a file that a path means; None for the path of a whole file."""
+    """Parse a path to a part; None for the path of a whole file."""
     match = _PART.fullmatch(path)
     if not match:
         return None
@@ -44,10 +44,10 @@ def file_part(path: str) -> FilePart | None:
 
 
 def decode_part(part: FilePart, data: bytes) -> bytes:
-    """Return what the bytes of a part hold.
+    """Decode the bytes of a part.
 
     Raises:
-        OSError: when they are to be base64 and are not.
+        OSError: when they should be base64 and are not.
     """
     try:
         return base64.b64decode(data, validate=True) if part.base64 else data

@@ -1,7 +1,7 @@
 """Access to files and folders, local or on an object store.
 
-Local paths go to `local_files`, all others to the object store of their scheme (`schemes`). What others may
-read is written under a temporary name and renamed in, or, on a store, appears whole with its last byte.
+Local paths go to `local_files`, others to the object store of their scheme (`schemes`). Shared local files
+are written under a temporary name and renamed. On a store, an object appears only when complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ __all__ = ["is_remote", "opened_by_tensorflow"]
 
 
 def _local(path: str) -> str:
-    """Return a local path as the operating system takes it."""
     path = path.removeprefix("file://")
     with contextlib.suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(path):
@@ -55,12 +54,12 @@ def open_file(path: str, mode: str = "r") -> IO[Any]:
 
 
 def read_text(path: str) -> str:
-    """Return the whole file as text."""
+    """Read the whole file as text."""
     return io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8").read()
 
 
 def read_bytes(path: str) -> bytes:
-    """Return the whole file as bytes."""
+    """Read the whole file as bytes."""
     if is_remote(path):
         return store_of(path).read(path)
     with open_file(path, "rb") as f:
@@ -68,14 +67,9 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_regular(path: str, limit: int) -> bytes:
-    """Return the whole file as bytes, if it is a regular one of bounded size.
+    """Read a whole regular file, or a part of a file, as bytes; see `open_regular`.
 
-    Args:
-        path: local or remote, or that of a part of a file.
-        limit: bytes above which it is not read.
-
-    Raises:
-        OSError: as `open_regular` does.
+    `limit` is the largest size in bytes of a local file or of a part.
     """
     part = file_part(path)
     if part and part.length > limit * (1 + part.base64):
@@ -97,16 +91,13 @@ def _read_part(part: FilePart) -> bytes:
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:
-    """Open a file to be read in pieces, if it is a regular one of bounded size; the caller closes it.
+    """Open a regular file; the caller closes it. `limit` is the largest size of a local file in bytes.
 
-    For files whose names arrive with the data: a named pipe would block for ever, a device never end.
-
-    Args:
-        path: local or remote.
-        limit: bytes above which a local file is not read.
+    Use it for paths from data: a named pipe would block forever, and a device has no end.
 
     Raises:
-        OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
+        OSError: when it cannot be opened; with EINVAL when it is not a regular file, EFBIG when it is too
+            large.
     """
     if is_remote(path):
         return open_file(path, "rb")
@@ -124,16 +115,16 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
 
 
 _PACKED = PackedFiles()
-IRREGULAR = (errno.EINVAL, errno.EFBIG)  # by which `open_regular` refuses what is there
+IRREGULAR = (errno.EINVAL, errno.EFBIG)  # errors of `open_regular` for an existing path
 
 
 def exists(path: str) -> bool:
-    """Tell whether a file or folder is there; an OSError or DataError where disk or store does not say."""
+    """Return whether a file or folder exists; raise OSError or DataError if disk or store fails."""
     return store_of(path).exists(path) if is_remote(path) else local_files.mode_of(_local(path)) is not None
 
 
 def is_dir(path: str) -> bool:
-    """Tell whether a folder is there, as `exists` does."""
+    """Return whether a folder exists; errors as in `exists`."""
     return store_of(path).is_dir(path) if is_remote(path) else local_files.is_dir(_local(path))
 
 
@@ -143,21 +134,21 @@ def list_dir(path: str) -> list[str]:
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the folders and of the files in a folder; a link is what it leads to."""
+    """Return the sorted names of a folder's folders and files; links are followed."""
     if is_remote(path):
         return store_of(path).list_entries(path)
     return local_files.list_entries(_local(path))
 
 
 def list_matching(folder: str, pattern: str) -> list[str]:
-    """Return the sorted paths of what lies in a folder and has a matching name.
+    """Return the sorted paths in a folder whose names match.
 
-    The folder is taken as it is written, whatever characters it holds; what a path of ours is listed with.
+    The folder is taken literally, whatever characters it holds. Use this function for paths of this program.
 
     Args:
-        folder: one that is missing holds nothing.
-        pattern: of the name alone, with `*`, `?` and `[...]`; hidden names match only a pattern that begins
-            with a dot, as in a shell.
+        folder: a missing one is empty.
+        pattern: of the name alone, with `*`, `?` and `[...]`. As in a shell, only a pattern that begins with
+            a dot matches hidden names.
     """
     if not is_dir(folder):
         return []
@@ -166,16 +157,16 @@ def list_matching(folder: str, pattern: str) -> list[str]:
 
 
 def escape(path: str) -> str:
-    """Return a pattern that matches a path as it is written and nothing else."""
+    """Return a pattern that matches only this literal path."""
     return _glob.escape(path)
 
 
 def glob(pattern: str) -> list[str]:
-    """Return the sorted paths that match a pattern which a user wrote.
+    """Return the sorted paths that match a user's pattern.
 
-    `*`, `?` and `[...]` may be in any part of it, as in an `input_path` of the Object Detection API; but the
-    path of a file that is there names this file. A path of ours goes through `list_matching`, as its folders
-    may hold the characters of a pattern.
+    Any part of it may contain `*`, `?` and `[...]`, as in the Object Detection API's `input_path`. The path
+    of an existing file matches only this file. For paths of this program use `list_matching`, because their
+    folders may contain these characters.
     """
     if "[" in pattern and exists(pattern) and not is_dir(pattern):
         return [_local(pattern)]
@@ -183,7 +174,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def make_dirs(path: str) -> None:
-    """Make a folder and its parents; one that exists is left as it is, and a store needs none."""
+    """Make a folder and its parents if missing; a store needs none."""
     if is_remote(path):
         store_of(path)
     else:
@@ -191,9 +182,9 @@ def make_dirs(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file or folder with all below it; one that is missing is no error.
+    """Remove a file or a folder tree; ignore a missing one.
 
-    Of a SavedModel on a store saved_model.pb goes first, so that what a killed remover leaves is none.
+    On a store, saved_model.pb is removed first, so that a killed process leaves no SavedModel.
     """
     if not is_remote(path):
         local_files.remove_tree(_local(path))
@@ -206,7 +197,7 @@ def remove_tree(path: str) -> None:
 def remove_leftovers(folder: str) -> None:
     """Remove incomplete files of killed writers from a folder, but not those of active writers.
 
-    On a store the caller holds the folder's lock, as a store does not know which writers are alive.
+    On a store the caller must hold the folder's lock, because a store does not know which writers are alive.
     """
     if not is_remote(folder):
         local_files.remove_leftovers(_local(folder))
@@ -229,25 +220,22 @@ def join(*parts: str) -> str:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
+    """Write a file atomically: readers see the old content or the new, never a part."""
     with atomic_file(path) as f:
         f.write(data)
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
+    """Write a text file atomically, like `write_bytes`."""
     write_bytes(path, text.encode())
 
 
 @contextlib.contextmanager
 def atomic_file(path: str) -> Iterator[IO[bytes]]:
-    """Yield a file to write bytes to, which appears under its name when the block ends without an error.
+    """Yield a file for bytes, which appears as `path` when the block succeeds.
 
-    Its content is on the disk before. Two writers of the same path do not disturb each other; the last one to
-    end wins.
-
-    Args:
-        path: the file to make; its folder is made too, and an existing file is replaced.
+    Its folder is created, an existing file is replaced, and the content is synced first. Concurrent writers
+    of one path do not conflict; the last to finish wins.
     """
     if not is_remote(path):
         with local_files.partial_file(_local(path)) as f:
@@ -259,14 +247,11 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def atomic_dir(path: str) -> Iterator[str]:
-    """Yield a temporary sibling folder that replaces `path` when the block ends without an error.
+    """Yield a temporary sibling folder, which replaces `path` when the block succeeds.
 
-    All files in it are on the disk before. On an error the temporary folder is removed and `path` keeps what
-    it had. Leftovers of killed writers are named `.NAME.*.partial`, never match a version or an artifact
-    name, and are removed by the next writer of the same folder; on a store by nobody.
-
-    Args:
-        path: the folder to make; an existing one is replaced.
+    All its files are synced first. On an error the temporary folder is removed and `path` is unchanged.
+    Leftovers of killed writers are named `.NAME.*.partial`, which never matches a version or an artifact. The
+    next local writer of the same folder removes them; on a store nobody does.
     """
     if not is_remote(path):
         with local_files.partial_dir(_local(path)) as folder:
@@ -298,10 +283,10 @@ def copy_file(source: str, destination: str) -> None:
 
 
 def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> None:
-    """Copy one file to a local path that has no readers yet.
+    """Copy one file to a local path without readers.
 
     Raises:
-        OSError: with EINVAL for a local source that is no regular file, EFBIG for more than `most_bytes`.
+        OSError: with EINVAL for a local source that is not regular, EFBIG for more than `most_bytes`.
     """
     if is_remote(source):
         with open(local_path, "wb") as there:
@@ -312,7 +297,7 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
 
 
 def copy_tree(source: str, destination: str) -> None:
-    """Copy a folder with all below it into `destination`, which is made; existing files are overwritten."""
+    """Copy a folder tree into `destination`, which is created if missing; overwrite existing files."""
     make_dirs(destination)
     for name in list_dir(source):
         here, there = join(source, name), join(destination, name)
@@ -325,18 +310,17 @@ def copy_tree(source: str, destination: str) -> None:
 
 
 def etags(path: str) -> list[str]:
-    """Return key, size and ETag of each object at or below a remote path, one line an object.
+    """Return a line with key, size and ETag of each object at or below a remote path.
 
-    A line changes when the content of its object does. Stores tell both in their listing: one request for a
-    thousand objects.
+    A line changes with its object's content. Listings include both values: one request per thousand objects.
     """
     return [f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path)]
 
 
 def content_state(path: str) -> str:
-    """Return a text that changes when the content of a file does, and not with its name.
+    """Return a text that changes with a file's content, not with its name.
 
-    A local file counts by its content. A remote one is not read: its size and ETag count.
+    It depends on a local file's content. A remote file is not read; its size and ETag are used.
 
     Raises:
         OSError: when the file does not exist.
@@ -351,13 +335,13 @@ def content_state(path: str) -> str:
 
 @contextlib.contextmanager
 def exclusive(path: str) -> Iterator[Callable[[], None]]:
-    """Hold a lock file for one writer at a time, in a folder that exists; others wait.
+    """Hold a lock file for one writer in an existing folder; others wait.
 
-    A local lock goes when its holder dies; on a store it is considered stale after five minutes.
+    A local lock ends with its holder's process; on a store it is stale after five minutes.
 
     Yields:
-        A function that raises a StorageError when the lock was lost, as that of a machine that slept can be:
-        to be called before each step that others see.
+        A function that raises a StorageError when the lock was lost, for instance while the machine slept.
+        Call it before each step that others see.
     """
     if is_remote(path):
         with store_lock.lock(path) as confirm:
@@ -368,7 +352,7 @@ def exclusive(path: str) -> Iterator[Callable[[], None]]:
 
 
 def sizes(folder: str) -> dict[str, int]:
-    """Return path and bytes of every file below a folder; none where the folder does not exist."""
+    """Return path and size of every file below a folder; empty if the folder is missing."""
     if is_remote(folder):
         store = store_of(folder)
         skip = len(store.key_of(folder)) + 1
@@ -386,7 +370,7 @@ def sizes(folder: str) -> dict[str, int]:
 
 
 def total_size(path: str) -> int:
-    """Return the bytes of a file, or of all files below a local folder."""
+    """Return the size of a file, or of all files below a local folder."""
     root = Path(_local(path))
     if root.is_file():
         return root.stat().st_size

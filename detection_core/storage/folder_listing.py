@@ -1,4 +1,4 @@
-"""What lies in a folder and below it, within bounds, to find out what the folder is."""
+"""List a folder tree, within limits, to find out what kind of data it holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 MAX_FOLDERS, MAX_NAMES, MAX_DEPTH = 5_000, 2_000_000, 8
-"""Bounds of a listing that only looks. One that reads a data set has none."""
+"""Limits of a listing that only inspects. A listing to read a data set has none."""
 
 _END = 1 << 20
 _LEFT_OUT = ("__MACOSX", "lost+found")
@@ -26,14 +26,14 @@ _MAKE_READABLE = "let this user list and read it, as `chmod -R u+rX` or its owne
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FolderListing:
-    """The files of a folder and of all folders below it, except hidden ones.
+    """The files of a folder tree, except hidden ones.
 
     Attributes:
         root: the folder, local or remote.
-        folders: folder, relative to the root and with slashes ("" is the root itself), to the sorted names of
-            the files in it. A folder comes before those below it.
-        complete: whether nothing was left out for its number.
-        left_out: folder to the reason, for those that were not looked at.
+        folders: folder, relative to the root and with slashes, to the sorted names of its files. "" is the
+            root. A folder comes before its subfolders.
+        complete: whether no limit on numbers was reached.
+        left_out: skipped folder to the reason.
     """
 
     root: str
@@ -47,18 +47,14 @@ class FolderListing:
         return frozenset((*self.folders, *self.paths()))
 
     def paths(self, *suffixes: str) -> Iterator[str]:
-        """Yield the paths of files, relative to the root, whose names end so in capitals or small letters."""
+        """Yield the paths, relative to the root, of files with these suffixes; case is ignored."""
         for folder, names in self.folders.items():
             for name in names:
                 if name.lower().endswith(suffixes or ""):
                     yield f"{folder}/{name}" if folder else name
 
     def folders_named(self, suffix: str) -> Iterator[str]:
-        """Yield the folders whose name ends with a file suffix and that hold no file with it.
-
-        Args:
-            suffix: in small letters, such as `.xml`.
-        """
+        """Yield folders named with a lower-case `suffix`, such as `.xml`, that contain no file with it."""
         for folder in self.folders:
             if folder.lower().endswith(suffix) and not any(
                 name.lower().endswith(suffix)
@@ -69,13 +65,13 @@ class FolderListing:
                 yield folder
 
     def path(self, name: str) -> str:
-        """Return the whole path of a file or folder in the listing."""
+        """Return the full path of a listed file or folder."""
         return files.join(self.root, name) if name else self.root
 
     def ends(self, name: str, length: int = _END) -> tuple[bytes, bytes]:
-        """Return the beginning of a file, and the end of one that is longer.
+        """Return the first bytes of a file, and the last bytes of a longer one.
 
-        What cannot be read, a pipe among it, is empty.
+        Both are empty for what cannot be read, such as a pipe.
         """
         try:
             return _ends(self.path(name), length)
@@ -104,15 +100,15 @@ def _ends_of(file: IO[bytes], length: int) -> tuple[bytes, bytes]:
 
 
 def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
-    """List a folder with all below it, the folders near the root first.
+    """List a folder tree, folders near the root first.
 
-    Links to folders are followed, each folder once, but not those to a folder that the root lies in, such as
-    `/`: what lies beside the root is not part of it.
+    Links to folders are followed, each folder once. Links to a parent of the root, such as `/`, are skipped,
+    because its other content does not belong to the tree.
 
     Args:
         root: local or remote.
-        bounded: a look only: stop at the bounds of this module, so that it ends on a whole disk, and go on
-            where a folder cannot be listed.
+        bounded: only inspect: stop at this module's limits, so that listing a whole disk ends, and skip
+            folders that cannot be listed.
 
     Raises:
         OSError: when the root cannot be listed.
@@ -154,7 +150,7 @@ def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
 
 
 class _LeadsAboveError(Exception):
-    """Raised for a link to a folder that the root lies in."""
+    """Raised for a link to a parent of the root."""
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -163,7 +159,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _folders_above(root: str) -> set[object]:
-    """Return the identities of the folders that a local folder lies in."""
+    """Return the identities of a local folder's parents."""
     above: set[object] = set()
     if not files.is_remote(root):
         for folder in Path(os.path.realpath(root.removeprefix("file://"))).parents:
@@ -173,7 +169,7 @@ def _folders_above(root: str) -> set[object]:
 
 
 def _entries(path: str, seen: set[object], above: set[object]) -> tuple[list[str], list[str]]:
-    """Return the folders and the files in a folder, none of both for one that was seen."""
+    """Return a folder's folders and files; both are empty for a folder seen before."""
     if not files.is_remote(path):
         local = path.removeprefix("file://")
         identity = _identity(local)

@@ -1,4 +1,4 @@
-"""Google Cloud Storage, on gcsfs."""
+"""Google Cloud Storage, with gcsfs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FIELDS = "nextPageToken,prefixes,items(name,size,md5Hash,crc32c,generation)"
 
 
 class GcsStore(ObjectStore):
-    """Objects on Google Cloud Storage. Credentials are found as Google's own libraries find them.
+    """Objects on Google Cloud Storage. Credentials are found like in Google's libraries.
 
-    Requests are those of the JSON API: cloud.google.com/storage/docs/json_api/v1/objects.
+    Requests use the JSON API: cloud.google.com/storage/docs/json_api/v1/objects.
     """
 
     schemes = ("gs", "gcs")
@@ -33,7 +33,7 @@ class GcsStore(ObjectStore):
 
     @property
     def opened_by_tensorflow(self) -> bool:
-        """TensorFlow has a file system for gs://, which knows no emulator."""
+        """Whether TensorFlow opens gs:// paths; its file system does not support emulators."""
         return not os.environ.get(_EMULATOR)
 
     def _settings(self) -> tuple[str, ...]:
@@ -41,10 +41,10 @@ class GcsStore(ObjectStore):
         return tuple(os.environ.get(name, "") for name in names)
 
     def _connect(self) -> Any:
-        # Otherwise gcsfs asks a second service, over gRPC and for up to a minute, what kind each bucket is.
+        # Otherwise gcsfs asks a second service for each bucket's type, over gRPC, for up to a minute.
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         core = self._import("gcsfs.core")
-        # It logs what it raises as well, with a traceback.
+        # gcsfs also logs the errors that it raises, with a traceback.
         logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
         from aiohttp import ClientTimeout
 
@@ -78,11 +78,11 @@ class GcsStore(ObjectStore):
         return stored_object(entry, seconds_between(written, headers.get("Date")))
 
     def read(self, path: str) -> bytes:
-        """Return the content of an object; see `ObjectStore.read`."""
+        """Read an object; see `ObjectStore.read`."""
         try:
             return super().read(path)
         except FileNotFoundError:
-            self.is_dir(path)  # raises where the bucket does not exist
+            self.is_dir(path)  # raises if the bucket does not exist
             raise
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
@@ -133,7 +133,7 @@ def _first_line(error: Exception) -> str:
 
 
 def stored_object(entry: dict[str, Any], age: float = 0.0) -> StoredObject:
-    """Return what an entry of a listing says, `age` seconds after it was written."""
+    """Return the metadata in a listing's entry, `age` seconds after the object was written."""
     # A composed object has no MD5.
     checksum = entry.get("md5Hash") or f"{entry.get('crc32c')} {entry['generation']}"
     return StoredObject(

@@ -1,4 +1,4 @@
-"""Local copies of what lies on stores that TensorFlow does not open, for as long as they are read."""
+"""Temporary local copies of files on stores that TensorFlow cannot open."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from detection_core.storage.scratch_folder import ScratchFolder
 
 @contextlib.contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """Yield a path that TensorFlow can open: the path itself, or that of a copy, gone with the block.
-
-    Args:
-        path: a file or a folder.
+    """Yield a path that TensorFlow can open: the file or folder itself, or a copy deleted after the block.
 
     Raises:
         FileNotFoundError: when nothing is there.

@@ -1,8 +1,7 @@
-"""Files and folders of this machine: written aside and on the disk before they appear.
+"""Local files and folders, written under a temporary name and synced before they appear.
 
-What is being written is named `.NAME.xxxxxxxx.partial`, and its writer holds a lock (flock) on it, which the
-operating system releases when the process dies. So an unlocked one was left by a killed writer, and whoever
-writes next to it removes it.
+The temporary name is `.NAME.xxxxxxxx.partial`. Its writer holds a lock (flock), which the operating system
+releases when the process dies. An unlocked one was left by a killed writer, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from detection_core.errors import StorageError
 
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 _ONE_WRITER = "0" * 8
-# Of linux/fcntl.h and linux/fs.h.
+# From linux/fcntl.h and linux/fs.h.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-# A disk or network file system that fails; whatever else keeps a path from being looked at, nothing is there.
+# Errors of a failing disk or network file system. Any other error means that nothing is there.
 _NO_ANSWER = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOMEM)
 _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -43,15 +42,15 @@ def _beside(path: str, digits: str) -> str:
 
 
 def is_partial(name: str) -> bool:
-    """Tell whether a file's or folder's name is one that `temporary_name` gives."""
+    """Return whether a name has the form of `temporary_name`."""
     return _PARTIAL.fullmatch(name) is not None
 
 
 def mode_of(path: str) -> int | None:
-    """Return the mode of what a path leads to; None where nothing is there.
+    """Return the mode of a path, links followed; None if nothing is there.
 
     Raises:
-        OSError: when the disk or the network file system does not say, which `os.path.exists` takes for no.
+        OSError: when the disk or network file system fails, where `os.path.exists` returns False.
     """
     try:
         return os.stat(path).st_mode
@@ -62,40 +61,39 @@ def mode_of(path: str) -> int | None:
 
 
 def is_dir(path: str) -> bool:
-    """Tell whether a path leads to a folder, as `mode_of` does."""
+    """Return whether a path leads to a folder; errors as in `mode_of`."""
     return stat.S_ISDIR(mode_of(path) or 0)
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the folders and of the files in a folder; a link is what it leads to."""
+    """Return the sorted names of a folder's folders and files; links are followed."""
     folders: list[str] = []
     here: list[str] = []
     with os.scandir(path) as entries:
         for entry in entries:
             try:
                 is_folder = entry.is_dir()
-            except OSError:  # a link to itself, say
+            except OSError:  # for example, a link to itself
                 is_folder = False
             (folders if is_folder else here).append(entry.name)
     return sorted(folders), sorted(here)
 
 
 def make_dirs(path: str) -> None:
-    """Make a folder and its parents; one that exists is left as it is."""
+    """Make a folder and its parents if missing."""
     try:
         os.makedirs(path, exist_ok=True)
     except FileNotFoundError as e:
-        # In /proc and the like, and where the current folder was removed.
+        # For example in /proc, or if the current folder was removed.
         raise StorageError("expected a path where folders can be made, found none", where=path) from e
 
 
 @contextlib.contextmanager
 def partial_file(path: str) -> Iterator[IO[bytes]]:
-    """Yield a file that replaces `path`, with its content on the disk, when the block ends without an error.
+    """Yield a file, which is synced and replaces `path` when the block succeeds.
 
-    What a killed writer of the same file has left is removed first. It lies under one fixed name, as long as
-    there was one writer at a time, so that nobody has to list a folder of many files for each of them. A
-    device or a pipe is written to as it is.
+    The file that a killed writer of the same path left is removed first. Without concurrent writers its name
+    is fixed, so that no large folder has to be listed for each file. A device or a pipe is written directly.
     """
     if _is_special(path):
         with open(path, "wb") as f:
@@ -119,10 +117,10 @@ def partial_file(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def partial_dir(path: str) -> Iterator[str]:
-    """Yield a folder that replaces `path`, all on the disk, when the block ends without an error.
+    """Yield a folder, which is synced and replaces `path` when the block succeeds.
 
-    What killed writers of the same folder have left is removed first. Of several writers at once each one
-    replaces what the one before it made.
+    Folders that killed writers of the same path left are removed first. Of concurrent writers, each replaces
+    the previous one's folder.
     """
     path = os.path.realpath(path) if os.path.islink(path) else path.rstrip("/")
     parent = os.path.dirname(path) or "."
@@ -142,7 +140,6 @@ def partial_dir(path: str) -> Iterator[str]:
 
 
 def _is_special(path: str) -> bool:
-    """Tell whether there is something that is no file, folder or link: a device or a pipe."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -160,7 +157,7 @@ def _make_folder(temporary: str, mode: int = 0o777) -> int:
 
 
 def claim_private_folder(path: str) -> tuple[str, int]:
-    """Make a folder with a temporary name beside `path`, which nobody else may enter, and lock it.
+    """Make a temporary folder beside `path`, which only this user may enter, and lock it.
 
     Returns:
         Its path, and the descriptor that holds the lock; the caller closes it.
@@ -169,12 +166,9 @@ def claim_private_folder(path: str) -> tuple[str, int]:
 
 
 def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[str, int]:
-    """Make something temporary for `path` and lock it; return its name and its descriptor.
+    """Make and lock a temporary file or folder for `path`; return its name and descriptor.
 
-    Args:
-        path: what is to be made in the end.
-        make: makes it under a temporary name, opened.
-        usual: the name to take, unless another writer has it; "" takes a new one.
+    `make` creates and opens it. `usual` is the preferred name; "" or a name in use gives a new one.
     """
     while True:
         temporary, usual = usual or temporary_name(path), ""
@@ -183,7 +177,7 @@ def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[st
         except FileExistsError:
             continue
         except FileNotFoundError:
-            # Taken for a leftover between its making and its opening, unless the folder itself is gone.
+            # Another writer removed it before it was opened, unless the folder itself is gone.
             if not os.path.isdir(os.path.dirname(temporary) or "."):
                 raise
             continue
@@ -193,7 +187,7 @@ def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[st
 
 
 def _try_lock(descriptor: int) -> bool | None:
-    """Return whether the lock is ours now; None where the file system has no locks."""
+    """Try to lock; None if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -204,7 +198,7 @@ def _try_lock(descriptor: int) -> bool | None:
 
 
 def _is_still(path: str, descriptor: int) -> bool:
-    """Tell whether the path names the open file, and not another one or none."""
+    """Return whether the path still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
@@ -214,8 +208,8 @@ def _is_still(path: str, descriptor: int) -> bool:
 def _move_in(temporary: str, path: str) -> None:
     """Replace a path by a folder, atomically where the system supports it.
 
-    Elsewhere what is there is renamed first, and for a moment there is nothing. Other writers may do the same
-    meanwhile.
+    Elsewhere the old folder is renamed first, so the path is missing for a moment. Other writers may do the
+    same meanwhile.
     """
     aside: list[str] = []
     while True:
@@ -227,7 +221,7 @@ def _move_in(temporary: str, path: str) -> None:
                 _put_back(aside, path)
                 raise
         if _exchange(temporary, path):
-            aside.append(temporary)  # it is what was there, by now
+            aside.append(temporary)  # after the exchange this is the old folder
             break
         with contextlib.suppress(FileNotFoundError):
             old = temporary_name(path)
@@ -238,10 +232,7 @@ def _move_in(temporary: str, path: str) -> None:
 
 
 def _exchange(one: str, other: str) -> bool:
-    """Swap what two paths name; tell whether it was done, as old systems and some file systems cannot.
-
-    renameat2(2) of Linux, which Python does not offer.
-    """
+    """Swap two paths with Linux' renameat2(2), which Python lacks; return False where unsupported."""
     import ctypes
 
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
@@ -260,7 +251,7 @@ def _put_back(aside: list[str], path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file, a link, or a folder with all below it; what is gone, or goes meanwhile, is no error."""
+    """Remove a file, a link or a folder tree; ignore missing files."""
     try:
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, onerror=_unless_gone)
@@ -276,14 +267,14 @@ def _unless_gone(function: Any, path: str, raised: Any) -> None:
 
 
 def remove_leftovers(folder: str, name: str = "") -> int:
-    """Remove what killed writers left in a folder: what is named as partial and nobody holds.
+    """Remove unlocked partial files and folders of killed writers from a folder.
 
     Args:
-        folder: it alone is looked at, not what lies below it.
+        folder: searched without its subfolders.
         name: of the file or folder that was being written; "" for any.
 
     Returns:
-        How many were removed.
+        Number removed.
     """
     removed = 0
     try:
@@ -308,21 +299,21 @@ def _remove_if_abandoned(path: str) -> bool:
         remove_tree(path)
         return True
     except PermissionError:
-        # Of another user, in a folder where each may remove only what is his.
+        # It belongs to another user, in a folder with the sticky bit.
         return False
     finally:
         os.close(descriptor)
 
 
 def rename(source: str, destination: str) -> None:
-    """Rename a file or folder, so that a power cut does not undo it."""
+    """Rename a file or folder, and sync so that the change survives a power cut."""
     os.rename(source, destination)
     for path in (destination, source):
         sync(os.path.dirname(path) or ".")
 
 
 def sync(folder: str) -> None:
-    """Flush a folder's entries, or a file's content, to the disk, so that they survive a power cut."""
+    """Sync a folder's entries, or a file's content, to survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -331,7 +322,7 @@ def sync(folder: str) -> None:
 
 
 def sync_tree(folder: str) -> None:
-    """Flush the content of all files below a folder, and the folders, to the disk."""
+    """Sync all files and folders below a folder."""
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)
@@ -342,15 +333,13 @@ def sync_tree(folder: str) -> None:
 
 @contextlib.contextmanager
 def lock(path: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock file, which is made where it is missing; the lock goes when its holder dies.
+    """Hold a lock file, created if missing; the lock ends with its holder's process.
 
-    Args:
-        path: of the lock file; its folder exists. Nothing is ever written to it.
-        wait: False: do not wait for another holder.
+    Its folder must exist. Nothing is ever written to the file.
 
     Raises:
         BlockingIOError: when another process holds it and `wait` is False.
-        StorageError: when the path is taken by something other than a lock file.
+        StorageError: when the path is not a lock file.
     """
     descriptor = _locked(path, wait=wait)
     try:
@@ -360,10 +349,10 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """Tell whether a lock file is held.
+    """Return whether a lock file is held.
 
     Raises:
-        OSError: when it cannot be found out, as without descriptors.
+        OSError: when this cannot be determined, for instance without free descriptors.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -387,7 +376,7 @@ def _locked(path: str, *, wait: bool) -> int:
             raise StorageError(f"expected a lock file, found {found}; remove it", where=path) from e
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Whoever waited for a file that was removed meanwhile holds nothing.
+            # A lock on a file that was removed while waiting is worthless.
             if _is_still(path, descriptor):
                 return descriptor
         except BaseException:

@@ -1,8 +1,8 @@
-"""What every object store can do, on fsspec: S3, Google Cloud Storage and Azure Blob Storage alike.
+"""Operations common to all object stores, with fsspec: S3, Google Cloud Storage, Azure Blob Storage.
 
-An object is written whole or not at all; a folder is only the beginning of its objects' names. A store's
-own class (see `StoreConnection`) signs in, lists, describes one object and writes on a condition: for these
-fsspec has no call, or one that makes further requests to guess what a folder is.
+An object is written completely or not at all; a folder is only a prefix of object names. A store's subclass
+of `StoreConnection` signs in, lists, describes an object and does conditional writes. For these, fsspec has
+no call, or makes additional requests to guess whether a path is a folder.
 """
 
 from __future__ import annotations
@@ -26,21 +26,17 @@ from detection_core.storage.store_connection import StoreConnection, StoredObjec
 
 
 class PendingUpload(io.BufferedWriter):
-    """A temporary file that becomes an object when it is closed, and nothing when its block fails."""
+    """A temporary file that is uploaded when closed, and discarded when its block fails."""
 
     def __init__(self, upload: Callable[[str], None]) -> None:
-        """Open it.
-
-        Args:
-            upload: from the path of the file to nothing; makes the object.
-        """
+        """Open the temporary file; `upload` creates the object from its path."""
         self._scratch = ScratchFolder()
         self._local = os.path.join(self._scratch.name, "upload")
         super().__init__(io.FileIO(self._local, "wb"))
         self._upload, self._abandoned = upload, False
 
     def abandon(self) -> None:
-        """Abort the upload: the writer failed."""
+        """Abort the upload after an error of the writer."""
         self._abandoned = True
 
     def close(self) -> None:
@@ -65,7 +61,7 @@ class PendingUpload(io.BufferedWriter):
 
 
 class PendingTextUpload(io.TextIOWrapper):
-    """The same for text."""
+    """A `PendingUpload` for text."""
 
     def __init__(self, raw: PendingUpload) -> None:
         super().__init__(raw, encoding="utf-8")
@@ -83,16 +79,20 @@ class PendingTextUpload(io.TextIOWrapper):
 
 
 _WILD = re.compile(r"[*?\[]")
-# Parts of a large object, and how many of them travel at once.
+# Size of a large object's parts, and numbers of concurrent parts and of concurrent requests.
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 8
 _REQUESTS_AT_ONCE = 32
 
 
 class ObjectStore(StoreConnection):
-    """The objects of one scheme. Safe to use from several threads and in forked processes."""
+    """The objects of one scheme, safe for threads and forked processes.
 
-    # fsspec splits a large read into requests that may see different contents.
+    Every method raises a DataError when the store does not answer. Methods that need an existing object or
+    folder raise a FileNotFoundError when it is missing.
+    """
+
+    # fsspec splits a large read into requests that may see different versions.
     _read_options: ClassVar[dict[str, Any]] = {}
 
     # Listing
@@ -109,20 +109,12 @@ class ObjectStore(StoreConnection):
         return sorted((e for e in found if not e.key.endswith("/")), key=lambda e: e.key)
 
     def list_dir(self, path: str) -> list[str]:
-        """Return the names in a folder.
-
-        Raises:
-            FileNotFoundError: when there is nothing below it.
-        """
+        """Return the names in a folder; a folder without objects is missing."""
         folders, here = self.list_entries(path)
         return here + folders
 
     def list_entries(self, path: str) -> tuple[list[str], list[str]]:
-        """Return the sorted names of the folders and of the objects in a folder.
-
-        Raises:
-            FileNotFoundError: when there is nothing below it.
-        """
+        """Return the sorted names of a folder's folders and objects; without any it is missing."""
         bucket, key = self._split(path)
         prefix = f"{key}/" if key else ""
         with self._answering(path):
@@ -136,7 +128,7 @@ class ObjectStore(StoreConnection):
     def glob(self, pattern: str) -> list[str]:
         """Return the objects and folders that match a pattern, part by part as in a file system.
 
-        Only folders on the way are listed, not what lies beside and below them.
+        Only folders that match so far are listed.
         """
         scheme, _, rest = pattern.rstrip("/").partition("://")
         bucket, *parts = rest.split("/")
@@ -156,17 +148,12 @@ class ObjectStore(StoreConnection):
             return []
 
     def head(self, path: str) -> StoredObject:
-        """Return what the store tells of an object.
-
-        Raises:
-            FileNotFoundError: when there is none.
-            DataError: when the store does not answer.
-        """
+        """Return the metadata of an object."""
         with self._answering(path):
             return self._head(*self._split(path))
 
     def exists(self, path: str) -> bool:
-        """Tell whether a path names an object, or a folder with objects below it."""
+        """Return whether a path is an object, or a folder with objects below it."""
         if self.key_of(path):
             with contextlib.suppress(FileNotFoundError):
                 self.head(path)
@@ -174,7 +161,7 @@ class ObjectStore(StoreConnection):
         return self.is_dir(path)
 
     def is_dir(self, path: str) -> bool:
-        """Tell whether there are objects below a path."""
+        """Return whether there are objects below a path."""
         bucket, key = self._split(path)
         with self._answering(path):
             return any(
@@ -184,12 +171,7 @@ class ObjectStore(StoreConnection):
     # Reading
 
     def read(self, path: str) -> bytes:
-        """Return the content of an object, as it was at one moment.
-
-        Raises:
-            FileNotFoundError: when there is none.
-            DataError: when the store does not answer.
-        """
+        """Read an object, consistently from one version."""
         with self._answering(path):
             return self._cat(self._name(path), **self._read_options)
 
@@ -197,12 +179,11 @@ class ObjectStore(StoreConnection):
         return bytes(self.file_system.cat_file(name, **options))
 
     def download(self, path: str, out: IO[bytes], most_bytes: int = sys.maxsize) -> None:
-        """Write an object to a local file, a large one in parts at once; parts that fail are tried again.
+        """Download an object, a large one in concurrent parts; failed parts are retried.
 
         Raises:
-            FileNotFoundError: when the object does not exist.
             OSError: with EFBIG when it has more than `most_bytes`.
-            DataError: when the store does not answer, or the object changes meanwhile.
+            DataError: also when the object changes meanwhile.
         """
         before = self.head(path)
         if before.size > most_bytes:
@@ -232,9 +213,7 @@ class ObjectStore(StoreConnection):
         """Open an object for reading or writing; text is UTF-8.
 
         Raises:
-            FileNotFoundError: when there is none to read.
-            DataError: when the store does not answer.
-            ValueError: for a mode other than reading or writing; an object cannot be changed.
+            ValueError: for other modes, because an object cannot be changed in place.
         """
         if mode in ("w", "wb"):
             upload = PendingUpload(lambda local_path: self.upload(local_path, path))
@@ -249,20 +228,12 @@ class ObjectStore(StoreConnection):
     # Writing
 
     def write(self, path: str, data: bytes) -> None:
-        """Write an object.
-
-        Raises:
-            DataError: when the store does not answer.
-        """
+        """Write an object."""
         with self._answering(path):
             self.file_system.pipe_file(self._name(path), data)
 
     def upload(self, local_path: str, path: str) -> None:
-        """Write an object from a local file, a large one in parts.
-
-        Raises:
-            DataError: when the store does not answer.
-        """
+        """Upload a local file, a large one in parts."""
         with self._answering(path):
             self._upload(local_path, self._name(path))
 
@@ -270,33 +241,30 @@ class ObjectStore(StoreConnection):
         self.file_system.put_file(local_path, name)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write an object only where there is none; tell whether it was written."""
+        """Write an object unless it exists; return whether it was written."""
         return self.write_if(path, data) is not None
 
     def write_if(self, path: str, data: bytes, version: str = "") -> str | None:
-        """Write an object if it is what it was when the store writes it.
+        """Write an object if its version is unchanged when the store writes it.
 
-        Args:
-            path: of the object.
-            data: its content, which nobody writes twice.
-            version: which the object has to have; "": there has to be none.
+        `data` must differ for every write. A `version` of "" requires that the object does not exist.
 
         Returns:
-            The version of what was written; None where the condition did not hold.
+            The new version; None if the condition failed.
         """
         try:
             with self._answering(path):
                 return self._write_if(*self._split(path), data, version)
         except (FileExistsError, FileNotFoundError):
-            # Also where an attempt went well, its answer was lost and the client tried again.
+            # Also after a successful write whose answer was lost, so that the client retried it.
             found = self.read_state(path)
             return found[0].version if found and found[1] == data else None
 
     def read_state(self, path: str) -> tuple[StoredObject, bytes] | None:
-        """Return what the store tells of an object, then its content; None where there is none.
+        """Return metadata and content of an object; None if missing.
 
-        The content may be younger. Whoever writes on the condition of the version still decides by what they
-        read, as the condition holds only if nothing was written in between.
+        The content may be newer than the metadata. A write on the condition of the version is still safe: it
+        fails if anything was written in between.
         """
         try:
             return self.head(path), self.read(path)
@@ -304,7 +272,7 @@ class ObjectStore(StoreConnection):
             return None
 
     def remove(self, path: str) -> None:
-        """Remove an object; one that is missing is no error."""
+        """Remove an object; ignore a missing one."""
         bucket, key = self._split(path)
         with self._answering(path):
             self._remove(bucket, [key])
@@ -324,12 +292,7 @@ class ObjectStore(StoreConnection):
         _all_at_once(remove, keys, _REQUESTS_AT_ONCE)
 
     def copy(self, source: str, destination: str) -> None:
-        """Copy one object inside the store.
-
-        Raises:
-            FileNotFoundError: when the object does not exist.
-            DataError: when the store does not answer.
-        """
+        """Copy an object within the store."""
         with self._answering(destination):
             self._copy(self._name(source), self._name(destination))
 
@@ -339,11 +302,8 @@ class ObjectStore(StoreConnection):
     def rename(self, source: str, destination: str) -> None:
         """Copy an object or a folder's objects, then remove the source.
 
-        What lies deepest is copied first and what lies at the top last, so that a manifest at the top, or a
-        SavedModel's saved_model.pb, tells that everything below it is there. Removing goes the other way.
-
-        Raises:
-            FileNotFoundError: when there is no source.
+        The deepest objects are copied first, and removed last. So a manifest or saved_model.pb at the top
+        implies that everything below it exists.
         """
         key, found = self.key_of(source), self.objects(source)
         if not found:
@@ -369,7 +329,7 @@ def _depth(entry: StoredObject) -> int:
 
 
 def _all_at_once(call: Any, arguments: Sequence[Any], workers: int) -> None:
-    """Call a function for each argument, some at a time; an error ends it."""
+    """Call a function for each argument, `workers` at a time; stop at an error."""
     if len(arguments) == 1:
         call(arguments[0])
         return

@@ -1,7 +1,7 @@
-"""Reading of compressed files from any place in their content.
+"""Random access to the content of compressed files.
 
-zlib unpacks from the beginning only. So while a file is unpacked, the state of the unpacking is kept at
-places on the way, and a later read begins at the nearest of them, as zlib's own example `zran.c` does.
+zlib unpacks only from the beginning. So zlib's states at some positions are kept while a file is unpacked. A
+later read starts at the nearest one, as in zlib's example `zran.c`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 MOST_PLACES = 4096
-"""Kept of all files together. A state of zlib takes some 40 KB."""
+"""States kept for all files together; each takes about 40 KB."""
 
 _SPACING = 1 << 20
 _CHUNK = 1 << 16
 _GZIP = b"\x1f\x8b\x08"
-_ANY_HEADER = 32 + zlib.MAX_WBITS  # gzip's or zlib's, zlib finds out which
+_ANY_HEADER = 32 + zlib.MAX_WBITS  # gzip's or zlib's; zlib detects which
 
 
 def is_packed(head: bytes) -> bool:
-    """Tell by its beginning whether a file is compressed as gzip or zlib do it."""
+    """Return whether a file's first bytes are a gzip or zlib header."""
     is_zlib = len(head) > 1 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and int.from_bytes(head[:2]) % 31 == 0
     return head.startswith(_GZIP) or is_zlib
 
 
 def unpack_beginning(head: bytes, length: int) -> bytes:
-    """Return up to so many bytes of what the beginning of a compressed file unpacks to."""
+    """Return up to `length` unpacked bytes from the beginning of a compressed file."""
     try:
         return zlib.decompressobj(_ANY_HEADER).decompress(head, length)
     except zlib.error:
@@ -37,7 +37,7 @@ def unpack_beginning(head: bytes, length: int) -> bytes:
 
 
 class _Place(NamedTuple):
-    """A place from which unpacking can begin: in the content, in the file, and zlib's state there."""
+    """A position where unpacking can start: in the content, in the file, and zlib's state."""
 
     content: int
     file: int
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class PackedFile:
-    """A compressed file, of one part or of several behind each other."""
+    """A compressed file of one or more consecutive gzip or zlib streams."""
 
     def __init__(self, open_file: Callable[[], IO[bytes]]) -> None:
         self._open = open_file
@@ -54,18 +54,18 @@ class PackedFile:
 
     @property
     def places(self) -> int:
-        """How many states are kept."""
+        """Number of kept states."""
         return len(self._places)
 
     def thin(self) -> None:
-        """Forget every second state."""
+        """Drop every second state."""
         self._places, self._spacing = self._places[::2], 2 * self._spacing
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return a part of the content; less where that ends.
+        """Return a range of the content; it is shorter at the end.
 
         Raises:
-            OSError: when the file cannot be read, or is damaged or cut.
+            OSError: when the file cannot be read, is damaged, or is truncated.
         """
         found = bytearray()
         for at, piece in self.pieces(offset):
@@ -75,10 +75,10 @@ class PackedFile:
         return bytes(found[:length])
 
     def pieces(self, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the content in pieces, each with its place, from the piece on that holds a place.
+        """Yield pieces of the content with their positions, from the piece that contains `offset`.
 
         Raises:
-            OSError: when the file cannot be read, or is damaged or cut.
+            OSError: when the file cannot be read, is damaged, or is truncated.
         """
         place = self._places[bisect.bisect_right(self._places, offset, key=lambda each: each.content) - 1]
         at, consumed, state = place.content, place.file, place.state.copy()
@@ -91,7 +91,8 @@ class PackedFile:
                 except zlib.error as e:
                     raise OSError(f"damaged compressed data: {e}") from e
                 consumed += len(packed) - len(state.unused_data)
-                packed, ended = state.unused_data.lstrip(b"\0"), state.eof  # gzip may be padded with zeros
+                # gzip files may be padded with zeros.
+                packed, ended = state.unused_data.lstrip(b"\0"), state.eof
                 consumed += len(state.unused_data) - len(packed)
                 if ended:
                     state = zlib.decompressobj(_ANY_HEADER)
@@ -105,32 +106,26 @@ class PackedFile:
 
 
 def _identity(path: str) -> object:
-    """Return what tells a file from another of its name."""
+    """Return an identity that changes when another file takes the name."""
     try:
         state = os.stat(path.removeprefix("file://"))
-    except OSError:  # on a store, or not there
+    except OSError:  # on a store, or missing
         return path
     return path, state.st_size, state.st_mtime_ns
 
 
 class PackedFiles:
-    """The compressed files that a process reads, whose states together are bounded."""
+    """The compressed files of a process, with a common limit on states."""
 
     def __init__(self) -> None:
         self._files: dict[object, PackedFile] = {}
         self._lock = threading.Lock()
 
     def read(self, path: str, open_file: Callable[[], IO[bytes]], offset: int, length: int) -> bytes:
-        """Return a part of the content of a file.
-
-        Args:
-            path: of the file, local or remote.
-            open_file: opens it.
-            offset: in the content.
-            length: likewise.
+        """Return a range of a file's unpacked content.
 
         Raises:
-            OSError: when the file cannot be read, or is damaged or cut.
+            OSError: when the file cannot be read, is damaged, or is truncated.
         """
         with self._lock:
             file = self._files.setdefault(_identity(path), PackedFile(open_file))

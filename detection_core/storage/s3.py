@@ -1,4 +1,4 @@
-"""S3 and stores that speak its protocol, on s3fs."""
+"""S3 and compatible stores, with s3fs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _endpoint() -> str:
 
 
 class S3Store(ObjectStore):
-    """Objects on S3. Credentials, region and endpoint are taken as every AWS tool takes them."""
+    """Objects on S3. Credentials, region and endpoint are found like in AWS's tools."""
 
     schemes = ("s3",)
     extra = "s3"
@@ -55,7 +55,7 @@ class S3Store(ObjectStore):
             use_listings_cache=False,
             skip_instance_cache=True,
         )
-        # botocore repeats requests. s3fs would repeat these repetitions, which takes too long.
+        # botocore already retries requests. s3fs would retry its retries, which takes too long.
         file_system.retries = 1
         try:
             file_system.connect()
@@ -71,7 +71,7 @@ class S3Store(ObjectStore):
             try:
                 page = self.file_system.call_s3("list_objects_v2", **request)
             except FileNotFoundError as e:
-                # A listing of nothing is empty.
+                # Listing an empty bucket is no error, so the bucket does not exist.
                 raise self._refused(
                     f"s3://{bucket}", f"the bucket does not exist ({e.__cause__ or e})"
                 ) from e
@@ -103,7 +103,7 @@ class S3Store(ObjectStore):
         return str(answer["ETag"])
 
     def _cat(self, name: str, **options: Any) -> bytes:
-        """Read an object; repeat what broke off behind the headers, which botocore does not."""
+        """Read an object; retry when the body breaks off, which botocore does not."""
         from aiohttp import ClientPayloadError
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
@@ -135,7 +135,7 @@ class S3Store(ObjectStore):
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
         from fsspec.exceptions import FSTimeoutError
 
-        # s3fs makes an OSError of what the store answered, and keeps the answer as its cause.
+        # s3fs turns the store's answer into an OSError and keeps the original as its cause.
         answered = error.__cause__ if isinstance(error, OSError) else error
         if isinstance(answered, ClientError):
             return self._said(answered.response["Error"], path)

@@ -1,4 +1,4 @@
-"""Which object store serves a path."""
+"""The object store of each URI scheme."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.redaction import hide_credentials
 if TYPE_CHECKING:
     from detection_core.storage.object_store import ObjectStore
 
-# Module and class of each scheme, imported when a path of it is first met.
+# Module and class of each scheme, imported at first use.
 _STORES = {
     "s3": ("detection_core.storage.s3", "S3Store"),
     "gs": ("detection_core.storage.gcs", "GcsStore"),
@@ -24,7 +24,7 @@ _STORES = {
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether the path names an object store or another scheme than the local file system."""
+    """Return whether the path has a scheme other than the local file system."""
     return "://" in path and not path.startswith("file://")
 
 
@@ -32,7 +32,7 @@ def store_of(path: str) -> ObjectStore:
     """Return the store of a remote path.
 
     Raises:
-        DataError: for a scheme that nothing serves, and a path with credentials in it.
+        DataError: for an unsupported scheme, and for a path with credentials.
     """
     scheme = path.partition("://")[0]
     if scheme in _STORES:
@@ -56,5 +56,5 @@ def _store(module: str, name: str) -> ObjectStore:
 
 
 def opened_by_tensorflow(path: str) -> bool:
-    """Tell whether tf.io.gfile and tf.data open a path; others are read from a local copy."""
+    """Return whether tf.io.gfile and tf.data open a path; others are read from a local copy."""
     return not is_remote(path) or store_of(path).opened_by_tensorflow

@@ -1,4 +1,4 @@
-"""Folders for temporary files, which the next process removes where their owner was killed."""
+"""Temporary folders; the next process removes those of killed owners."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NAME = "detflow"
 
 
 class ScratchFolder:
-    """A new folder of this user below the system's temporary one; it goes with the block or the object.
+    """A new private folder in the system's temporary folder; it is removed with the block or the object.
 
-    Its owner holds a lock on it, which ends with the process, however it ends. When a process makes its first
-    scratch folder, it removes those whose owners were killed.
+    Its owner holds a lock on it, which always ends with the process. When a process makes its first scratch
+    folder, it removes those of killed owners.
 
     Attributes:
         name: its path.
-        remove: removes it with all below it.
+        remove: removes it with all its content.
     """
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class ScratchFolder:
         return self.name
 
     def __exit__(self, *exception: object) -> None:
-        """Remove it with all below it."""
+        """Remove it with all its content."""
         self.remove()
 
 
 @functools.cache
 def _remove_abandoned(parent: str, process: int) -> None:
-    del process  # a forked one looks again
-    with contextlib.suppress(OSError):  # nothing that this process needs
+    del process  # a forked process checks again
+    with contextlib.suppress(OSError):  # cleaning up is optional for this process
         local_files.remove_leftovers(parent, _NAME)
 
 
 def _remove(path: str, descriptor: int, process: int) -> None:
-    if os.getpid() == process:  # not a forked one that ends
+    if os.getpid() == process:  # not in a forked process that ends
         local_files.remove_tree(path)
     os.close(descriptor)

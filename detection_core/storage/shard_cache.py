@@ -1,8 +1,8 @@
-"""Local copies of shards on stores that TensorFlow does not open: verified, and bounded in size.
+"""Local copies of shards on stores that TensorFlow cannot open: verified, and limited in size.
 
-The folder and its size are `DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB`. A copy is named after its
-content, so that a process finds the copies of its killed predecessor, and several processes may share the
-folder. A copy that is removed while it is read stays readable to its reader.
+`DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB` set the folder and its size. A copy is named after its
+content. So a process finds copies of a killed predecessor, and processes may share the folder. A copy that is
+removed while open stays readable.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Shard:
     """A TFRecord file.
 
     Attributes:
-        uri: where it is, local or on an object store.
+        uri: path or URI.
         size: in bytes.
         crc32c: checksum of all its bytes, eight hexadecimal digits.
-        examples: how many records it holds.
+        examples: number of records.
     """
 
     uri: str
@@ -41,7 +41,7 @@ class Shard:
 
 
 RecordFile = Shard | str
-"""A TFRecord file: a shard that a manifest describes, or the path or URI of any other."""
+"""A TFRecord file: a shard from a manifest, or a path or URI."""
 
 
 def uri_of(file: RecordFile) -> str:
@@ -51,33 +51,30 @@ def uri_of(file: RecordFile) -> str:
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4
-"""How many shards a reader fetches at once."""
+"""Number of shards that a reader fetches concurrently."""
 
 _logger = logging.getLogger(__name__)
-# A copy is opened soon after it was fetched; it must not be removed before.
+# A copy is opened soon after it is fetched and must not be removed before.
 _NEVER_REMOVED = 4 * FETCHED_AHEAD
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardCache(Cache):
-    """A folder of copies.
+    """A cache of shards.
 
     Attributes:
-        private: whether the folder has to be of this user alone, as below a shared folder; one
-            that the environment names is trusted as it is.
+        private: whether only this user may write to the folder, as below a shared folder. A folder set by the
+            environment is trusted.
     """
 
     newest: int = _NEVER_REMOVED
     private: bool = False
 
     def fetch(self, shard: RecordFile) -> str:
-        """Return the path of a local copy.
-
-        Args:
-            shard: what a manifest says of it, or the URI of one that no manifest lists.
+        """Return the path of a local copy, downloaded if missing.
 
         Raises:
-            DataError: when the store does not answer, or the shard is gone or not what the manifest says.
+            DataError: when the store does not answer, or the shard is missing or differs from the manifest.
         """
         key = _key(shard)
         if self.find(key):
@@ -88,7 +85,7 @@ class ShardCache(Cache):
         return self.path(key)
 
     def _check_owner(self) -> None:
-        """Refuse a folder that other users can write to: copies are checked on download only."""
+        """Refuse a folder that others can write to, because copies are verified only on download."""
         if not self.private:
             return
         state = os.lstat(self.folder)
@@ -123,10 +120,10 @@ class ShardCache(Cache):
 
 @functools.cache
 def shard_cache() -> ShardCache:
-    """Return the cache that the environment names.
+    """Return the cache that the environment variables configure.
 
     Raises:
-        ConfigError: for a size that is no number.
+        ConfigError: when the size is not a number.
     """
     default = os.path.join(tempfile.gettempdir(), f"detflow-shards-{os.getuid()}")
     folder, limit = os.environ.get(FOLDER) or default, gigabytes_of(GIGABYTES, "20")
@@ -134,22 +131,22 @@ def shard_cache() -> ShardCache:
     return ShardCache(folder, int(limit * 1e9), private=folder == default)
 
 
-# tf.data passes on no more than the text of an error. The token in the text finds the error again.
+# tf.data keeps only the text of an error; the token in it identifies the original error.
 _TOKEN = re.compile(r"\[shard failure ([0-9a-f]{32})\]")
 _MOST_FAILURES = 100
 _failures: dict[str, DataError] = {}
 
 
 def fetch(shard: RecordFile) -> str:
-    """Return the path of a local copy from the cache that the environment names; see `ShardCache.fetch`."""
+    """Return the path of a local copy from `shard_cache()`; see `ShardCache.fetch`."""
     return shard_cache().fetch(shard)
 
 
 def fetch_in_dataset(shard: RecordFile) -> str:
-    """Return what `fetch` returns, for a function that tf.data calls.
+    """Fetch a shard, inside a function that tf.data calls.
 
     Raises:
-        RuntimeError: in place of a DataError; `find_failure` returns it, given the text of tf.data's error.
+        RuntimeError: in place of a DataError; `find_failure` finds that one by the text of tf.data's error.
     """
     try:
         return fetch(shard)
@@ -162,13 +159,13 @@ def fetch_in_dataset(shard: RecordFile) -> str:
 
 
 def find_failure(text: str) -> DataError | None:
-    """Return the failure to fetch a shard that the text of a tf.data error names; None for another error."""
+    """Return the fetch error behind the text of a tf.data error; None for other errors."""
     tokens = _TOKEN.findall(text)
     return next((_failures[token] for token in tokens if token in _failures), None)
 
 
 def _key(shard: RecordFile) -> str:
-    """Return a key that changes with the content, ending as the shard's name does."""
+    """Return a key that depends on the content and ends like the shard's name."""
     uri = uri_of(shard)
     known = map(str, dataclasses.astuple(shard)) if isinstance(shard, Shard) else [uri, *files.etags(uri)]
     return entry_key(*known) + (".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord")
@@ -184,7 +181,6 @@ def _check(shard: Shard, size: int, crc32c: str) -> None:
 
 
 def _measure(path: str) -> tuple[int, str]:
-    """Return size and checksum of a local file."""
     size = checksum = 0
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):

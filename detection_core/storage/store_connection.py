@@ -1,4 +1,4 @@
-"""How a process is connected to an object store: what each store has to say, and its errors in our terms."""
+"""The connection of a process to an object store: each store's settings and translated errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _connected: dict[tuple[Any, ...], Any] = {}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredObject:
-    """What a store tells of an object without sending it.
+    """Metadata of an object.
 
     Attributes:
         key: its name in the bucket.
         size: in bytes.
-        etag: changes with the content: a checksum where the store has one.
-        version: changes with every write; what a conditional write refers to.
-        age: seconds since it was written, by the store's own clock; 0 in a listing.
+        etag: changes with the content; a checksum if the store has one.
+        version: changes with every write; the condition of conditional writes.
+        age: seconds since it was written, by the store's clock; 0 in a listing.
     """
 
     key: str
@@ -41,8 +41,8 @@ class Listing:
     """One page of a listing.
 
     Attributes:
-        objects: what begins with the prefix.
-        folders: what lies further down, cut at the next slash, without it; empty in a listing of everything.
+        objects: objects with the prefix.
+        folders: prefixes of deeper objects up to the next slash, without it; empty in a deep listing.
     """
 
     objects: Sequence[StoredObject]
@@ -50,14 +50,14 @@ class Listing:
 
 
 class StoreConnection(abc.ABC):
-    """What one store says of itself, and the file system of fsspec that sends its requests.
+    """Properties of a store, and the fsspec file system that sends its requests.
 
     Attributes:
-        schemes: what its paths begin with; the first is what messages name.
-        extra: of detflow, that installs what it needs.
-        module: the fsspec implementation.
-        sign_in: which variables and files the credentials come from, for messages.
-        opened_by_tensorflow: whether tf.io.gfile and tf.data open its paths themselves.
+        schemes: URI schemes of its paths; messages use the first.
+        extra: detflow's extra that installs its dependencies.
+        module: module of the fsspec implementation.
+        sign_in: variables and files of the credentials, for messages.
+        opened_by_tensorflow: whether tf.io.gfile and tf.data open its paths.
     """
 
     schemes: ClassVar[tuple[str, ...]]
@@ -72,15 +72,15 @@ class StoreConnection(abc.ABC):
 
     @abc.abstractmethod
     def _settings(self) -> tuple[str, ...]:
-        """Return what a connection depends on."""
+        """Return the values that a connection depends on."""
 
     @abc.abstractmethod
     def _connect(self) -> Any:
-        """Return a new fsspec file system that caches no listing."""
+        """Return a new fsspec file system without a listing cache."""
 
     @abc.abstractmethod
     def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
-        """Yield the listing of what begins with a prefix, with all below it or one level only."""
+        """Yield pages of the objects with a prefix: all levels, or one."""
 
     @abc.abstractmethod
     def _head(self, bucket: str, key: str) -> StoredObject:
@@ -88,22 +88,22 @@ class StoreConnection(abc.ABC):
 
     @abc.abstractmethod
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
-        """Write an object if it has a version still, or with "" if there is none; return its new version."""
+        """Write an object if its version is `version`, or if missing for ""; return the new version."""
 
     @abc.abstractmethod
     def _translate(self, error: Exception, path: str) -> Exception | None:
-        """Return what an error of the client means in our terms; None for one that is not the store's."""
+        """Translate a client's error to one of ours; None if it is not from the store."""
 
     @property
     def file_system(self) -> Any:
-        """The fsspec file system of this process; a forked one makes its own.
+        """The fsspec file system of this process; a forked process makes another one.
 
         Raises:
-            ConfigError: when its package is missing or a variable cannot be used.
+            ConfigError: when its package is missing or a variable is invalid.
         """
         key = (os.getpid(), type(self), *self._settings())
         if key not in _connected:
-            # Of two threads that come at once both take the first one's.
+            # Concurrent threads share the first file system.
             _connected.setdefault(key, self._connect())
         return _connected[key]
 
@@ -118,7 +118,7 @@ class StoreConnection(abc.ABC):
 
     @contextlib.contextmanager
     def _answering(self, path: str) -> Iterator[None]:
-        """Turn the client's errors into ours."""
+        """Translate the client's errors to ours."""
         try:
             yield
         except DetectionError:
@@ -148,27 +148,26 @@ class StoreConnection(abc.ABC):
         return bucket, key.rstrip("/")
 
     def key_of(self, path: str) -> str:
-        """Return the key that a path stands for, without the bucket."""
+        """Return the key of a path, without the bucket."""
         return self._split(path)[1]
 
     def _name(self, path: str) -> str:
-        """Return what fsspec calls an object."""
         return "/".join(self._split(path))
 
 
 def seconds_between(written: datetime.datetime, date: str | None) -> float:
-    """Return the seconds from a write to the Date of an answer, or to now where it has no Date."""
-    from email.utils import parsedate_to_datetime  # of a package that takes a while to import
+    """Return the seconds from a write to a response's Date, or to now without a Date."""
+    from email.utils import parsedate_to_datetime  # this package is slow to import
 
     now = parsedate_to_datetime(date) if date else datetime.datetime.now(datetime.UTC)
     return (now - written).total_seconds()
 
 
 def missing(path: str) -> FileNotFoundError:
-    """Return the error for an object or folder that is not there."""
+    """Return the error for a missing object or folder."""
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def taken(path: str) -> FileExistsError:
-    """Return the error for a conditional write whose condition did not hold."""
+    """Return the error for a failed condition of a write."""
     return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)

@@ -1,8 +1,8 @@
-"""A lock on an object store: an object that its holder renews, and that only conditional writes change.
+"""A lock on an object store: an object that its holder renews by conditional writes.
 
-Taking, renewing, taking over and letting go are each one write that depends on what was there before
-(If-Match and If-None-Match on S3 and Azure, ifGenerationMatch on Google Cloud Storage), so that of two that
-try at a time one is refused.
+Acquiring, renewing, taking over and releasing are each one write on the condition of the previous version.
+The conditions are If-Match and If-None-Match on S3 and Azure, ifGenerationMatch on Google Cloud Storage. So
+of two concurrent writers, one is refused.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from detection_core.storage.schemes import store_of
 
 _logger = logging.getLogger(__name__)
 
-# A holder renews its lock every 30 seconds. Locks that were not renewed for 5 minutes are considered stale:
-# the difference leaves room for a request that is retried until it fails.
+# A holder renews its lock every 30 seconds; after 5 minutes without renewal a lock is stale. The difference
+# leaves time for a request that is retried until it fails.
 _RENEW_SECONDS = 30.0
 _STALE_SECONDS = 300.0
 _WAIT_SECONDS = 1.0
-# The beginning of a lock that is free. The object is not removed, as not every server supports a conditional
-# DeleteObject, and an unconditional one could remove the lock of another holder.
+# Prefix of a free lock. The object is never removed, because not every server supports a conditional
+# DeleteObject. An unconditional one could remove another holder's lock.
 _FREE = b"free "
 
 
 @contextlib.contextmanager
 def lock(path: str) -> Iterator[Callable[[], None]]:
-    """Hold an object as a lock; a stale one is taken over.
+    """Hold an object as a lock; take over a stale one.
 
-    Args:
-        path: the object. It stays when the lock is released, marked as free.
+    After release the object stays, marked as free.
 
     Yields:
         A function that renews the lock at once, and raises a StorageError when another process holds it.
@@ -50,7 +49,7 @@ def lock(path: str) -> Iterator[Callable[[], None]]:
 
 
 def _acquire(path: str) -> str:
-    """Wait until the lock can be taken; return the version of the object that was written."""
+    """Wait until the lock is acquired; return the version of the written object."""
     warned = False
     while True:
         version = store_of(path).write_if(path, unique_content()) or _take_over(path)
@@ -63,13 +62,13 @@ def _acquire(path: str) -> str:
 
 
 def unique_content(prefix: bytes = b"") -> bytes:
-    """Return the content of a lock that was never written before."""
-    # Equal contents have equal ETags on S3: a condition would not see that the lock changed hands meanwhile.
+    """Return content for a lock that was never written before."""
+    # On S3 equal contents have equal ETags, so a condition would miss a change of holders.
     return prefix + uuid.uuid4().hex.encode()
 
 
 def _take_over(path: str) -> str | None:
-    """Take a free or a stale lock; None when it is held, or another process was quicker."""
+    """Take a free or stale lock; None if it is held, or another process was faster."""
     state = store_of(path).read_state(path)
     if state is None:
         return None
@@ -82,8 +81,6 @@ def _take_over(path: str) -> str | None:
 
 
 class _Held:
-    """A lock that this process holds."""
-
     def __init__(self, path: str, version: str) -> None:
         self._path = path
         self._version: str | None = version
@@ -113,14 +110,14 @@ class _Held:
             try:
                 self.renew()
             except StorageError:
-                return  # the holder's next call of `renew` raises
+                return  # the holder's next `renew` raises
             except DataError as e:
                 _logger.warning("%s: the lock could not be renewed; trying again: %s", self._path, e)
 
     def release(self) -> None:
-        """Mark the lock as free; leave one that was lost to its new holder.
+        """Mark the lock as free, unless another process has taken it over.
 
-        Where the store does not answer, the work under the lock is done all the same.
+        Errors of the store are only logged, because the work under the lock is already done.
         """
         self._over.set()
         with self._writing:
@@ -131,11 +128,11 @@ class _Held:
                     _logger.warning("%s: the lock could not be released: %s", self._path, e)
 
     def _write(self, content: bytes, version: str) -> str | None:
-        """Write the lock if it is still ours; return its new version, or None.
+        """Write the lock if this process still holds it; return its new version, or None.
 
-        A write whose answer was lost may have changed the version. Its content tells that it was ours.
+        A write whose answer was lost may have changed the version. Its content identifies it as ours.
         """
-        self._unanswered.add(content)  # until there is an answer
+        self._unanswered.add(content)  # until the store answers
         store = store_of(self._path)
         written = store.write_if(self._path, content, version)
         if written is None:

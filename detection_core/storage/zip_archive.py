@@ -1,4 +1,4 @@
-"""Unpacking of zip archives that come from anywhere."""
+"""Unpack untrusted zip archives."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from detection_core.errors import DataError, shorten
 
 MOST_FILES = 2_000_000
 MOST_TIMES = 200
-"""How often its own size an archive may hold: text of boxes shrinks to a thirtieth."""
+"""Largest ratio of content to archive size; text of boxes shrinks to a thirtieth."""
 
 SMALL = 64 << 20
-"""Bytes that an archive may hold in any case."""
+"""Content size that is always allowed, in bytes."""
 
 _CHUNK = 1 << 20
 _MOST_FOLDERS = 100
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The others take up to 4 GB of memory, and damage shows as many errors."""
+"""Other methods take up to 4 GB of memory, and raise many kinds of errors for damaged data."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError)
 _PASSED_OVER = ("__MACOSX", ".DS_Store")
 
 
 def is_zip(path: str) -> bool:
-    """Tell by name and content whether a local file is a zip archive."""
+    """Return whether a local file is a zip archive, by name and content."""
     return path.lower().endswith(".zip") and os.path.isfile(path) and zipfile.is_zipfile(path)
 
 
 def describe_zip(archive: str) -> str:
-    """Return a text that is another one where an archive holds other files.
+    """Return a text that differs for archives with different files.
 
     Raises:
         DataError: for a damaged archive.
@@ -51,15 +51,11 @@ def describe_zip(archive: str) -> str:
 
 
 def unpack_zip(archive: str, folder: str) -> None:
-    """Write the files of an archive into an empty folder.
-
-    Args:
-        archive: local path.
-        folder: exists.
+    """Unpack a local archive into an existing, empty folder.
 
     Raises:
-        DataError: for an archive that is damaged or encrypted, or that holds links, names that leave the
-            folder or come twice, or more than it may; what was written by then stays.
+        DataError: for an archive that is damaged, encrypted or too large, or has links, duplicate names or
+            names outside the folder. Files written before the error stay.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -70,7 +66,7 @@ def unpack_zip(archive: str, folder: str) -> None:
 
 
 def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-    """Yield files with their paths, all checked before the first."""
+    """Yield files with their paths; all are checked before the first."""
     members: dict[str, zipfile.ZipInfo] = {}
     limit = min(free, max(SMALL, MOST_TIMES * os.path.getsize(where)))
     total = 0
@@ -93,7 +89,6 @@ def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[z
 
 
 def _fault(member: zipfile.ZipInfo, parts: list[str]) -> str:
-    """Return why a member is refused; "" where it may be unpacked."""
     name = member.orig_filename
     if member.header_offset < 0:
         raise zipfile.BadZipFile("a file that begins before the archive")
@@ -112,7 +107,7 @@ def _write(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: str, where: s
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with opened.open(member) as source, open(path, "xb") as target:
-            # No more than the size that was checked, whatever the archive says later on.
+            # Read no more than the checked size, even if the archive contains more.
             while chunk := source.read(_CHUNK):
                 target.write(chunk)
     except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError) as e:
