@@ -1,4 +1,4 @@
-"""Classes of a data set: ids as in records and label map files, names for people."""
+"""The classes of a data set: ids as in records and label map files, and display names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detection_core.errors import DataError
 
 BACKGROUND = "background"
 MAX_CLASS_ID = 100_000
-"""Highest id of a class: a model has an output, and a name in memory, for every id up to its highest."""
+"""Highest class id: a model has an output and a name for every id up to the highest."""
 FREQUENCIES = (
     "UNSPECIFIED",
     "FREQUENT",
@@ -35,17 +35,17 @@ class Keypoint:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelMapItem:
-    """One class, or another name of a class that has an item already.
+    """One class, or an additional name of a class.
 
     Attributes:
-        id: 1 or more; 0 is kept for the background.
+        id: 1 or more; 0 is reserved for the background.
         name: name as in the records' class texts; may be a code such as `/m/01g317`.
-        display_name: name for people, empty where `name` serves.
+        display_name: readable name; empty: `name` is used.
         keypoints: keypoints of the class.
         ancestor_ids: ids of the classes above this one in a hierarchy.
         descendant_ids: ids of the classes below this one.
         frequency: one of `FREQUENCIES`.
-        instance_count: number of training objects of the class, 0 where unknown.
+        instance_count: number of training objects of the class; 0: unknown.
     """
 
     id: int
@@ -86,7 +86,7 @@ class LabelMap:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes that a model needs: the highest id, gaps included."""
+        """Number of classes that a model needs: the highest id, because gaps count."""
         return max((item.id for item in self.items), default=0)
 
     @functools.cached_property
@@ -123,7 +123,7 @@ class LabelMap:
 
     @functools.cached_property
     def ids_by_text(self) -> dict[str, int]:
-        """Id for every name and display name; where a text is both, the larger id counts."""
+        """Id for every name and display name; for an ambiguous text, the larger id."""
         ids: dict[str, int] = {}
         for item in self.items:
             for text in (item.name, item.display_name):
@@ -133,7 +133,7 @@ class LabelMap:
 
 
 def label_map_from_names(names: Sequence[str]) -> LabelMap:
-    """Return a label map that gives the names ids from 1.
+    """Return a label map that numbers the names from 1.
 
     Raises:
         DataError: when a name is empty or occurs twice.
@@ -142,7 +142,7 @@ def label_map_from_names(names: Sequence[str]) -> LabelMap:
 
 
 def format_label_map(label_map: LabelMap) -> str:
-    """Return the label map as text of a .pbtxt file, as the Object Detection API reads it."""
+    """Return the label map as the text of a .pbtxt file, in the Object Detection API's format."""
     return "\n".join(f"item {{\n{_format_item(item)}}}" for item in label_map.items) + "\n"
 
 

@@ -39,7 +39,7 @@ class LabelTargets:
 
 
 def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
-    """Make one object of those with the same box.
+    """Merge objects with the same box.
 
     Args:
         truth: unbatched.
@@ -53,7 +53,7 @@ def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
     equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)
     first = tf.reduce_min(tf.where(equal, tf.range(count), count), axis=1)
     scores = tf.one_hot(truth.classes, classes) * truth.confidences[:, tf.newaxis]
-    # Where several objects of one box have the same class the highest confidence counts.
+    # If several objects of one box share a class, the highest confidence counts.
     for_class, against_class = (
         tf.maximum(tf.math.unsorted_segment_max(sign * scores, first, count), 0.0) for sign in (1.0, -1.0)
     )
