@@ -48,7 +48,7 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
 
 
 def batched(elements: tf.data.Dataset, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:
-    """Batch the elements of `network_input`; if images differ in size, pad them to the largest in the batch."""
+    """Batch elements of `network_input`; images of different sizes are padded to the largest."""
     fixed = elements.element_spec.images.pixels.shape.is_fully_defined()
     masks = elements.element_spec.truth.masks.shape
     if fixed and masks[1:].is_fully_defined():

@@ -20,7 +20,7 @@ _FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedImage:
-    """An image as it is stored.
+    """An image for storage.
 
     Attributes:
         data: the JPEG or PNG file's bytes.

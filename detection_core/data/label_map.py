@@ -60,14 +60,14 @@ class LabelMapItem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelMap:
-    """All classes of a data set. Class c of a model has id c + 1; ids may have gaps, as COCO's have.
+    """All classes of a data set. A model's class c has id c + 1; ids may have gaps, as in COCO.
 
     Attributes:
-        items: by rising id, without the background. Items with one id are one class under several names.
+        items: by rising id, without the background. Several items may share an id: names of one class.
 
     Raises:
-        DataError: when an id is below 1 (an item for the background may have 0), a name stands for two ids,
-            or an item has no name.
+        DataError: when an id is below 1 (the background may have 0), two ids share a name, or a name is
+            missing.
     """
 
     items: tuple[LabelMapItem, ...]
@@ -91,10 +91,10 @@ class LabelMap:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Name for people of every class: index c has id c + 1. A gap is named by its id.
+        """Display name of every class: index c has id c + 1. A gap is named by its id.
 
-        No two are equal: metrics, cards and reports are keyed by them. Where classes share a display name,
-        as some of Open Images do, each has its own name or its id behind it.
+        Names are unique, because metrics, cards and reports use them as keys. Classes that share a display
+        name, as in Open Images, get their own name or id as a suffix.
         """
         names = [str(id_) for id_ in range(1, self.num_classes + 1)]
         own = [""] * self.num_classes
@@ -110,7 +110,7 @@ class LabelMap:
 
     @functools.cached_property
     def texts_by_id(self) -> dict[int, str]:
-        """Text of every class in records: the first name that its id has."""
+        """Text of every class in records: the first name of its id."""
         texts: dict[int, str] = {}
         for item in self.items:
             texts.setdefault(item.id, item.name or item.display_name)

@@ -12,13 +12,13 @@ from detection_core.structures import GroundTruth
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelTargets:
-    """Chooses the classes that count, after all augmentation.
+    """Choose the classes to train on, after all augmentation.
 
     Attributes:
         classes: C.
-        use_scores: train on recorded class scores, not on the one class of each object.
-        merge_equal_boxes: make one object of those with the same box; its scores tell all their classes.
-        keypoint_weights: weight of each kind of keypoint; empty: all weigh one.
+        use_scores: train on recorded class scores instead of each object's class.
+        merge_equal_boxes: merge objects with the same box; the scores hold all their classes.
+        keypoint_weights: weight of each kind of keypoint; empty: 1 for all.
     """
 
     classes: int

@@ -185,7 +185,7 @@ class ConditionalShapeResizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PadToMultipleResizer:
-    """Pad below and to the right so that both sides are multiples.
+    """Pad below and to the right to multiples.
 
     Attributes:
         multiple: of pixels.
@@ -221,9 +221,10 @@ class PadToMultipleResizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutomlResizer:
-    """Scale, keeping the aspect ratio, until the image fits, and pad below and to the right.
+    """Scale the image to fit, keep the aspect ratio, and pad below and to the right.
 
-    As google/automl's EfficientDet: a scaled side is cut to a whole number, and samples lie at half pixels.
+    As in google/automl's EfficientDet, scaled sides are truncated to whole numbers and samples lie at half
+    pixels.
 
     Attributes:
         height: rows.
