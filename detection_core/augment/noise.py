@@ -1,4 +1,4 @@
-"""Damage to an image: black patches, Gaussian noise, JPEG artefacts."""
+"""Image corruptions: black patches, Gaussian noise, JPEG artefacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RandomBlackPatches:
 
     Attributes:
         max_black_patches: most squares.
-        probability: of each of them.
+        probability: of each square.
         size_to_image_ratio: side as a fraction of the image's shorter side.
     """
 
@@ -29,7 +29,6 @@ class RandomBlackPatches:
     size_to_image_ratio: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
         draws = tf.random.stateless_uniform([self.max_black_patches, 3], seed)
         corners = draws[:, 1:] * (1.0 - self.size_to_image_ratio)
         return blacken(sample, corners, draws[:, 0] < self.probability, self.size_to_image_ratio)
@@ -39,9 +38,9 @@ def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_
     """Blacken squares.
 
     Args:
-        sample: what to change.
+        sample: to change.
         corners: float32 [N, 2], first row and column, normalised.
-        taken: bool [N].
+        taken: bool [N], which squares to blacken.
         size_to_image_ratio: side as a fraction of the image's shorter side.
     """
     size = tf.shape(sample.image)[:2]
@@ -59,7 +58,7 @@ def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPatchGaussian:
-    """Add Gaussian noise in one square, or not.
+    """Add Gaussian noise in one square, with a probability.
 
     Lopes et al., "Improving Robustness Without Sacrificing Accuracy with Patch Gaussian Augmentation", 2019,
     https://arxiv.org/abs/1906.02611.
@@ -67,8 +66,8 @@ class RandomPatchGaussian:
     Attributes:
         min_patch_size: smallest side, pixels.
         max_patch_size: largest side, pixels.
-        min_gaussian_stddev: least noise, as a fraction of the full range.
-        max_gaussian_stddev: most noise.
+        min_gaussian_stddev: smallest standard deviation, as a fraction of the full range.
+        max_gaussian_stddev: largest standard deviation.
         random_coef: probability of no change.
     """
 
@@ -79,7 +78,6 @@ class RandomPatchGaussian:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
         draws, size = uniforms(seed, 5), tf.shape(sample.image)[:2]
         stddev = scaled(draws[4], self.min_gaussian_stddev, self.max_gaussian_stddev)
 
@@ -97,10 +95,10 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
     """Add noise, as a fraction of the full range, in one square.
 
     Args:
-        sample: what to change.
+        sample: to change.
         noise: float32 [H, W, 3].
         centre: int32 [2], row and column.
-        side: int32 [], pixels; the square may leave the image.
+        side: int32 [], pixels; the square may exceed the image.
     """
     size, begin = tf.shape(sample.image)[:2], centre - side // 2
     in_rows, in_columns = (
@@ -113,7 +111,7 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomJpegQuality:
-    """Compress the image as JPEG and decode it again, or not.
+    """Compress the image as JPEG and decode it, with a probability.
 
     Attributes:
         random_coef: probability of no change.
@@ -126,11 +124,7 @@ class RandomJpegQuality:
     max_jpeg_quality: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse a range outside 0..100.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for a range outside 0..100."""
         if not 0 <= self.min_jpeg_quality <= self.max_jpeg_quality <= 100:
             raise ValueError(
                 "0 <= min_jpeg_quality <= max_jpeg_quality <= 100 must hold, found "
@@ -138,7 +132,6 @@ class RandomJpegQuality:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
         draws = uniforms(seed, 2)
         quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 

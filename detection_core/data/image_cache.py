@@ -49,8 +49,7 @@ class ImageCache:
         self._is_full = False
 
     def kept(self, encoded: tf.Tensor, decode: Callable[[], tf.Tensor], variant: str) -> tf.Tensor:
-        """Return the pixels of an image file, uint8 [H, W, C], from the cache if possible; call it in a
-        graph.
+        """Return an image file's pixels, uint8 [H, W, C], from the cache if possible; needs a graph.
 
         Args:
             encoded: string [], the file.

@@ -70,8 +70,9 @@ def _pixels(edges: np.ndarray, height: int, width: int, packer: Any) -> bytes:
 
 
 def _differences(edges: np.ndarray, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Return rows, columns and differences (modulo 256) to the pixel above, and whether a run reaches the
-    last row.
+    """Return rows, columns and differences (modulo 256) to the pixel above.
+
+    Also return whether a run reaches the last row.
     """
     begins, ends = edges[0::2], edges[1::2]
     column: np.ndarray = begins // height
