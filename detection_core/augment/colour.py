@@ -161,6 +161,7 @@ class RandomDistortColor:
             raise ValueError(f"color_ordering must be 0 or 1, found {self.color_ordering}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 4)
         for number, (change, low, high) in enumerate(COLOR_ORDERINGS[self.color_ordering]):
             sample = change(sample, scaled(draws[number], low, high))
@@ -184,6 +185,7 @@ class RandomRGBtoGray:
     probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
         return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, sample)
 
@@ -193,6 +195,7 @@ class RGBtoGray:
     """Convert the image to one grey channel."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
 
 
@@ -209,6 +212,7 @@ class RandomPixelValueScale:
     maxval: float = 1.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
         return scale_values(sample, scaled(draws, self.minval, self.maxval))
 
@@ -232,6 +236,7 @@ class AdjustGamma:
     gain: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return _clipped(sample, lambda image: 255.0 * self.gain * (image / 255.0) ** self.gamma)
 
 
@@ -259,6 +264,7 @@ class NormalizeImage:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)
         image = (tf.cast(sample.image, tf.float32) - self.original_minval) * scale + self.target_minval
         return sample._replace(image=image)
@@ -275,6 +281,7 @@ class SubtractChannelMean:
     means: tuple[float, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return sample._replace(image=tf.cast(sample.image, tf.float32) - tf.constant(self.means))
 
 

@@ -125,6 +125,8 @@ class RandomCropImage:
             raise ValueError(f"the area range must end at 1 or below, found {self.area_range[1]}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
+
         def change(sample: Sample) -> Sample:
             window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
             return crop(sample, window, overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes)
@@ -170,6 +172,7 @@ class OneOfCrops:
     crops: tuple[RandomCropImage, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         choice = random_int(draws[0], 0, len(self.crops) - 1)
         window_seed = tf.random.fold_in(seed, 1)
@@ -227,6 +230,7 @@ class RandomCropToAspectRatio:
     clip_boxes: bool = True
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         target = size_of_aspect_ratio(size, self.aspect_ratio)
         begin = random_int(uniforms(seed, 2), 0, size - target)

@@ -29,6 +29,7 @@ class RandomBlackPatches:
     size_to_image_ratio: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = tf.random.stateless_uniform([self.max_black_patches, 3], seed)
         corners = draws[:, 1:] * (1.0 - self.size_to_image_ratio)
         return blacken(sample, corners, draws[:, 0] < self.probability, self.size_to_image_ratio)
@@ -78,6 +79,7 @@ class RandomPatchGaussian:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws, size = uniforms(seed, 5), tf.shape(sample.image)[:2]
         stddev = scaled(draws[4], self.min_gaussian_stddev, self.max_gaussian_stddev)
 
@@ -132,6 +134,7 @@ class RandomJpegQuality:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 

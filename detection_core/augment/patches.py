@@ -152,6 +152,7 @@ class GridMask:
     gridmask_size_ratio: float = 0.5
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         normal = tf.random.stateless_normal([2], seed)
         draws = uniforms(tf.random.fold_in(seed, 1), 4)
         size = tf.shape(sample.image)[:2]

@@ -265,6 +265,7 @@ class AutoAugmentImage:
             raise ValueError(f"policy_name must be one of {', '.join(POLICIES)}, found {self.policy_name!r}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         policy = POLICIES[self.policy_name]
         chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)

@@ -47,6 +47,7 @@ class RandomImageScale:
     max_scale_ratio: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         scale = scaled(uniforms(seed, 1)[0], self.min_scale_ratio, self.max_scale_ratio)
         return scale_image(sample, scale)
 
@@ -78,6 +79,7 @@ class ResizeImage:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return resize(sample, tf.constant([self.new_height, self.new_width]), self.method)
 
 
@@ -101,6 +103,7 @@ class RandomResizeMethod:
         ResizeImage(new_height=self.target_height, new_width=self.target_width)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.constant([self.target_height, self.target_width])
         choice = random_int(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
         return tf.switch_case(choice, [lambda m=m: resize(sample, size, m) for m in _METHODS])
@@ -129,6 +132,7 @@ class RandomDownscaleToTargetPixels:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         target = random_int(draws[1], self.min_target_pixels, self.max_target_pixels)
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
@@ -182,6 +186,7 @@ class ScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         placement = self.placement(tf.shape(sample.image)[:2], uniforms(seed, 3))
         return self.placed(sample, placement)
 
@@ -249,6 +254,7 @@ class LargeScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 3)
         frame = tf.constant([self.height, self.width])
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
