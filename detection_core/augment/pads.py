@@ -263,7 +263,7 @@ def _resize(sample: Sample, size: tf.Tensor) -> Sample:
 
 
 def _square(sample: Sample, window: Window, offset: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Place a window of the image on a black square, at int32 [2] `offset`; boxes are clipped to the square."""
+    """Place a window of the image on a black square, at int32 [2] `offset`; clip boxes to the square."""
     square = tf.concat([window.begin - offset, window.begin - offset + side], 0)
     frame = tf.cast(square, tf.float32) / tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
     room = tf.stack([offset, side - offset - window.size], axis=1)

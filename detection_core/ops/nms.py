@@ -192,12 +192,11 @@ def _suppress_leading(
 def all_at_once(
     boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None = None
 ) -> _Candidates:
-    """Apply hard suppression to the best candidates of each class, with the kernel for all classes of a
-    batch.
+    """Apply hard suppression to the best candidates of each class, in all classes at once.
 
-    The kernel orders ties arbitrarily. So candidates are sorted first, and their ranks serve as scores.
-    Sorting all candidates would cost more than suppression, so only the best of each class are sorted. In the
-    rare image where others could matter, `one_by_one` is used.
+    The kernel for all classes of a batch orders ties arbitrarily. So candidates are sorted first, and their
+    ranks serve as scores. Sorting all candidates would cost more than suppression, so only the best of each
+    class are sorted. In the rare image where others could matter, `one_by_one` is used.
 
     Args:
         boxes: float32 [B, A, 1 or C, 4].

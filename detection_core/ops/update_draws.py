@@ -17,9 +17,7 @@ _TAG = zlib.crc32(b"updates")  # separates these draws from those of the example
 
 
 class _Draws:
-    """The draws of one forward pass: seed int64 [2], and the count per name (layers may be called
-    repeatedly).
-    """
+    """The draws of one forward pass: an int64 [2] seed, and counts per name for repeated calls."""
 
     def __init__(self, seed: tf.Tensor) -> None:
         self.seed = seed
