@@ -78,14 +78,7 @@ def random_int(draw: tf.Tensor, low: tf.Tensor | int, high: tf.Tensor | int) -> 
 def apply_with_probability(
     draw: tf.Tensor, probability: tf.Tensor | float, change: Callable[[Sample], Sample], sample: Sample
 ) -> Sample:
-    """Apply a change with a probability.
-
-    Args:
-        draw: float32 [], from [0, 1).
-        probability: of the change.
-        change: the augmentation.
-        sample: to change.
-    """
+    """Apply `change` with a probability; `draw` is float32 [], from [0, 1)."""
     return tf.cond(draw < probability, lambda: change(sample), lambda: sample)
 
 

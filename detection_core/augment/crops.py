@@ -137,13 +137,10 @@ class RandomCropImage:
 def draw_window(
     sample: Sample, seed: tf.Tensor, ranges: RandomCropImage, min_object_covered: tf.Tensor | float
 ) -> Window:
-    """Draw a window within the ranges; after a hundred failed attempts, the whole image.
+    """Draw a window within the ranges of area and aspect ratio.
 
-    Args:
-        sample: its boxes must be covered.
-        seed: int64 [2].
-        ranges: of area and aspect ratio.
-        min_object_covered: fraction of at least one box that the window must hold.
+    After a hundred failed attempts, it is the whole image. The window holds at least the fraction
+    `min_object_covered` of one or more of the sample's boxes.
     """
     boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(

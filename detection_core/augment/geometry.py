@@ -29,12 +29,9 @@ VERTICAL, HORIZONTAL = 0, 1
 
 
 def flip(sample: Sample, axis: int, permutation: Sequence[int] = ()) -> Sample:
-    """Mirror a sample.
+    """Mirror a sample: `HORIZONTAL` left and right, `VERTICAL` top and bottom.
 
-    Args:
-        sample: image and objects.
-        axis: `HORIZONTAL` mirrors left and right, `VERTICAL` top and bottom.
-        permutation: see `reorder_keypoints`.
+    See `reorder_keypoints` for the permutation. Raises ValueError for keypoints without one.
     """
     truth = sample.truth
     if truth.keypoints.shape[1] != 0 and not permutation:

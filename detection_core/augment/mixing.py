@@ -71,13 +71,7 @@ class MixedAugmentations:
     steps: tuple[Augmentation | Mixing, ...]
 
     def __call__(self, pool: Pool, seed: tf.Tensor, *, mixes: tf.Tensor) -> Sample:
-        """Apply all steps to sample 0 of a pool.
-
-        Args:
-            pool: the sample and its possible partners.
-            seed: int64 [2].
-            mixes: bool []; False skips the mixing steps.
-        """
+        """Apply all steps to sample 0 of a pool; `mixes`, bool [], is False to skip the mixing steps."""
         return self._changed(len(self.steps), pool, tf.constant(0, tf.int64), seed, mixes)
 
     def _changed(
@@ -159,13 +153,7 @@ class MixUp(Mixing):
 
 
 def blended(first: Sample, second: Sample, part: tf.Tensor) -> Sample:
-    """Blend two samples.
-
-    Args:
-        first: the sample; its id stays.
-        second: another sample.
-        part: float32 [], weight of the first image, 0 to 1.
-    """
+    """Blend two samples; the first one's id stays, and `part` (float32 [], 0 to 1) is its weight."""
     sizes = [tf.shape(sample.image)[:2] for sample in (first, second)]
     frame, corner = tf.maximum(*sizes), tf.zeros([2], tf.int32)
     samples = [
@@ -231,12 +219,7 @@ class Mosaic(Mixing):
         return tf.maximum(tf.stack(sides), 1)
 
     def joined(self, samples: Sequence[Sample], point: tf.Tensor) -> Sample:
-        """Return the mosaic.
-
-        Args:
-            samples: four: above left of the point, below left, above right, below right.
-            point: int32 [2], row and column.
-        """
+        """Join four samples: above left of the point (int32 [2]), below left, above right, below right."""
         whole = tf.constant([self.height, self.width])
         quarters = []
         for number, sample in enumerate(samples):

@@ -36,13 +36,10 @@ class RandomBlackPatches:
 
 
 def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_ratio: float) -> Sample:
-    """Blacken squares.
+    """Blacken the `taken`, bool [N], of the squares at `corners`.
 
-    Args:
-        sample: to change.
-        corners: float32 [N, 2], first row and column, normalised.
-        taken: bool [N], which squares to blacken.
-        size_to_image_ratio: side as a fraction of the image's shorter side.
+    `corners` are float32 [N, 2], first row and column, normalised. The ratio gives the side as a fraction of
+    the image's shorter side.
     """
     size = tf.shape(sample.image)[:2]
     side = tf.cast(tf.cast(tf.reduce_min(size), tf.float32) * size_to_image_ratio, tf.int32)
@@ -94,13 +91,13 @@ class RandomPatchGaussian:
 
 
 def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Add noise, as a fraction of the full range, in one square.
+    """Add noise, as a fraction of the full range, in one square, which may exceed the image.
 
     Args:
         sample: to change.
         noise: float32 [H, W, 3].
         centre: int32 [2], row and column.
-        side: int32 [], pixels; the square may exceed the image.
+        side: int32 [], pixels.
     """
     size, begin = tf.shape(sample.image)[:2], centre - side // 2
     in_rows, in_columns = (

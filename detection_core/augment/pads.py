@@ -205,13 +205,7 @@ class RandomSquareCropByScale:
 
 
 def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:
-    """Crop a square.
-
-    Args:
-        sample: to crop.
-        scale: float32 [], side as a fraction of the image's longer side.
-        centre: int32 [2], row and column of the square's centre.
-    """
+    """Crop a square around a centre, int32 [2]; its side is `scale`, float32 [], times the longer side."""
     size = tf.shape(sample.image)[:2]
     side = tf.cast(tf.cast(tf.reduce_max(size), tf.float32) * scale, tf.int32)
     begin = centre - side // 2

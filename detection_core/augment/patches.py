@@ -106,13 +106,9 @@ class BoxChange(NamedTuple):
 
 
 def change_boxes(sample: Sample, change: BoxChange, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-    """Change the pixels of randomly chosen boxes, one by one in random order; the boxes stay.
+    """Change the pixels of each box with a probability, one by one in random order; the boxes stay.
 
-    Args:
-        sample: image uint8.
-        change: of a box's pixels.
-        probability: of each box.
-        seed: int64 [2].
+    The sample's image must be uint8; `seed` is int64 [2].
     """
     truth, size = sample.truth, tf.shape(sample.image)[:2]
     count = tf.shape(truth.boxes)[0]

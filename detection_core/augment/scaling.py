@@ -191,11 +191,9 @@ class ScaleJitter:
         return self.placed(sample, placement)
 
     def placement(self, size: tf.Tensor, draws: tf.Tensor) -> Placement:
-        """Choose scale and offset.
+        """Choose scale and offset for an image of int32 [2] `size`.
 
-        Args:
-            size: int32 [2], rows and columns of the image.
-            draws: float32 [3] of [0, 1): the factor, and the crop's position down and right.
+        `draws` are float32 [3] of [0, 1): the factor, and the crop's position down and right.
         """
         target = tf.constant([self.target_height or self.height, self.target_width or self.width], tf.float32)
         factor = scaled(draws[0], self.scale_min, self.scale_max)

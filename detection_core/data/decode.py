@@ -144,12 +144,7 @@ def _class_ids(
 
 
 def decode_classes(record: tf.Tensor, *, table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
-    """Return the classes of a record's objects, int64 [G]; unknown ones are below 0.
-
-    Args:
-        record: string [].
-        table: see `decode_example`.
-    """
+    """Return the classes of a record's (string []) objects, int64 [G]; unknown ones are below 0."""
     wanted = {key: _features(DecodeOptions())[key] for key in CLASS_COLUMNS}
     return _class_ids(tf.io.parse_single_example(record, wanted), table) - FIRST_CLASS
 
@@ -165,8 +160,8 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
     Args:
         encoded: string [], the file.
         channels: colour channels to decode to.
-        target_size: see `DecodeOptions`. H and W of a JPEG file are then divided by 1, 2, 4 or 8: the largest
-            divisor that keeps the image at least as large as its target.
+        target_size: see `DecodeOptions`. H and W of a JPEG file are then divided by 1, 2, 4 or 8. The largest
+            divisor that keeps the image at least as large as its target is used.
     """
 
     def whole() -> tf.Tensor:

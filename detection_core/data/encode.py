@@ -138,11 +138,8 @@ def encode_features(
 ) -> dict[str, bytes]:
     """Return the serialised features of an image and its objects, by key.
 
-    Args:
-        image: its bytes are stored unchanged.
-        objects: columns of equal length, which may be 0.
-        keypoints: of the objects; None: the source has none for this image.
-        labels: image-level classes; None: the source has none.
+    The image's bytes are stored unchanged. All columns of `objects` have the same length, which may be 0.
+    Without keypoints or labels in the source, pass None.
 
     Raises:
         ValueError: when the columns differ in length, or a float does not fit float32.

@@ -197,16 +197,13 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 def merge_example(
     original: bytes, made: Mapping[str, bytes], size: tuple[int, int], *, turned: bool
 ) -> bytes:
-    """Return a record with its changed features replaced.
+    """Return a record with its changed features replaced; if nothing changed, `original` itself.
 
     Args:
         original: the record, with checked features.
         made: key to the serialised feature that ingest makes from the record.
         size: columns and rows of the image in `made`.
         turned: whether ingest turned the image, so that the masks in `made` are needed.
-
-    Returns:
-        `original` itself if nothing changed.
 
     Raises:
         ValueError: when `original` is not an example, or a turned image has masks stored as numbers.

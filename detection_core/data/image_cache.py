@@ -36,12 +36,7 @@ class ImageCache:
     """A folder of decoded images; when it is full, further images are not cached."""
 
     def __init__(self, folder: str, limit: int) -> None:
-        """Open the folder and keep its entries.
-
-        Args:
-            folder: of the entries.
-            limit: bytes of all entries together.
-        """
+        """Open the folder and keep its entries; `limit` is in bytes."""
         self.folder, self.limit = folder, limit
         self._cache = Cache(folder, spread=True)
         self._lock = threading.Lock()

@@ -69,14 +69,11 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def read_structure(data: bytes) -> ImageStructure:
-    """Parse the structure of an image file once.
+    """Parse the structure of a whole image file once.
 
     JPEG: every marker segment up to the end marker, and unexpected markers in the entropy-coded data. PNG:
     every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only named, with a
     size of 0; see `detection_core.data.orientation`.
-
-    Args:
-        data: the whole file.
 
     Raises:
         ImageFault: for a file that is no image, truncated, damaged, or larger than `MAX_PIXELS`.

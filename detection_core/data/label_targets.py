@@ -39,11 +39,7 @@ class LabelTargets:
 
 
 def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
-    """Merge objects with the same box.
-
-    Args:
-        truth: unbatched.
-        classes: C.
+    """Merge unbatched objects with the same box.
 
     Returns:
         The first object of each box, with confidence 1. Its class_scores [G, C] hold the confidence of each

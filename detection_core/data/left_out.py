@@ -22,10 +22,6 @@ def find_undecodable(
 ) -> list[LeftOut]:
     """Decode every record, in several threads, and return those that fail.
 
-    Args:
-        record_files: TFRecord files.
-        decode: the function that may fail for a record.
-
     Raises:
         DataError: when a file is damaged, so that not all of its records can be read.
     """

@@ -33,10 +33,6 @@ def read_orientation(data: bytes, image_format: str) -> int:
 
     Opening a file costs more than encoding it. So call this only for files with metadata, see
     `image_header.read_structure`.
-
-    Args:
-        data: the whole file.
-        image_format: as `image_header.read_header` names it.
     """
     from PIL import Image
 
@@ -54,13 +50,9 @@ def noted_orientation(picture: Image.Image) -> int:
 
 
 def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
-    """Apply an orientation to an image; return the same object if it is upright.
+    """Apply an orientation (0: from the EXIF tag) to an image; return the same object if it is upright.
 
     Pillow's own function rewrites all tags, and fails for one of the wrong type.
-
-    Args:
-        picture: as stored.
-        orientation: 1 to 8; 0: from the image's EXIF tag.
     """
     from PIL import Image
 
@@ -80,25 +72,14 @@ def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
 
 
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
-    """Return the columns and rows of an image after turning it.
-
-    Args:
-        width: columns as stored.
-        height: rows as stored.
-        orientation: 1 to 8.
-    """
+    """Return the columns and rows of a stored image after turning it by an orientation, 1 to 8."""
     return (height, width) if orientation in SWAPS_SIDES else (width, height)
 
 
 def turn_point(x: float, y: float, width: float, height: float, orientation: int) -> tuple[float, float]:
-    """Convert a point of the stored image to the upright one.
+    """Convert a point of the stored image, pixels from the upper left corner, to the upright one.
 
-    Args:
-        x: from the left edge of the stored image, pixels.
-        y: from its upper edge.
-        width: columns as stored.
-        height: rows as stored.
-        orientation: 1 to 8, by EXIF 2.32, tag 274.
+    `width` and `height` are those of the stored image; orientation by EXIF 2.32, tag 274.
     """
     return {
         1: (x, y),
@@ -113,14 +94,10 @@ def turn_point(x: float, y: float, width: float, height: float, orientation: int
 
 
 def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Turn an image file's pixels by its EXIF orientation and store them without the tag.
+    """Turn a JPEG or PNG file's pixels by its EXIF orientation and store them without the tag.
 
     A JPEG keeps its quantization tables, turned with the image, and its chroma sampling where possible. So
     recompression changes pixels by less than one of 255 levels on average.
-
-    Args:
-        data: the whole file.
-        image_format: `jpeg` or `png`.
 
     Returns:
         The new file, deterministic, and its header.
@@ -149,12 +126,7 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
 
 
 def turn_png(data: bytes, orientation: int) -> bytes:
-    """Return a PNG file with the pixels turned.
-
-    Args:
-        data: the whole file, such as a mask's.
-        orientation: 2 to 8, as in EXIF.
-    """
+    """Return a PNG file, such as a mask's, with the pixels turned by an EXIF orientation, 2 to 8."""
     from PIL import Image
 
     turned = io.BytesIO()

@@ -43,16 +43,10 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
 
 
 def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
-    """Decode an image file to a small grey square, with the EXIF orientation applied.
+    """Decode an image file to a grey square, uint8 [side, side], with the EXIF orientation applied.
 
-    A JPEG file is decoded at 1/2 to 1/8 of its size if that is large enough.
-
-    Args:
-        stream: the file.
-        side: rows and columns of the square, pixels.
-
-    Returns:
-        uint8 [side, side], grey levels. The image is stretched, not cropped.
+    The image is stretched, not cropped. A JPEG file is decoded at 1/2 to 1/8 of its size if that is large
+    enough.
 
     Raises:
         ImageFault: as `read_pixels`.
@@ -70,11 +64,7 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
 @contextlib.contextmanager
 def one_large(pixels: int) -> Iterator[None]:
-    """Let one thread at a time into the block for a large image; the lock is reentrant.
-
-    Args:
-        pixels: of the image.
-    """
+    """Let one thread at a time into the block for a large image; the lock is reentrant."""
     if pixels <= _LARGE:
         yield
         return

@@ -18,12 +18,7 @@ from detection_core.errors import DataError
 
 
 def write_record(file: IO[bytes] | gzip.GzipFile, data: bytes) -> None:
-    """Append one record: length, checksum of the length, data, checksum of the data.
-
-    Args:
-        file: open for writing bytes.
-        data: the record, usually a serialised `tf.train.Example`.
-    """
+    """Append one record: length, checksum of the length, data, checksum of the data."""
     length = struct.pack("<Q", len(data))
     file.write(length + struct.pack("<I", masked_checksum(length)))
     file.write(data)

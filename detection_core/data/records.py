@@ -60,12 +60,7 @@ def _listed(path: str) -> list[RecordFile]:
 
 
 def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Return the same paths, and download ahead the next few that TensorFlow cannot open.
-
-    Args:
-        paths: string [] each, the URI of a file.
-        record_files: the same files, in any order.
-    """
+    """Return the same paths, string [] each, and prefetch those files that TensorFlow cannot open."""
     if _all_opened_by_tensorflow(record_files):
         return paths
     fetched = _fetcher(record_files)
@@ -80,7 +75,7 @@ def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) ->
 def record_reader(record_files: Sequence[RecordFile]) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return a function that reads the records of one of these files, given its URI as a tensor.
 
-    It requests a shard again when it opens it, because the prefetched copy may have been evicted.
+    It requests a shard again on opening, because the prefetched copy may have been evicted.
     """
     if _all_opened_by_tensorflow(record_files):
         return read_records
@@ -183,7 +178,7 @@ def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> N
 
 
 def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
-    """Return the error for an intact record that is not a usable example."""
+    """Return the error for record `index` of a file, which is intact but not a usable example."""
     return DataError(
         f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
         f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
@@ -214,11 +209,7 @@ def naming_bad_records(
 ) -> Iterator[None]:
     """Replace a tf.data reading error inside the block by one that names file and record.
 
-    tf.data does not say which record failed. So after a failure the files are read again.
-
-    Args:
-        record_files: the files that the pipeline reads.
-        decode: the pipeline's function for each record.
+    tf.data does not say which record failed. So after a failure the files are read again with `decode`.
 
     Raises:
         DataError: naming the first bad record. If every record is good, the original error is raised again.

@@ -104,11 +104,7 @@ class KeepAspectRatioResizer:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the bounds' order and the number of padding values.
-
-        Raises:
-            ValueError: for `min_dimension` above `max_dimension`, or a colour without three values.
-        """
+        """Raise ValueError for `min_dimension` above `max_dimension`, or a colour without three values."""
         if self.min_dimension > self.max_dimension:
             raise ValueError(
                 f"min_dimension ({self.min_dimension}) must not be above max_dimension ({self.max_dimension})"
@@ -194,11 +190,7 @@ class PadToMultipleResizer:
     multiple: int = 1
 
     def __post_init__(self) -> None:
-        """Check the multiple.
-
-        Raises:
-            ValueError: for a multiple below 1.
-        """
+        """Raise ValueError for a multiple below 1."""
         if self.multiple <= 0:
             raise ValueError(f"multiple must be above 0, found {self.multiple}")
 

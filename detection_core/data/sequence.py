@@ -82,16 +82,13 @@ def shuffled_epochs(
     seed: int,
     first_epoch: int = 0,
 ) -> tf.data.Dataset:
-    """Chain epochs, each shuffled from (seed, epoch).
+    """Chain epochs of `SeededElement`s, each shuffled from (seed, epoch).
 
     Args:
         epoch_elements: maps the int64 [2] seed of an epoch to its elements before shuffling.
         options: whether and how to shuffle, number of epochs.
         seed: any integer.
         first_epoch: number of the first epoch.
-
-    Returns:
-        `SeededElement`s.
     """
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -190,11 +187,7 @@ class RepeatFactors:
         return -(-self.total // _ONE)
 
     def of_image(self, classes: tf.Tensor) -> tf.Tensor:
-        """Return an image's factor, int64 [], in 1 / 4096.
-
-        Args:
-            classes: int [G], of its objects; negative ones are ignored.
-        """
+        """Return an image's factor, int64 [], in 1 / 4096; `classes` are int [G], negative ones are ignored."""
         table = tf.constant([_ONE, *self.of_class], tf.int64)
         rows = tf.clip_by_value(tf.cast(classes, tf.int64) + 1, 0, len(self.of_class))
         return tf.reduce_max(tf.gather(table, tf.concat([tf.constant([0], tf.int64), rows], 0)))

@@ -16,13 +16,7 @@ IOU_THRESHOLD = 0.55
 
 @dataclasses.dataclass
 class _Cluster:
-    """Boxes of one object.
-
-    Attributes:
-        box: float64 [4], the mean box, weighted by scores.
-        scores: sum of the scores.
-        size: number of boxes.
-    """
+    """Boxes of one object: their mean weighted by scores, float64 [4], sum of scores, and number."""
 
     box: np.ndarray
     scores: float

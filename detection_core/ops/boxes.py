@@ -31,13 +31,7 @@ def from_centers(centers: tf.Tensor) -> tf.Tensor:
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor | float, x_scale: tf.Tensor | float) -> tf.Tensor:
-    """Scale the coordinates, for instance from normalised to pixels.
-
-    Args:
-        boxes: float32 [..., 4].
-        y_scale: factor of rows, a scalar or broadcastable to [...].
-        x_scale: factor of columns, a scalar or broadcastable to [...].
-    """
+    """Scale the coordinates, for instance from normalised to pixels; factors broadcast to [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     y_factor, x_factor = tf.cast(y_scale, boxes.dtype), tf.cast(x_scale, boxes.dtype)
     return tf.stack([ymin * y_factor, xmin * x_factor, ymax * y_factor, xmax * x_factor], axis=-1)
@@ -46,9 +40,7 @@ def scale(boxes: tf.Tensor, y_scale: tf.Tensor | float, x_scale: tf.Tensor | flo
 def clip(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Clip boxes to a window; a box outside collapses to zero area on its border.
 
-    Args:
-        boxes: float32 [..., 4].
-        window: float32, broadcastable to `boxes`, such as [4] or [B, 1, 4].
+    The window is float32, broadcastable to `boxes`, such as [4] or [B, 1, 4].
     """
     low = tf.concat([window[..., :2], window[..., :2]], axis=-1)
     high = tf.concat([window[..., 2:], window[..., 2:]], axis=-1)
@@ -58,9 +50,7 @@ def clip(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Express boxes relative to a window, whose corners become (0, 0) and (1, 1).
 
-    Args:
-        boxes: float32 [..., 4].
-        window: float32 of positive area, broadcastable to `boxes`, in the unit of `boxes`.
+    The window has positive area and is broadcastable to `boxes`, in the same unit.
     """
     origin, size = window[..., :2], window[..., 2:] - window[..., :2]
     return (boxes - tf.concat([origin, origin], axis=-1)) / tf.concat([size, size], axis=-1)

@@ -100,15 +100,6 @@ class ThresholdedIou:
         return self.with_scores(rows, columns, tf.ones(tf.shape(rows)[:-1], rows.dtype))
 
     def with_scores(self, rows: tf.Tensor, columns: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-        """Compare boxes with scores.
-
-        Args:
-            rows: float32 [..., G, 4].
-            columns: float32 [..., A, 4].
-            scores: float32 [..., G].
-
-        Returns:
-            float32 [..., G, A]: the row's score if the IoU reaches the threshold, else 0.
-        """
+        """Return the score of the row, from scores [..., G], if the IoU reaches the threshold, else 0."""
         overlap = iou(rows, columns)
         return tf.where(overlap >= self.iou_threshold, scores[..., tf.newaxis], tf.zeros_like(overlap))

@@ -32,8 +32,8 @@ def leading_candidates(
 ) -> Leading:
     """Find the first candidates of each image: an exact prefix of the order.
 
-    An anchor's best score bounds its others. So any score above the best score of the M-th anchor belongs to
-    one of these M anchors, and only their scores are sorted.
+    An anchor's best score bounds its others. So a score above the best of the M-th anchor belongs to one of
+    these M anchors. Only their scores are sorted.
 
     Args:
         scores: float32 [B, A, C].

@@ -13,10 +13,9 @@ LEAST_MASK_SCORE = 0.5
 
 
 def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
-    """Encode masks of the whole image as run lengths, object [N] of bytes.
+    """Encode masks [H, W] of the whole image as run lengths, object [N] of bytes.
 
-    Args:
-        masks: N of [H, W]; non-zero pixels belong to the object.
+    Non-zero pixels belong to the object.
     """
     from pycocotools import mask as coco_mask
 
@@ -24,16 +23,13 @@ def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def paste_masks(masks: np.ndarray, boxes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Stretch masks bilinearly to their boxes and encode them as run lengths.
+    """Stretch masks bilinearly to their boxes and encode them as run lengths, object [N] of bytes.
 
     Args:
         masks: float32 [N, h, w], 0..1.
         boxes: float32 [N, 4], normalised; parts outside the image are cut off.
         height: rows of the image, pixels.
         width: columns of the image, pixels.
-
-    Returns:
-        object [N] of bytes.
     """
     pairs = zip(masks, boxes.tolist(), strict=True)
     return encode_masks(_pasted(mask, box, height, width) for mask, box in pairs)
@@ -51,17 +47,9 @@ def _pasted(mask: np.ndarray, box: Sequence[float], height: int, width: int) -> 
 
 
 def _stretched(low: float, high: float, length: int, cells: int) -> tuple[int, np.ndarray]:
-    """Return the weights that interpolate a row of cells at the pixel centres between two edges.
+    """Return the first pixel between two edges (pixels), and each cell's weights, float64 [pixels, cells].
 
-    Args:
-        low: first edge, pixels.
-        high: last edge, pixels.
-        length: pixels of the image.
-        cells: of the mask.
-
-    Returns:
-        The first pixel, and the weight of each cell, float64 [pixels, cells]. Interpolation is linear between
-        cell centres and constant beyond the first and last.
+    Interpolation is linear between cell centres and constant beyond the first and last.
     """
     first, end = (min(max(math.ceil(edge - 0.5), 0), length) for edge in (low, high))
     centres = np.arange(first, max(first, end)) + 0.5

@@ -196,16 +196,8 @@ def all_at_once(
 
     The kernel for all classes of a batch orders ties arbitrarily. So candidates are sorted first, and their
     ranks serve as scores. Sorting all candidates would cost more than suppression, so only the best of each
-    class are sorted. In the rare image where others could matter, `one_by_one` is used.
-
-    Args:
-        boxes: float32 [B, A, 1 or C, 4].
-        scores: float32 [B, A, C].
-        options: how to suppress.
-        window: as in `multiclass_nms`; boxes outside are no detections.
-
-    Returns:
-        All survivors of every class that can be among the detections.
+    class are sorted. In the rare image where others could matter, `one_by_one` is used. Arguments and result
+    are those of `best_first`.
     """
     anchors, most = tf.shape(scores)[1], max(SORTED_CANDIDATES, 2 * options.max_detections_per_class)
     size = tf.minimum(most, anchors)
@@ -271,13 +263,7 @@ def _suppress_sorted(
 def one_by_one(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
     """Suppress each class of each image separately; supports soft suppression.
 
-    Args:
-        boxes: float32 [B, A, 1 or C, 4].
-        scores: float32 [B, A, C].
-        options: how to suppress.
-
-    Returns:
-        All survivors of every class.
+    Arguments are those of `best_first`; returns all survivors of every class.
     """
     batch, anchors, classes = tf.unstack(tf.shape(scores))
     limit = tf.minimum(options.max_detections_per_class, anchors)

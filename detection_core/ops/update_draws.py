@@ -56,11 +56,6 @@ def draw_seed(name: str) -> tf.Tensor | None:
 
 
 def draw_uniform(name: str, shape: tf.Tensor) -> tf.Tensor:
-    """Draw float32 numbers from [0, 1).
-
-    Args:
-        name: of the drawing layer.
-        shape: int32 [N].
-    """
+    """Draw float32 numbers from [0, 1) for the layer `name`; `shape` is int32 [N]."""
     seed = draw_seed(name)
     return tf.random.uniform(shape) if seed is None else tf.random.stateless_uniform(shape, seed)

@@ -75,12 +75,7 @@ class EvaluationSummary:
 
 
 def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = WORDS) -> dict[str, Any]:
-    """Return a table of metrics, one column per detector.
-
-    Args:
-        columns: (title, metrics) each.
-        names: of the metrics, one row each.
-    """
+    """Return a table: one column per (title, metrics), one row per metric name."""
     rows = [
         {
             "name": name,

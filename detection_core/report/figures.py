@@ -108,12 +108,12 @@ class HeatMap:
 def bar_chart(
     title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
 ) -> Chart:
-    """Draw the histograms of several splits beside each other, each as fractions of its sum.
+    """Draw several splits' histograms, with equal bins, beside each other, each as fractions of its sum.
 
     Args:
         title: name of the chart.
         x_label: label of the x axis.
-        histograms: split to counts; all with the same bins.
+        histograms: split to counts.
         labels: of the bins.
         unit: of the counts.
     """
@@ -216,13 +216,7 @@ def _without_empty_ends(
 
 
 def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -> HeatMap:
-    """Draw a table of counts.
-
-    Args:
-        title: name of the map.
-        counts: rows from the top.
-        unit: of the counts.
-    """
+    """Draw a table of counts, with rows from the top; `unit` names what is counted."""
     most = max((max(row) for row in counts), default=0) or 1
     cells = [
         (column, row, round(math.sqrt(count / most), 3), f"{count:,} {unit}")
@@ -234,13 +228,7 @@ def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -
 
 
 def size_map(title: str, grid: SizeGrid, shapes: Sequence[tuple[float, float]] = ()) -> HeatMap:
-    """Draw boxes by width (to the right) and height (upwards).
-
-    Args:
-        title: name of the map.
-        grid: the counts.
-        shapes: marked heights and widths.
-    """
+    """Draw boxes by width (to the right) and height (upwards), and mark (height, width) shapes."""
     drawn = heat_map(title, grid.counts[::-1])
     bins = len(grid.up_to)
     marks = [
