@@ -91,13 +91,9 @@ class RandomPatchGaussian:
 
 
 def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Add noise, as a fraction of the full range, in one square, which may exceed the image.
+    """Add noise, float32 [H, W, 3] as a fraction of the full range, in one square.
 
-    Args:
-        sample: to change.
-        noise: float32 [H, W, 3].
-        centre: int32 [2], row and column.
-        side: int32 [], pixels.
+    `centre` is int32 [2], row and column; the square may exceed the image.
     """
     size, begin = tf.shape(sample.image)[:2], centre - side // 2
     in_rows, in_columns = (

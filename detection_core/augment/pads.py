@@ -35,13 +35,10 @@ def pad_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
 
 
 def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ()) -> Sample:
-    """Put the image on a larger canvas.
+    """Put the image on a larger canvas, at an offset.
 
-    Args:
-        sample: image and objects to place.
-        size: int32 [2], rows and columns of the canvas.
-        offset: int32 [2], row and column of the image's first pixel.
-        colour: of the canvas, 0..255; empty: the image's mean colour.
+    `size` and `offset` are int32 [2], rows and columns. An empty colour, 0..255, means the image's mean
+    colour.
     """
     image, truth = tf.cast(sample.image, tf.float32), sample.truth
     room = tf.stack([offset, size - offset - tf.shape(image)[:2]], axis=1)
@@ -57,12 +54,8 @@ def pad_at_random(
 ) -> Sample:
     """Put the image at a random position on a canvas of random size.
 
-    Args:
-        sample: image and objects to place.
-        seed: int64 [2].
-        smallest: int32 [2], smallest rows and columns; at least the image's.
-        largest: int32 [2], largest rows and columns; at least the image's.
-        colour: of the canvas; empty: the image's mean colour.
+    `smallest` and `largest`, int32 [2], are raised to the image's rows and columns. An empty colour means the
+    image's mean colour.
     """
     draws, image_size = uniforms(seed, 4), tf.shape(sample.image)[:2]
     largest = tf.maximum(largest, image_size)

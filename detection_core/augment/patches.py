@@ -48,13 +48,10 @@ def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor
 def fill_square(
     image: tf.Tensor, centre: tf.Tensor, reach: tf.Tensor, value: tf.Tensor | int = REPLACEMENT
 ) -> tf.Tensor:
-    """Fill a part of an image with one value.
+    """Fill a part of uint8 [h, w, 3] with one value, uint8 [] or [3].
 
-    Args:
-        image: uint8 [h, w, 3].
-        centre: int32 [2], row and column.
-        reach: int32 [2], extent up and to the left; one pixel less down and to the right.
-        value: uint8 [] or [3].
+    It reaches `reach` pixels, int32 [2], up and to the left of the centre, and one pixel less down and to the
+    right.
     """
     size, first, last = tf.shape(image)[:2], centre - reach, centre + reach
     rows, columns = ((tf.range(size[a]) >= first[a]) & (tf.range(size[a]) < last[a]) for a in (0, 1))
@@ -69,7 +66,7 @@ def cut_out(image: tf.Tensor, reach: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Fill a rectangle with its centre in a box.
+    """Fill a rectangle, with its centre in a normalised box, in uint8 [h, w, 3].
 
     Args:
         image: uint8 [h, w, 3].
@@ -161,12 +158,10 @@ class GridMask:
         return sample._replace(image=tf.ensure_shape(image, sample.image.shape))
 
     def mask(self, size: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-        """Return the grid: int32 [s, s], 1 in the bars.
+        """Return the grid for an image of int32 [2] `size`: int32 [s, s], 1 in the bars.
 
-        Args:
-            size: int32 [2], rows and columns of the image.
-            draws: float32 [4] of [0, 1): the period, the bar's width (if random), and the offsets of
-                horizontal and vertical bars.
+        The four draws of [0, 1) give the period, the bar's width (if random), and the offsets of horizontal
+        and vertical bars.
         """
         height, width = tf.unstack(tf.cast(size, tf.float32))
         side = tf.cast((1.0 + self.gridmask_size_ratio) * tf.maximum(height, width), tf.int32)

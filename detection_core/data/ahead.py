@@ -23,9 +23,9 @@ def done_ahead(
     """Yield `work(item)` of each item, in order.
 
     Args:
-        items: read lazily.
+        items: read lazily, no further ahead than there is work for.
         work: a slow function that releases the GIL.
-        cost: bytes of an item's result; if it raises for an item, the item is not worked on.
+        cost: bytes of an item's result.
         budget: bytes of results that the consumer has not taken yet; a single result may exceed it.
         threads: number of workers; 0: one per core.
 

@@ -157,11 +157,8 @@ def parse_record(record: tf.Tensor, options: DecodeOptions | None = None) -> dic
 def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize | None = None) -> tf.Tensor:
     """Return the pixels of an image file, uint8 [H, W, channels]; of an animation, the first frame.
 
-    Args:
-        encoded: string [], the file.
-        channels: colour channels to decode to.
-        target_size: see `DecodeOptions`. H and W of a JPEG file are then divided by 1, 2, 4 or 8. The largest
-            divisor that keeps the image at least as large as its target is used.
+    With a `target_size`, see `DecodeOptions`, H and W of a JPEG file are divided by 1, 2, 4 or 8. The largest
+    divisor that keeps the image at least as large as its target is used.
     """
 
     def whole() -> tf.Tensor:

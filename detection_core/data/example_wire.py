@@ -71,11 +71,7 @@ def _entry(data: bytes, at: Span) -> tuple[str, Span]:
 
 
 def parse_feature(data: bytes, at: Span) -> Feature:
-    """Return the values of a serialised `tf.train.Feature`: spans of byte strings, or numbers.
-
-    Args:
-        data: the bytes that contain it.
-        at: its span.
+    """Return the values of the serialised `tf.train.Feature` at a span: spans of byte strings, or numbers.
 
     Raises:
         ValueError: when it is not a feature.

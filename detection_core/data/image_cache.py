@@ -46,10 +46,8 @@ class ImageCache:
     def kept(self, encoded: tf.Tensor, decode: Callable[[], tf.Tensor], variant: str) -> tf.Tensor:
         """Return an image file's pixels, uint8 [H, W, C], from the cache if possible; needs a graph.
 
-        Args:
-            encoded: string [], the file.
-            decode: gives the pixels, uint8 [H, W, C].
-            variant: name of the way of decoding, part of the key.
+        `decode` gives these pixels on a cache miss. `variant` names the way of decoding and is part of the
+        key.
         """
 
         def find(content: bytes) -> np.ndarray:

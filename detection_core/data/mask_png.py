@@ -28,13 +28,8 @@ _LAST_BLOCK = b"\x03\x00"  # an empty block, which ends a deflate stream
 def encode_mask_pngs(edges: Sequence[np.ndarray], height: int, width: int) -> list[bytes]:
     """Return an 8-bit grey PNG of height x width pixels per mask: 1 on the runs, 0 elsewhere.
 
-    Equal masks give equal bytes.
-
-    Args:
-        edges: int64 [2R] each: begin and end (exclusive) of each run of ones down the columns. A place is
-            `column * height + row`; places are strictly ascending.
-        height: of the image in pixels.
-        width: of the image in pixels.
+    Equal masks give equal bytes. Edges, int64 [2R] per mask, are begin and end (exclusive) of each run of
+    ones down the columns. A place is `column * height + row`; places are strictly ascending.
     """
     # Shared, because its setup costs more than a mask.
     packer = zlib.compressobj(1, zlib.DEFLATED, -15, 8, zlib.Z_RLE)

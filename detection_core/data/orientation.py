@@ -157,10 +157,6 @@ _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     """Decode an image's first frame and store it upright as an RGB PNG.
 
-    Args:
-        data: the whole file.
-        image_format: a key of `CONVERTIBLE`.
-
     Returns:
         The PNG file, deterministic, and its header.
 

@@ -151,7 +151,7 @@ class Reader:
         return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
     def training_samples(self, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
-        """Return `SeededElement`s of training samples, starting at one sample.
+        """Return `SeededElement`s of training samples.
 
         Args:
             seed: any integer.

@@ -187,20 +187,16 @@ class RepeatFactors:
         return -(-self.total // _ONE)
 
     def of_image(self, classes: tf.Tensor) -> tf.Tensor:
-        """Return an image's factor, int64 [], in 1 / 4096; `classes` are int [G], negative ones are ignored."""
+        """Return an image's factor, int64 [], in 1 / 4096; negative `classes`, int [G], are ignored."""
         table = tf.constant([_ONE, *self.of_class], tf.int64)
         rows = tf.clip_by_value(tf.cast(classes, tf.int64) + 1, 0, len(self.of_class))
         return tf.reduce_max(tf.gather(table, tf.concat([tf.constant([0], tf.int64), rows], 0)))
 
     def repeated(self, elements: tf.data.Dataset, seed: tf.Tensor) -> tf.data.Dataset:
-        """Repeat an epoch's elements by their factors, rounded up or down at random.
+        """Repeat an epoch's elements by their factors, rounded up or down at random; `seed` is int64 [2].
 
-        Args:
-            elements: pairs of an element and its image's factor from `of_image`.
-            seed: int64 [2], of the epoch.
-
-        Returns:
-            The elements without factors, exactly `examples` of them.
+        The input pairs an element with its image's factor from `of_image`. The result has exactly `examples`
+        elements, without factors.
         """
         # Systematic sampling: the factors are laid end to end. Equidistant marks start at a random offset,
         # one for each example of the epoch. An image is read once for each mark in its interval.
@@ -216,11 +212,9 @@ class RepeatFactors:
 
 
 def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> RepeatFactors:
-    """Compute each class's repeat factor from its frequency.
+    """Compute each class's repeat factor; a class in fewer images than the fraction t is rare.
 
-    Args:
-        classes: int [G] of each image; negative ones are ignored.
-        threshold: t, the fraction of images below which a class is rare.
+    `classes` are int [G] for each image; negative ones are ignored.
     """
     sets = Counter(frozenset(np.unique(of_image[of_image >= 0]).tolist()) for of_image in classes)
     images = sum(sets.values())
@@ -236,13 +230,10 @@ def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> Repe
 
 
 def with_following(elements: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Return, for each element, a window: a dataset of it and the elements after it.
+    """Return, for each element, a window: a dataset of it and the `count` elements after it.
 
-    Elements are stored once and shared by all their windows. The last windows of a sequence are smaller.
-
-    Args:
-        elements: of any structure; images may differ in size.
-        count: number of following elements in a window.
+    Elements, of any structure and size, are stored once and shared by all their windows. The last windows of
+    a sequence are smaller.
     """
     return elements.window(count + 1, shift=1).map(_one_dataset)
 

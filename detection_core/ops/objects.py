@@ -43,24 +43,19 @@ def new_truth(boxes: tf.Tensor, classes: tf.Tensor, **fields: tf.Tensor) -> Grou
 
 
 def keep_objects(truth: GroundTruth, keep: tf.Tensor) -> GroundTruth:
-    """Select objects in all fields.
+    """Select objects in all fields of unbatched ground truth.
 
-    Args:
-        truth: unbatched.
-        keep: bool [G], or integers [K]: rows in their new order.
+    `keep` is bool [G], or integers [K]: rows in their new order.
     """
     rows = tf.where(keep)[:, 0] if keep.dtype == tf.bool else keep
     return GroundTruth(*[tf.gather(field, rows) for field in truth])
 
 
 def end_at_last_pixel(truth: GroundTruth, size: tf.Tensor) -> GroundTruth:
-    """Clip normalised boxes to one pixel less than the frame, and drop those without area.
+    """Clip unbatched normalised boxes to one pixel less than the frame, and drop those without area.
 
-    google/automl's EfficientDet reads ground truth in this way, in training and in evaluation.
-
-    Args:
-        truth: unbatched.
-        size: float32 [2], rows and columns of the frame.
+    google/automl's EfficientDet reads ground truth in this way, in training and in evaluation. `size` is
+    float32 [2], rows and columns of the frame.
     """
     boxes = tf.clip_by_value(truth.boxes, 0.0, tf.tile((size - 1.0) / size, [2]))
     truth = truth._replace(boxes=boxes)
@@ -92,9 +87,7 @@ def turn_keypoints(keypoints: tf.Tensor) -> tf.Tensor:
 def reorder_keypoints(truth: GroundTruth, permutation: Sequence[int]) -> GroundTruth:
     """Replace keypoint i by keypoint `permutation[i]`, because a mirrored left hand is a right hand.
 
-    Args:
-        truth: unbatched.
-        permutation: K numbers; empty: the order stays. Ignored if there are no keypoints.
+    An empty permutation keeps the order. It is ignored if there are no keypoints.
     """
     if not permutation or truth.keypoints.shape[1] == 0:
         return truth

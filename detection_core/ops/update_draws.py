@@ -31,9 +31,7 @@ _current: contextvars.ContextVar[_Draws | None] = contextvars.ContextVar("update
 def update_draws(seed: int, *position: tf.Tensor | int) -> Iterator[None]:
     """Set the seed and position for draws inside a `with` block.
 
-    Args:
-        seed: of the training run.
-        position: integers []: the update, the part of its batch, the replica.
+    The position is integers []: the update, the part of its batch, the replica.
     """
     combined = tf.constant([seed, _TAG], tf.int64)
     for number in position:

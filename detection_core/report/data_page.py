@@ -16,11 +16,9 @@ SAMPLE_BYTES = 1_500_000
 
 
 def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummary | None:
-    """Return a data set's section of a page; None for output of an older version.
+    """Return a data set's section of a page from DataValidator's output ("": none).
 
-    Args:
-        folder: DataValidator's output; "" if there is none.
-        sample_bytes: maximum bytes of its samples.
+    It is None for output of an older version. `sample_bytes` limits the samples.
 
     Raises:
         ContractError: for a file with other content.
@@ -41,12 +39,9 @@ def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummar
 
 
 def data_page(folder: str, *, title: str = "", sample_bytes: int = SAMPLE_BYTES) -> str:
-    """Return the page.
+    """Return the page for the output of DataValidator or `detflow data report`.
 
-    Args:
-        folder: output of DataValidator or `detflow data report`.
-        title: of the page, such as the path of the data.
-        sample_bytes: maximum bytes of the samples.
+    `sample_bytes` limits the samples.
 
     Raises:
         ContractError: for a missing file or one with other content.

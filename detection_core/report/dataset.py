@@ -117,9 +117,7 @@ class DatasetSummary:
 def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
     """Return DataValidator's pictures by class, and its pictures of the smallest boxes.
 
-    Args:
-        folder: with `pictures/index.json`; without it, or for "", there are no pictures.
-        budget: of the page.
+    A folder without `pictures/index.json`, or "", has none.
     """
     entries: dict[str, list[PictureFile]] = {}
     for entry in list_pictures(folder) if folder else []:

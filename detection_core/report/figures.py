@@ -108,14 +108,9 @@ class HeatMap:
 def bar_chart(
     title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
 ) -> Chart:
-    """Draw several splits' histograms, with equal bins, beside each other, each as fractions of its sum.
+    """Draw several splits' histograms beside each other, each as fractions of its sum.
 
-    Args:
-        title: name of the chart.
-        x_label: label of the x axis.
-        histograms: split to counts.
-        labels: of the bins.
-        unit: of the counts.
+    All histograms have the same bins. `labels` name the bins, `unit` names what is counted.
     """
     counts, labels = _without_empty_ends(histograms, labels)
     shares = {name: [count / max(1, sum(values)) for count in values] for name, values in counts.items()}
@@ -158,12 +153,12 @@ def bar_chart(
 def line_chart(
     title: str, x_label: str, lines: Sequence[Line], *, unit_square: bool = False, log_y: bool = False
 ) -> Chart:
-    """Draw lines.
+    """Draw lines; non-finite values are left out.
 
     Args:
         title: name of the chart.
         x_label: label of the x axis.
-        lines: up to `SERIES`; more lines reuse colours. Non-finite values are left out.
+        lines: up to `SERIES`; more lines reuse colours.
         unit_square: both axes run from 0 to 1.
         log_y: logarithmic y axis; values of 0 or less are left out.
     """

@@ -25,10 +25,7 @@ def shown(value: Any) -> str:
 def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] = ()) -> str:
     """Render a page; every value of the context is escaped, and templates mark none as safe.
 
-    Args:
-        template: name of a template.
-        context: values for the template.
-        folders: further template folders, searched before this package's.
+    Templates are searched in `folders` first, then in this package.
 
     Raises:
         ValueError: when the context does not fit the template.

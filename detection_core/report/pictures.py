@@ -36,12 +36,7 @@ class PictureBudget:
         self._left = left
 
     def embed(self, evaluation_dir: str, limits: dict[str, int]) -> dict[str, list[Picture]]:
-        """Return the pictures of an evaluation by kind.
-
-        Args:
-            evaluation_dir: has `pictures/index.json`.
-            limits: maximum pictures per kind.
-        """
+        """Return the pictures of an evaluation's `pictures/index.json` by kind; `limits` are per kind."""
         found: dict[str, list[Picture]] = {kind: [] for kind in KINDS}
         for entry in list_pictures(evaluation_dir):
             shown = found.get(entry.kind)
