@@ -20,7 +20,7 @@ class Augmentation(Protocol):
     """Maps a sample and an int64 [2] seed to a changed sample; the truth's fields keep their common order."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample; image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it."""
+        """Augment the sample; image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it."""
         ...
 
 

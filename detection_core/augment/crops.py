@@ -292,9 +292,9 @@ def _padded_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
 def in_larger_frame(
     truth: GroundTruth, *, corner: tf.Tensor, frame: tf.Tensor, larger: tf.Tensor
 ) -> GroundTruth:
-    """Convert objects from a frame to the larger frame that contains it, with its corner at `corner`.
+    """Convert objects normalised to a frame to the larger frame that contains it.
 
-    All three are int32 [2], rows and columns.
+    `corner` (of the frame in the larger one), `frame` and `larger` are int32 [2], rows and columns.
     """
     shift, size, whole = (tf.cast(side, tf.float32) for side in (corner, frame, larger))
     room = tf.stack([corner, larger - corner - frame], axis=1)

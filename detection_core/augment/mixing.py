@@ -47,7 +47,7 @@ class Mixing(ABC):
 
     @abstractmethod
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Change the sample.
+        """Augment the sample.
 
         Args:
             sample: image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it.
@@ -261,7 +261,7 @@ class CopyPaste(Mixing):
     the boxes' rectangles are pasted. Crowds are never pasted.
 
     Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
-    https://arxiv.org/abs/2012.07177; for rectangles compare Dwibedi et al., "Cut, Paste and Learn", 2017,
+    https://arxiv.org/abs/2012.07177. For rectangles compare Dwibedi et al., "Cut, Paste and Learn", 2017,
     https://arxiv.org/abs/1708.01642.
 
     Attributes:

@@ -48,10 +48,9 @@ def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor
 def fill_square(
     image: tf.Tensor, centre: tf.Tensor, reach: tf.Tensor, value: tf.Tensor | int = REPLACEMENT
 ) -> tf.Tensor:
-    """Fill a part of uint8 [h, w, 3] with one value, uint8 [] or [3].
+    """Fill a part of uint8 [h, w, 3] around `centre` with one value, uint8 [] or [3].
 
-    It reaches `reach` pixels, int32 [2], up and to the left of the centre, and one pixel less down and to the
-    right.
+    `reach`, int32 [2], is the extent up and to the left; it is one pixel less down and to the right.
     """
     size, first, last = tf.shape(image)[:2], centre - reach, centre + reach
     rows, columns = ((tf.range(size[a]) >= first[a]) & (tf.range(size[a]) < last[a]) for a in (0, 1))

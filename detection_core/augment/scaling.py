@@ -231,7 +231,7 @@ class LargeScaleJitter:
     """Scale the image to a random part or multiple of a frame, then crop or pad it to the frame.
 
     Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
-    https://arxiv.org/abs/2012.07177, introduced the name and found that it needs long training.
+    https://arxiv.org/abs/2012.07177. They introduced the name and found that it needs long training.
     `scale_jitter` is google/automl's variant: boxes end one pixel before the frame's end, and mostly hidden
     objects stay.
 

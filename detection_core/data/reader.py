@@ -65,7 +65,7 @@ class Reader:
         max_boxes: maximum objects per image in batches; `truth` has all objects.
         prefetched_batches: batches made ahead; negative: chosen at run time.
         left_out: records to skip.
-        repeat_threshold: fraction of images below which a class is rare and its images are repeated, see
+        repeat_threshold: images of classes in a smaller fraction of images are repeated, see
             `RepeatFactors`; 0: each image is read once an epoch.
     """
 

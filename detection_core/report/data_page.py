@@ -12,7 +12,7 @@ from detection_core.report.pictures import PictureBudget
 
 PAGE = "index.html"
 SAMPLE_BYTES = 1_500_000
-"""Maximum bytes of the samples on a page with several sections."""
+"""Default limit of the samples' bytes on a page."""
 
 
 def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummary | None:
