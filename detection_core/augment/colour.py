@@ -58,8 +58,6 @@ class _RandomAdjust:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomAddition(_RandomAdjust):
-    """Draw from a range around 0."""
-
     max_delta: float
 
     def _range(self) -> tuple[float, float]:
@@ -68,8 +66,6 @@ class _RandomAddition(_RandomAdjust):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomFactor(_RandomAdjust):
-    """Draw from a range of factors."""
-
     min_delta: float = 0.8
     max_delta: float = 1.25
 

@@ -62,8 +62,6 @@ def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomFlip:
-    """Mirror along an axis at random."""
-
     _AXIS: ClassVar[int]
 
     probability: float = 0.5
@@ -84,7 +82,7 @@ class RandomHorizontalFlip(_RandomFlip):
 
     Attributes:
         probability: of the flip.
-        keypoint_flip_permutation: new index of each keypoint, see `reorder_keypoints`.
+        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     _AXIS = HORIZONTAL
@@ -96,7 +94,7 @@ class RandomVerticalFlip(_RandomFlip):
 
     Attributes:
         probability: of the flip.
-        keypoint_flip_permutation: new index of each keypoint, see `reorder_keypoints`.
+        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     _AXIS = VERTICAL
@@ -108,7 +106,7 @@ class RandomRotation90:
 
     Attributes:
         probability: of the rotation.
-        keypoint_rot_permutation: new index of each keypoint, see `reorder_keypoints`.
+        keypoint_rot_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     probability: float = 0.5

@@ -329,7 +329,6 @@ def rectangles(boxes: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tens
 
 
 def _uncovered_boxes(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> GroundTruth:
-    """Remove objects with mostly covered boxes."""
     shape = tf.shape(cover)
     inside = tf.cast(rectangles(truth.boxes, shape[0], shape[1]), tf.float32)
     seen = tf.reduce_sum(inside * tf.cast(~cover, tf.float32), [1, 2])

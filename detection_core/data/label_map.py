@@ -177,7 +177,6 @@ def _format_item(item: LabelMapItem) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return the text as a text-format string, control characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else _escape(c) for c in escaped) + '"'
 

@@ -300,7 +300,6 @@ class Reader:
 
 class _RecordReader(Reader):
     def decode_sample(self, record: tf.Tensor) -> Any:
-        """Return the record."""
         return record
 
 

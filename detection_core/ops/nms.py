@@ -41,8 +41,8 @@ class NmsOptions:
         max_detections_per_class: maximum boxes of one class in one image.
         max_total_detections: maximum boxes of all classes in one image, D.
         class_agnostic: whether each anchor only counts with its best class, and suppression ignores classes.
-        soft_nms_sigma: above 0, overlapping boxes lose score, exp(-IoU^2 / (2 sigma)), but stay. Bodla et
-            al., "Soft-NMS", 2017, https://arxiv.org/abs/1704.04503. 0 is hard suppression.
+        soft_nms_sigma: above 0, overlapping boxes lose score by exp(-IoU^2 / (2 sigma)) and are not dropped
+            at once. Bodla et al., "Soft-NMS", 2017, https://arxiv.org/abs/1704.04503. 0 is hard suppression.
         change_coordinate_frame: whether boxes are returned relative to the window.
     """
 

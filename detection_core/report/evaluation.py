@@ -88,7 +88,6 @@ def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = 
 
 
 def _short(verdict: ThresholdVerdict) -> ThresholdVerdict:
-    """Remove the metric's name from the text."""
     return dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
 
 
