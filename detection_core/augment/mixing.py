@@ -25,7 +25,7 @@ from detection_core.augment.crops import in_larger_frame, joined_objects, place
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
 
-# Separates the random streams of an image's partners from those of the image.
+# Separates the random streams of an image's partners from the image's streams.
 _PARTNER = 1_000
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from detection_core.data.encode import serialise_features
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIELD_1, _FIELD_2 = 0x0A, 0x12  # of kind _BYTES
+_FIELD_1, _FIELD_2 = 0x0A, 0x12  # tags of wire type _BYTES
 
 
 class Span(NamedTuple):

@@ -17,7 +17,7 @@ FREQUENCIES = (
     "FREQUENT",
     "COMMON",
     "RARE",
-)  # how often LVIS shows a class; index = stored value
+)  # of classes in LVIS; index = stored value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class LabelMap:
         """
         names = [str(id_) for id_ in range(1, self.num_classes + 1)]
         own = [""] * self.num_classes
-        for item in reversed(self.items):  # of several names of a class the first one counts
+        for item in reversed(self.items):  # so that the first name of a class wins
             names[item.id - 1] = item.display_name or item.name
             own[item.id - 1] = item.name if item.display_name else ""
         shared = {name for name, count in collections.Counter(names).items() if count > 1}

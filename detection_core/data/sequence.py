@@ -212,7 +212,7 @@ class RepeatFactors:
 
 
 def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> RepeatFactors:
-    """Compute each class's repeat factor; a class is rare in a smaller fraction of images than `threshold`.
+    """Compute each class's repeat factor; a class in fewer images than the `threshold` fraction is rare.
 
     `classes` are int [G] for each image; negative ones are ignored.
     """

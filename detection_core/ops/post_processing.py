@@ -77,7 +77,7 @@ class ScoreConverter:
     """Converts class logits to scores: prepare, scale, activate, calibrate.
 
     Attributes:
-        activation: logits to scores; a softmax works on the last axis.
+        activation: logits to scores, over the last axis where classes compete.
         logit_scale: divisor of the logits.
         prepare: applied to the logits first; None: nothing.
         calibrate: applied to the scores; None: nothing.
