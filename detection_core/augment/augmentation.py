@@ -1,8 +1,8 @@
-"""What an augmentation is, the chain of them, and their randomness.
+"""The augmentation interface, chains of augmentations, and their randomness.
 
-An augmentation is a frozen dataclass of its options that takes a sample and a seed. All randomness is
-stateless: the same sample and seed give the same result whatever ran before and in whatever thread, so that
-a resumed run sees what an uninterrupted one would have seen.
+An augmentation is a frozen dataclass of options, called with a sample and a seed. All randomness is
+stateless: the result depends only on sample and seed. So a resumed run sees the same images as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from detection_core.structures import Sample
 
 
 class Augmentation(Protocol):
-    """Sample and int64 [2] seed in, changed sample out; the fields of the truth keep their common order."""
+    """Maps a sample and an int64 [2] seed to a changed sample; the truth's fields keep their common order."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample; image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it."""
+        """Augment the sample; image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmentations:
-    """Augmentations applied one after another, each with its own stream of random numbers.
+    """Augmentations applied in sequence, each with a separate random stream.
 
     Attributes:
         augmentations: in the order of application.
@@ -35,7 +35,7 @@ class Augmentations:
     augmentations: tuple[Augmentation, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Apply all of them."""
+        """Apply all augmentations."""
         for number, augmentation in enumerate(self.augmentations):
             sample = augmentation(sample, tf.random.fold_in(seed, number))
         return sample
@@ -52,7 +52,7 @@ class OneOf:
     augmentations: tuple[Augmentation, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         choice = random_int(uniforms(seed, 1)[0], 0, len(self.augmentations) - 1)
         own_seed = tf.random.fold_in(seed, 1)
         return tf.switch_case(choice, [lambda a=a: a(sample, own_seed) for a in self.augmentations])
@@ -69,7 +69,7 @@ def scaled(draw: tf.Tensor, low: float | tf.Tensor, high: float | tf.Tensor) -> 
 
 
 def random_int(draw: tf.Tensor, low: tf.Tensor | int, high: tf.Tensor | int) -> tf.Tensor:
-    """Map a draw from [0, 1) to an integer, int32, of low..high, both included."""
+    """Map a draw from [0, 1) to an int32 integer in low..high, both included."""
     low, high = tf.cast(low, tf.int32), tf.cast(high, tf.int32)
     numbers = tf.cast(tf.floor(draw * tf.cast(high - low + 1, tf.float32)), tf.int32)
     return tf.clip_by_value(low + numbers, low, high)
@@ -78,22 +78,12 @@ def random_int(draw: tf.Tensor, low: tf.Tensor | int, high: tf.Tensor | int) -> 
 def apply_with_probability(
     draw: tf.Tensor, probability: tf.Tensor | float, change: Callable[[Sample], Sample], sample: Sample
 ) -> Sample:
-    """Return the changed sample with a probability, else the sample.
-
-    Args:
-        draw: float32 [], from [0, 1).
-        probability: of the change.
-        change: the augmentation.
-        sample: to change.
-    """
+    """Apply `change` with a probability; `draw` is float32 [], from [0, 1)."""
     return tf.cond(draw < probability, lambda: change(sample), lambda: sample)
 
 
 def skip_with_probability(
     draw: tf.Tensor, probability: tf.Tensor | float, change: Callable[[Sample], Sample], sample: Sample
 ) -> Sample:
-    """Return the sample as it is with a probability, else the changed one; see `apply_with_probability`.
-
-    Options called `random_coef` mean this probability.
-    """
+    """Apply a change except with a probability (an option `random_coef`); see `apply_with_probability`."""
     return tf.cond(draw > probability, lambda: change(sample), lambda: sample)

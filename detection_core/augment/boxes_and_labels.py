@@ -1,4 +1,4 @@
-"""Changes to boxes and classes that leave the image alone."""
+"""Changes to boxes and classes; the image stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JitterMode = Literal[
     "EXPAND_SYMMETRIC_XY",
     "SHRINK_SYMMETRIC_XY",
 ]
-# Directions in which ymin, xmin, ymax, xmax go, and which of four draws each takes.
+# Directions of ymin, xmin, ymax, xmax, and the draw (of four) that each uses.
 _OUTWARD, _INWARD = (-1.0, -1.0, 1.0, 1.0), (1.0, 1.0, -1.0, -1.0)
 _EACH, _SYMMETRIC, _SYMMETRIC_XY = (0, 1, 2, 3), (0, 1, 0, 1), (0, 0, 0, 0)
 _JITTER = {
@@ -34,7 +34,7 @@ _JITTER = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomJitterBoxes:
-    """Move the sides of boxes a little; they stay in the image and never turn inside out.
+    """Move the sides of boxes a little; boxes stay in the image and keep ymin <= ymax, xmin <= xmax.
 
     Attributes:
         ratio: largest move, as a fraction of the box's height or width.
@@ -46,7 +46,7 @@ class RandomJitterBoxes:
     jitter_mode: JitterMode = "DEFAULT"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         boxes = sample.truth.boxes
         draws = tf.random.stateless_uniform(tf.shape(boxes), seed)
         if self.jitter_mode == "DEFAULT":
@@ -62,10 +62,10 @@ class RandomJitterBoxes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScaleBoxesToPixelCoordinates:
-    """Turn normalised boxes and keypoints into pixels; whatever comes after must expect that."""
+    """Convert normalised boxes and keypoints to pixels; all later steps must expect pixels."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size, truth = tf.cast(tf.shape(sample.image)[:2], tf.float32), sample.truth
         boxes, keypoints = truth.boxes * tf.tile(size, [2]), truth.keypoints * size
         return sample._replace(truth=truth._replace(boxes=boxes, keypoints=keypoints))
@@ -73,16 +73,16 @@ class ScaleBoxesToPixelCoordinates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DropCrowdBoxes:
-    """Leave out objects that stand for a crowd."""
+    """Remove crowd objects."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         return sample._replace(truth=keep_objects(sample.truth, ~sample.truth.is_crowd))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DropLabelProbabilistically:
-    """Leave out objects of one class, each by chance.
+    """Remove objects of one class at random.
 
     Attributes:
         label: class id as in the label map, from 1.
@@ -93,7 +93,7 @@ class DropLabelProbabilistically:
     drop_probability: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         classes = sample.truth.classes
         dropped = tf.random.stateless_uniform(tf.shape(classes), seed) < self.drop_probability
         keep = tf.logical_not(dropped & (classes == self.label - 1))
@@ -102,18 +102,18 @@ class DropLabelProbabilistically:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RemapLabels:
-    """Give several classes one class id; recorded scores keep their columns.
+    """Map several classes to one class id; recorded scores keep their columns.
 
     Attributes:
         original_labels: class ids as in the label map, from 1.
-        new_label: class id that they get.
+        new_label: the new class id.
     """
 
     original_labels: tuple[int, ...]
     new_label: int
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         classes = sample.truth.classes
         listed = tf.constant(self.original_labels, tf.int32, [len(self.original_labels)]) - 1
         mapped = tf.reduce_any(classes[:, tf.newaxis] == listed, axis=1)
@@ -123,24 +123,20 @@ class RemapLabels:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertClassLogitsToSoftmax:
-    """Turn recorded scores that are logits, as of a teacher, into probabilities.
+    """Convert recorded scores from logits, for example of a teacher, to probabilities.
 
     Attributes:
-        temperature: the logits are divided by it; above 1 makes the probabilities more even.
+        temperature: divisor of the logits; above 1 makes the probabilities more even.
     """
 
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a temperature of zero.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for a temperature of 0."""
         if self.temperature == 0.0:
             raise ValueError("the temperature must not be 0, found 0")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         scores = tf.nn.softmax(sample.truth.class_scores / self.temperature)
         return sample._replace(truth=sample.truth._replace(class_scores=scores))

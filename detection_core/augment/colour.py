@@ -1,9 +1,9 @@
-"""Brightness, contrast, hue and saturation, and the tone changes of learned policies.
+"""Brightness, contrast, hue and saturation, and the colour operations of learned policies.
 
-The functions without a class take and return uint8 [h, w, 3]. They imitate Pillow's `ImageOps` and
-`ImageEnhance`, with the roundings that published policies were learned with. Augmentations work on float32,
-and their factors mean something else. Cubuk et al., "AutoAugment: Learning Augmentation Policies from
-Data", 2019, https://arxiv.org/abs/1805.09501.
+The functions of learned policies take and return uint8 [h, w, 3]. They imitate Pillow's `ImageOps` and
+`ImageEnhance`, with the roundings used to train published policies. Augmentations work on float32, and their
+factors have another meaning. Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2019,
+https://arxiv.org/abs/1805.09501.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from detection_core.structures import Sample
 
 
 def _clipped(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
-    """Apply a change to the image as float32 0..255, and clip what leaves that range."""
+    """Apply a change to the image as float32 0..255, and clip the result."""
     image = change(tf.cast(sample.image, tf.float32))
     return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
 
@@ -29,12 +29,12 @@ def adjust_brightness(sample: Sample, delta: tf.Tensor) -> Sample:
 
 
 def adjust_contrast(sample: Sample, factor: tf.Tensor) -> Sample:
-    """Scale the distance from each channel's mean."""
+    """Scale the difference to each channel's mean."""
     return _clipped(sample, lambda image: tf.image.adjust_contrast(image, factor))
 
 
 def adjust_hue(sample: Sample, delta: tf.Tensor) -> Sample:
-    """Turn the hue by `delta`, a fraction of the full circle."""
+    """Rotate the hue by `delta`, a fraction of the full circle."""
     return _clipped(sample, lambda image: tf.image.adjust_hue(image, delta))
 
 
@@ -44,7 +44,7 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
 
 
 class _RandomAdjust:
-    """Apply an adjustment by an amount that is drawn evenly from a range."""
+    """Apply an adjustment by an amount drawn uniformly from a range."""
 
     def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
         raise NotImplementedError
@@ -53,14 +53,11 @@ class _RandomAdjust:
         raise NotImplementedError
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
         return self._adjust(sample, scaled(uniforms(seed, 1)[0], *self._range()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomAddition(_RandomAdjust):
-    """Draw from a range around 0."""
-
     max_delta: float
 
     def _range(self) -> tuple[float, float]:
@@ -69,8 +66,6 @@ class _RandomAddition(_RandomAdjust):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomFactor(_RandomAdjust):
-    """Draw from a range of factors."""
-
     min_delta: float = 0.8
     max_delta: float = 1.25
 
@@ -107,10 +102,10 @@ class RandomAdjustContrast(_RandomFactor):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustHue(_RandomAddition):
-    """Turn the hue.
+    """Rotate the hue.
 
     Attributes:
-        max_delta: largest turn, as a fraction of the full circle.
+        max_delta: largest rotation, as a fraction of the full circle.
     """
 
     max_delta: float = 0.02
@@ -145,7 +140,7 @@ COLOR_ORDERINGS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomDistortColor:
-    """Change brightness, contrast, saturation and hue together, strongly, as SSD was trained.
+    """Change brightness, contrast, saturation and hue strongly, as in SSD's training.
 
     Howard, "Some Improvements on Deep Convolutional Neural Network Based Image Classification", 2013,
     https://arxiv.org/abs/1312.5402, which SSD cites for its photometric distortions.
@@ -157,16 +152,12 @@ class RandomDistortColor:
     color_ordering: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an unknown order.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an unknown order."""
         if self.color_ordering not in COLOR_ORDERINGS:
             raise ValueError(f"color_ordering must be 0 or 1, found {self.color_ordering}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 4)
         for number, (change, low, high) in enumerate(COLOR_ORDERINGS[self.color_ordering]):
             sample = change(sample, scaled(draws[number], low, high))
@@ -174,14 +165,14 @@ class RandomDistortColor:
 
 
 def to_gray(sample: Sample) -> Sample:
-    """Take the colour away, keeping three equal channels."""
+    """Convert the image to grey, with three equal channels."""
     gray = tf.image.rgb_to_grayscale(sample.image)
     return sample._replace(image=tf.tile(gray, [1, 1, 3]))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRGBtoGray:
-    """Take the colour away, or not; three channels stay.
+    """Convert the image to grey, with three equal channels, at random.
 
     Attributes:
         probability: of the change.
@@ -190,17 +181,17 @@ class RandomRGBtoGray:
     probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
         return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, sample)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RGBtoGray:
-    """Reduce the image to one channel."""
+    """Convert the image to one grey channel."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
 
 
@@ -217,7 +208,7 @@ class RandomPixelValueScale:
     maxval: float = 1.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
         return scale_values(sample, scaled(draws, self.minval, self.maxval))
 
@@ -230,7 +221,7 @@ def scale_values(sample: Sample, factors: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdjustGamma:
-    """Apply gain * value ** gamma to values as 0..1.
+    """Apply gain * value ** gamma to values in 0..1.
 
     Attributes:
         gamma: exponent.
@@ -241,7 +232,7 @@ class AdjustGamma:
     gain: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         return _clipped(sample, lambda image: 255.0 * self.gain * (image / 255.0) ** self.gamma)
 
 
@@ -262,18 +253,14 @@ class NormalizeImage:
     target_maxval: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a range without extent.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an empty source range."""
         if self.original_minval == self.original_maxval:
             raise ValueError(
                 f"original_minval and original_maxval must differ, found {self.original_minval} for both"
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)
         image = (tf.cast(sample.image, tf.float32) - self.original_minval) * scale + self.target_minval
         return sample._replace(image=image)
@@ -281,16 +268,16 @@ class NormalizeImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubtractChannelMean:
-    """Subtract a value from each channel.
+    """Subtract a constant from each channel.
 
     Attributes:
-        means: one a channel.
+        means: one per channel.
     """
 
     means: tuple[float, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         return sample._replace(image=tf.cast(sample.image, tf.float32) - tf.constant(self.means))
 
 
@@ -300,13 +287,13 @@ def _bytes(values: tf.Tensor) -> tf.Tensor:
 
 
 def blend(low: tf.Tensor, high: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Mix two images: `low` at factor 0, `high` at 1, and beyond both outside of that."""
+    """Interpolate from `low` (factor 0) to `high` (factor 1); other factors extrapolate."""
     start = tf.cast(low, tf.float32)
     return _bytes(start + factor * (tf.cast(high, tf.float32) - start))
 
 
 def solarize(image: tf.Tensor, threshold: tf.Tensor) -> tf.Tensor:
-    """Invert values that reach the threshold, which is taken modulo 256."""
+    """Invert values at or above the threshold, which is taken modulo 256."""
     return tf.where(image < tf.cast(tf.cast(threshold, tf.int32) % 256, tf.uint8), image, 255 - image)
 
 
@@ -322,25 +309,25 @@ def posterize(image: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
 
 
 def enhance_colour(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Move between the grey image (0) and the image (1), and beyond it."""
+    """Blend from the grey image (0) to the image (1) and beyond."""
     grey = tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
     return blend(grey, image, factor)
 
 
 def enhance_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Move between an even grey, the mean of the grey image, (0) and the image (1), and beyond it."""
+    """Blend from a uniform grey, the grey image's mean, (0) to the image (1) and beyond."""
     grey = tf.reduce_mean(tf.cast(tf.image.rgb_to_grayscale(image), tf.float32))
     return blend(tf.fill(tf.shape(image), _bytes(grey)), image, factor)
 
 
 def enhance_brightness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Move between black (0) and the image (1), and beyond it."""
+    """Blend from black (0) to the image (1) and beyond."""
     return blend(tf.zeros_like(image), image, factor)
 
 
 def enhance_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Move between a smoothed image (0) and the image (1), and beyond it; the outermost pixels stay."""
-    # Whole numbers until the division, so that every processor rounds a multiple of 13 to the same byte.
+    """Blend from a smoothed image (0) to the image (1) and beyond; border pixels stay."""
+    # Integers until the division, so that all processors round multiples of 13 to the same byte.
     kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]])
     kernel = tf.tile(kernel[:, :, tf.newaxis, tf.newaxis], [1, 1, 3, 1])
     pixels = tf.cast(image, tf.float32)[tf.newaxis]
@@ -352,7 +339,7 @@ def enhance_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 
 
 def autocontrast(image: tf.Tensor) -> tf.Tensor:
-    """Stretch each channel so that its darkest value is 0 and its lightest 255; an even one stays."""
+    """Stretch each channel to 0..255; a uniform channel is unchanged."""
     pixels = tf.cast(image, tf.float32)
     low, high = tf.reduce_min(pixels, axis=(0, 1)), tf.reduce_max(pixels, axis=(0, 1))
     scale = tf.math.divide_no_nan(255.0, high - low)
@@ -360,7 +347,7 @@ def autocontrast(image: tf.Tensor) -> tf.Tensor:
 
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
-    """Spread the values of each channel so that their histogram becomes even."""
+    """Equalise the histogram of each channel."""
     return tf.stack([_equalized(image[..., channel]) for channel in range(3)], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""Random crops that keep enough of the objects, and images placed in frames of other sizes."""
+"""Random crops that keep enough of the objects, and placement of images in frames."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Window(NamedTuple):
 
 
 def crop_image(image: tf.Tensor, window: Window) -> tf.Tensor:
-    """Cut [H, W, c] to the window."""
+    """Crop [H, W, c] to the window."""
     begin, size = tf.pad(window.begin, [[0, 1]]), tf.pad(window.size, [[0, 1]], constant_values=-1)
     return tf.ensure_shape(tf.slice(image, begin, size), [None, None, image.shape[-1]])
 
 
 def crop_masks(masks: tf.Tensor, window: Window) -> tf.Tensor:
-    """Cut masks [G, H, W] to the window; zero-sized masks stay as they are."""
+    """Crop masks [G, H, W] to the window; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
     zero, all_objects = tf.zeros([1], tf.int32), tf.shape(masks)[:1]
@@ -47,13 +47,13 @@ def _normalized(window: Window, image: tf.Tensor) -> tf.Tensor:
 
 
 def boxes_in_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Normalise boxes [G, 4] to a window [4] that has the same frame as they; not clipped."""
+    """Normalise boxes [G, 4] to a window [4] in the same frame, without clipping."""
     size = window[2:] - window[:2]
     return (boxes - tf.tile(window[:2], [2])) / tf.tile(size, [2])
 
 
 def truth_in_window(truth: GroundTruth, window: tf.Tensor) -> GroundTruth:
-    """Normalise boxes and keypoints to a window [4]; nothing is clipped or dropped, masks stay."""
+    """Normalise boxes and keypoints to a window [4], without clipping; masks are unchanged."""
     keypoints = keypoints_in_window(truth.keypoints, window)
     return truth._replace(boxes=boxes_in_window(truth.boxes, window), keypoints=keypoints)
 
@@ -68,13 +68,13 @@ def visible_fraction(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 def crop_truth(
     truth: GroundTruth, window: tf.Tensor, *, overlap_thresh: tf.Tensor | float, clip_boxes: tf.Tensor | bool
 ) -> GroundTruth:
-    """Bring objects into a window's frame and drop those that it hardly shows; masks are left to the caller.
+    """Normalise objects to a window and drop mostly hidden ones; masks are not cropped.
 
     Args:
         truth: unbatched.
         window: float32 [4], in the frame of the boxes.
-        overlap_thresh: an object stays if at least this fraction of its box is inside, and some of it is.
-        clip_boxes: cut boxes at the window, and hide keypoints outside it.
+        overlap_thresh: an object stays if at least this fraction of its box, and more than 0, is inside.
+        clip_boxes: clip boxes to the window, and hide keypoints outside it.
     """
     boxes = truth.boxes
     touches = tf.reduce_all((boxes[:, :2] < window[2:]) & (boxes[:, 2:] > window[:2]), axis=1)
@@ -89,7 +89,7 @@ def crop_truth(
 def crop(
     sample: Sample, window: Window, *, overlap_thresh: tf.Tensor | float, clip_boxes: tf.Tensor | bool
 ) -> Sample:
-    """Cut a sample to a window, see `crop_truth` for the objects."""
+    """Crop a sample to a window; see `crop_truth` for the objects."""
     frame = _normalized(window, sample.image)
     truth = sample.truth._replace(masks=crop_masks(sample.truth.masks, window))
     truth = crop_truth(truth, frame, overlap_thresh=overlap_thresh, clip_boxes=clip_boxes)
@@ -98,14 +98,14 @@ def crop(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomCropImage:
-    """Crop a random window, or not.
+    """Crop a random window, with a probability.
 
     Attributes:
         min_object_covered: fraction of at least one box that the window must hold.
         aspect_ratio_range: smallest and largest width / height of the window.
         area_range: smallest and largest fraction of the image's area.
-        overlap_thresh: objects of which less is inside are dropped.
-        clip_boxes: cut boxes at the window, and hide keypoints outside it.
+        overlap_thresh: objects with a smaller fraction inside are dropped.
+        clip_boxes: clip boxes to the window, and hide keypoints outside it.
         random_coef: probability of no crop.
     """
 
@@ -117,11 +117,7 @@ class RandomCropImage:
     random_coef: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse ranges that no window fits.
-
-        Raises:
-            ValueError: for one.
-        """
+        """Raise ValueError for a range that no window fits."""
         for name, (low, high) in (("aspect ratio", self.aspect_ratio_range), ("area", self.area_range)):
             if not 0.0 < low <= high:
                 raise ValueError(f"the {name} range must be rising and above 0, found {low}..{high}")
@@ -129,7 +125,7 @@ class RandomCropImage:
             raise ValueError(f"the area range must end at 1 or below, found {self.area_range[1]}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
 
         def change(sample: Sample) -> Sample:
             window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
@@ -141,13 +137,10 @@ class RandomCropImage:
 def draw_window(
     sample: Sample, seed: tf.Tensor, ranges: RandomCropImage, min_object_covered: tf.Tensor | float
 ) -> Window:
-    """Draw a window within the ranges; the whole image where a hundred attempts give none.
+    """Draw a window within the ranges of area and aspect ratio.
 
-    Args:
-        sample: its boxes are what the window must cover.
-        seed: int64 [2].
-        ranges: of area and aspect ratio.
-        min_object_covered: fraction of at least one box that the window must hold.
+    After a hundred failed attempts, it is the whole image. The window holds at least the fraction
+    `min_object_covered` of one or more of the sample's boxes.
     """
     boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
@@ -176,7 +169,7 @@ class OneOfCrops:
     crops: tuple[RandomCropImage, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         choice = random_int(draws[0], 0, len(self.crops) - 1)
         window_seed = tf.random.fold_in(seed, 1)
@@ -194,7 +187,7 @@ class OneOfCrops:
 
     def _window(self, sample: Sample, choice: tf.Tensor, seed: tf.Tensor) -> Window:
         if len({(c.aspect_ratio_range, c.area_range) for c in self.crops}) == 1:
-            # The usual case, in which one operation serves all crops.
+            # Usually the ranges are equal, and one operation serves all crops.
             return draw_window(
                 sample, seed, self.crops[0], tf.gather([c.min_object_covered for c in self.crops], choice)
             )
@@ -205,7 +198,7 @@ class OneOfCrops:
 def ssd_crops(
     covered: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
 ) -> tuple[RandomCropImage, ...]:
-    """Return the crops of the SSD paper: one for each fraction of a box to be covered."""
+    """Return the SSD paper's crops: one per covered fraction of a box."""
     return tuple(
         RandomCropImage(
             min_object_covered=fraction,
@@ -225,8 +218,8 @@ class RandomCropToAspectRatio:
 
     Attributes:
         aspect_ratio: width / height of the result.
-        overlap_thresh: objects of which less is inside are dropped.
-        clip_boxes: cut boxes at the window, and hide keypoints outside it.
+        overlap_thresh: objects with a smaller fraction inside are dropped.
+        clip_boxes: clip boxes to the window, and hide keypoints outside it.
     """
 
     aspect_ratio: float = 1.0
@@ -234,7 +227,7 @@ class RandomCropToAspectRatio:
     clip_boxes: bool = True
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         target = size_of_aspect_ratio(size, self.aspect_ratio)
         begin = random_int(uniforms(seed, 2), 0, size - target)
@@ -244,7 +237,7 @@ class RandomCropToAspectRatio:
 
 
 def size_of_aspect_ratio(size: tf.Tensor, aspect_ratio: float) -> tf.Tensor:
-    """Return the largest int32 [2] size of a width / height that fits into int32 [2] `size`."""
+    """Return the largest int32 [2] size with this width / height that fits into int32 [2] `size`."""
     height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
     fitting = tf.cast(tf.round([width / aspect_ratio, height * aspect_ratio]), tf.int32)
     return tf.clip_by_value(fitting, 1, size)
@@ -259,14 +252,14 @@ def place(
     min_visible: float = 0.0,
     pad_value: tuple[float, ...] = (),
 ) -> Sample:
-    """Scale an image and lay it into a frame; what is outside is cut off.
+    """Scale an image and place it in a frame; parts outside are cut off.
 
     Args:
         sample: boxes normalised to the image.
-        scaled: int32 [2], rows and columns of the whole image once scaled.
-        offset: int32 [2], row and column of the frame at which its corner lies; may be negative.
+        scaled: int32 [2], rows and columns of the whole image after scaling.
+        offset: int32 [2], row and column of its corner in the frame; may be negative.
         frame: int32 [2], rows and columns of the frame.
-        min_visible: an object stays if at least this fraction of its box, and some of it, is in the frame.
+        min_visible: an object stays if at least this fraction of its box, and more than 0, is in the frame.
         pad_value: R, G and B around the image; empty: 0.
 
     Returns:
@@ -299,13 +292,9 @@ def _padded_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
 def in_larger_frame(
     truth: GroundTruth, *, corner: tf.Tensor, frame: tf.Tensor, larger: tf.Tensor
 ) -> GroundTruth:
-    """Bring objects of a frame into the larger frame that it is a part of.
+    """Convert objects normalised to a frame to the larger frame that contains it.
 
-    Args:
-        truth: normalised to the frame.
-        corner: int32 [2], row and column of the larger frame at which the frame lies.
-        frame: int32 [2], its rows and columns.
-        larger: int32 [2], those of the larger one.
+    `corner` (of the frame in the larger one), `frame` and `larger` are int32 [2], rows and columns.
     """
     shift, size, whole = (tf.cast(side, tf.float32) for side in (corner, frame, larger))
     room = tf.stack([corner, larger - corner - frame], axis=1)
@@ -317,5 +306,5 @@ def in_larger_frame(
 
 
 def joined_objects(truths: list[GroundTruth]) -> GroundTruth:
-    """Return the objects of several images of one frame and size, in the order of the images."""
+    """Concatenate the objects of several images of equal frame and size."""
     return GroundTruth(*[tf.concat(fields, 0) for fields in zip(*truths, strict=True)])

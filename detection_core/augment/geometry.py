@@ -1,6 +1,6 @@
-"""Flips, quarter turns, the image beside itself; rotations, shears and shifts with the objects.
+"""Flips, quarter turns and repeated images; rotations, shears and shifts, with the objects.
 
-A warp is a float32 [2, 3] matrix. It maps a pixel (x, y) of the result to its place in the original image.
+A warp is a float32 [2, 3] matrix. It maps a pixel (x, y) of the result to its position in the original image.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ from detection_core.ops.objects import (
 from detection_core.structures import Sample
 
 VERTICAL, HORIZONTAL = 0, 1
-"""Axes of an image: along its rows from top to bottom, and along its columns from left to right."""
+"""Image axes: rows from top to bottom, and columns from left to right."""
 
 
 def flip(sample: Sample, axis: int, permutation: Sequence[int] = ()) -> Sample:
-    """Mirror a sample.
+    """Mirror a sample: `HORIZONTAL` left and right, `VERTICAL` top and bottom.
 
-    Args:
-        sample: image and objects.
-        axis: `HORIZONTAL` mirrors left and right, `VERTICAL` top and bottom.
-        permutation: see `reorder_keypoints`.
+    See `reorder_keypoints` for the permutation. Raises ValueError for keypoints without one.
     """
     truth = sample.truth
     if truth.keypoints.shape[1] != 0 and not permutation:
@@ -51,7 +48,7 @@ def flip(sample: Sample, axis: int, permutation: Sequence[int] = ()) -> Sample:
 
 
 def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
-    """Turn by 90 degrees counter-clockwise; see `reorder_keypoints` for the permutation."""
+    """Rotate by 90 degrees counter-clockwise; see `reorder_keypoints` for the permutation."""
     truth = sample.truth
     ymin, xmin, ymax, xmax = tf.unstack(truth.boxes, axis=-1)
     truth = truth._replace(
@@ -65,15 +62,12 @@ def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RandomFlip:
-    """Mirror along an axis, or not."""
-
     _AXIS: ClassVar[int]
 
     probability: float = 0.5
     keypoint_flip_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
         return apply_with_probability(
             uniforms(seed, 1)[0],
             self.probability,
@@ -84,11 +78,11 @@ class _RandomFlip:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right, or not.
+    """Mirror left and right at random.
 
     Attributes:
         probability: of the flip.
-        keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
+        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     _AXIS = HORIZONTAL
@@ -96,11 +90,11 @@ class RandomHorizontalFlip(_RandomFlip):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomVerticalFlip(_RandomFlip):
-    """Mirror top and bottom, or not.
+    """Mirror top and bottom at random.
 
     Attributes:
         probability: of the flip.
-        keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
+        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     _AXIS = VERTICAL
@@ -108,18 +102,18 @@ class RandomVerticalFlip(_RandomFlip):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRotation90:
-    """Turn by 90 degrees counter-clockwise, or not.
+    """Rotate by 90 degrees counter-clockwise at random.
 
     Attributes:
-        probability: of the turn.
-        keypoint_rot_permutation: the keypoint that each becomes, see `reorder_keypoints`.
+        probability: of the rotation.
+        keypoint_rot_permutation: source index of each keypoint, see `reorder_keypoints`.
     """
 
     probability: float = 0.5
     keypoint_rot_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draw = uniforms(seed, 1)[0]
         return apply_with_probability(
             draw, self.probability, lambda s: rotate90(s, self.keypoint_rot_permutation), sample
@@ -127,7 +121,7 @@ class RandomRotation90:
 
 
 def repeat_image(sample: Sample, axis: int) -> Sample:
-    """Put the image and its objects twice along an axis, 0 below or 1 beside; all shrink to half of it."""
+    """Repeat the image and its objects along an axis, 0: below, 1: beside; boxes shrink to half on it."""
     shrink = tf.constant([0.5, 1.0, 0.5, 1.0] if axis == 0 else [1.0, 0.5, 1.0, 0.5])
     shift = tf.constant([0.5, 0.0, 0.5, 0.0] if axis == 0 else [0.0, 0.5, 0.0, 0.5])
     truth, count = sample.truth, tf.shape(sample.truth.boxes)[0]
@@ -145,7 +139,7 @@ def repeat_image(sample: Sample, axis: int) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomSelfConcatImage:
-    """Put the image beside itself, so that objects become more and smaller.
+    """Repeat the image beside or below itself, for more and smaller objects.
 
     Attributes:
         concat_vertical_probability: of a copy below.
@@ -156,7 +150,7 @@ class RandomSelfConcatImage:
     concat_horizontal_probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         probabilities = {
             VERTICAL: self.concat_vertical_probability,
@@ -173,7 +167,7 @@ _LEAST_SIDE = 0.05
 
 
 def rotation(size: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
-    """Turn counter-clockwise round the middle of an image of int32 [2] `size`."""
+    """Rotate counter-clockwise around the centre of an image of int32 [2] `size`."""
     angle = degrees * (math.pi / 180.0)
     cosine, sine = tf.cos(angle), tf.sin(angle)
     last_row, last_column = tf.unstack(tf.cast(size, tf.float32) - 1.0)
@@ -183,27 +177,27 @@ def rotation(size: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 
 
 def shear(level: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
-    """Push rows to the left, or columns up, by `level` pixels a row or column."""
+    """Shift rows to the left, or columns up, by `level` pixels per row or column."""
     one, zero = tf.constant(1.0), tf.constant(0.0)
     across, down = (level, zero) if horizontal else (zero, level)
     return tf.stack([tf.stack([one, across, zero]), tf.stack([down, one, zero])])
 
 
 def shift(pixels: tf.Tensor, *, horizontal: bool) -> tf.Tensor:
-    """Push the image to the left or up by a number of pixels."""
+    """Shift the image to the left or up by some pixels."""
     one, zero = tf.constant(1.0), tf.constant(0.0)
     across, down = (pixels, zero) if horizontal else (zero, pixels)
     return tf.stack([tf.stack([one, zero, across]), tf.stack([zero, one, down])])
 
 
 def mirror(size: tf.Tensor) -> tf.Tensor:
-    """Swap left and right of an image of int32 [2] `size`."""
+    """Mirror left and right in an image of int32 [2] `size`."""
     last_column, zero = tf.cast(size[1], tf.float32) - 1.0, tf.constant(0.0)
     return tf.stack([tf.stack([-1.0, zero, last_column]), tf.constant([0.0, 1.0, 0.0])])
 
 
 def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int) -> tf.Tensor:
-    """Warp uint8 [h, w, c] to the nearest pixel; what comes from outside becomes `fill`."""
+    """Warp uint8 [h, w, c] with nearest-neighbour sampling; outside becomes `fill`."""
     flat = tf.concat([tf.reshape(warp, [6]), tf.zeros([2])], 0)
     size, shape = tf.shape(pixels)[:2], pixels.shape
     warped = tf.raw_ops.ImageProjectiveTransformV3(
@@ -218,7 +212,7 @@ def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int) -> tf.Tensor:
 
 
 def warp_masks(masks: tf.Tensor, warp: tf.Tensor) -> tf.Tensor:
-    """Warp uint8 [G, h, w]; zero-sized masks stay as they are."""
+    """Warp uint8 [G, h, w]; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
 
@@ -239,17 +233,17 @@ def warp_keypoints(keypoints: tf.Tensor, warp: tf.Tensor, size: tf.Tensor) -> tf
 
 
 def warp_boxes(boxes: tf.Tensor, warp: tf.Tensor, size: tf.Tensor, *, middle: bool = False) -> tf.Tensor:
-    """Enclose the warped corners of boxes, at whole pixels as published policies were learned with.
+    """Return the boxes around the warped corners, at whole pixels, as in the training of published policies.
 
     Args:
         boxes: float32 [G, 4], normalised.
         warp: of the pixels.
         size: int32 [2], rows and columns of the image.
-        middle: whether whole pixels are counted from the middle of the image, which the warp leaves in its
-            place, rather than from the first pixel.
+        middle: whether whole pixels are counted from the image's centre, which the warp must keep fixed,
+            instead of from the first pixel.
 
     Returns:
-        float32 [G, 4], in the image; one that left it keeps a narrow strip at the border.
+        float32 [G, 4], in the image; a box that left it keeps a narrow strip at the border.
     """
     scale, origin = tf.cast(size, tf.float32), 0.5 if middle else 0.0
     sides = _truncated((boxes - origin) * tf.tile(scale, [2]))
@@ -263,12 +257,11 @@ def warp_boxes(boxes: tf.Tensor, warp: tf.Tensor, size: tf.Tensor, *, middle: bo
 
 
 def _truncated(values: tf.Tensor) -> tf.Tensor:
-    """Round towards zero."""
     return tf.cast(tf.cast(values, tf.int32), tf.float32)
 
 
 def with_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Widen sides of length zero to a strip that lies in the image."""
+    """Widen sides of length zero to a strip inside the image."""
     low, high = boxes[:, :2], boxes[:, 2:]
     none = low == high
     low, high = (
@@ -279,7 +272,7 @@ def with_area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def warp_sample(sample: Sample, warp: tf.Tensor, boxes: tf.Tensor) -> Sample:
-    """Warp image, masks and keypoints; the boxes are given."""
+    """Warp image, masks and keypoints, and set the given boxes."""
     truth, size = sample.truth, tf.shape(sample.image)[:2]
     truth = truth._replace(boxes=boxes, masks=warp_masks(truth.masks, warp))
     truth = with_keypoints(truth, warp_keypoints(truth.keypoints, warp, size))

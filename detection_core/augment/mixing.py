@@ -1,8 +1,8 @@
-"""Augmentations that make one image of several: mixup, mosaic, copy-paste, and the chain that runs them.
+"""Augmentations that combine images: mixup, mosaic, copy-paste, and the chain that runs them.
 
-The other images come from a pool: the images that follow in training order. Random numbers depend on the
-image's own seed alone, so that threads and the step of a resume do not change them. An image of the pool
-has passed all steps before the one that mixes, with another seed: it never looks the same twice.
+The other images come from a pool: the images that follow in training order. Random numbers depend only on the
+image's seed. So threads and the step of a resume do not change them. Images of the pool pass all steps before
+the mixing one, with another seed: they never look the same twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from detection_core.augment.crops import in_larger_frame, joined_objects, place
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
 
-# Separates the random streams of an image's partners from those of the image.
+# Separates the random streams of an image's partners from the image's streams.
 _PARTNER = 1_000
 
 
@@ -34,8 +34,8 @@ class Pool:
     """Samples to mix.
 
     Attributes:
-        size: int64 [], how many there are, at least 1.
-        read: number of a sample, int64 [], to the sample as decoded; 0 is the one that is changed.
+        size: int64 [], number of samples, at least 1.
+        read: maps an int64 [] index to the decoded sample; 0 is the sample to change.
     """
 
     size: tf.Tensor
@@ -43,26 +43,26 @@ class Pool:
 
 
 class Mixing(ABC):
-    """An augmentation that takes further samples."""
+    """An augmentation that uses further samples."""
 
     @abstractmethod
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Change the sample.
+        """Augment the sample.
 
         Args:
             sample: image uint8 or float32 [H, W, 3], 0..255, boxes normalised to it.
-            partner: number from 0 to another sample, a different one for each number where the pool has
-                as many. What is not asked for is not computed.
+            partner: maps an index from 0 to another sample, distinct if the pool is large enough. Samples are
+                computed on demand.
             seed: int64 [2].
 
         Returns:
-            The sample, its image float32; the fields of the truth keep their common order.
+            The sample with a float32 image; the fields of the truth keep their common order.
         """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixedAugmentations:
-    """Augmentations applied one after another, of which some mix.
+    """Augmentations applied in sequence; some may mix.
 
     Attributes:
         steps: in the order of application.
@@ -71,13 +71,7 @@ class MixedAugmentations:
     steps: tuple[Augmentation | Mixing, ...]
 
     def __call__(self, pool: Pool, seed: tf.Tensor, *, mixes: tf.Tensor) -> Sample:
-        """Apply all of them to sample 0 of a pool.
-
-        Args:
-            pool: the sample, and what it may be mixed with.
-            seed: int64 [2].
-            mixes: bool []; False leaves out the steps that mix.
-        """
+        """Apply all steps to sample 0 of a pool; `mixes`, bool [], is False to skip the mixing steps."""
         return self._changed(len(self.steps), pool, tf.constant(0, tf.int64), seed, mixes)
 
     def _changed(
@@ -101,7 +95,7 @@ class MixedAugmentations:
     def _partners(
         self, count: int, pool: Pool, number: tf.Tensor, seed: tf.Tensor, mixes: tf.Tensor
     ) -> Callable[[int], Sample]:
-        """Return what gives the partners of a sample, each after the first `count` steps."""
+        """Return the function that gives a sample's partners, after the first `count` steps."""
 
         def partner(i: int) -> Sample:
             own = tf.random.fold_in(seed, _PARTNER + i)
@@ -111,7 +105,7 @@ class MixedAugmentations:
 
 
 def partner_number(size: tf.Tensor, number: tf.Tensor, i: int, seed: tf.Tensor) -> tf.Tensor:
-    """Draw the partner `i` of the sample `number` of a pool, int64 []; itself where it is alone in it."""
+    """Draw the index of partner `i` of sample `number`, int64 []; in a pool of one, the sample itself."""
     order = tf.random.experimental.stateless_shuffle(tf.range(1, size), tf.random.fold_in(seed, _PARTNER - 1))
     return tf.cond(
         size > 1,
@@ -121,16 +115,16 @@ def partner_number(size: tf.Tensor, number: tf.Tensor, i: int, seed: tf.Tensor) 
 
 
 def unmixed(sample: Sample) -> Sample:
-    """Return the sample as what mixes would give it: with a float32 image."""
+    """Return the sample with a float32 image, as mixing steps do."""
     return sample._replace(image=tf.cast(sample.image, tf.float32))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixUp(Mixing):
-    """Blend an image with another, without a change of either's geometry.
+    """Blend an image with another, without changing their geometry.
 
-    Both lie in the upper left of a frame that holds the two. The loss of each image's objects weighs as much
-    as its pixels do.
+    Both lie in the upper left of a frame that holds the two. Each image's objects are weighted by its part of
+    the blend.
 
     Zhang et al., "Bag of Freebies for Training Object Detection Neural Networks", 2019,
     https://arxiv.org/abs/1902.04103.
@@ -144,7 +138,7 @@ class MixUp(Mixing):
     alpha: float = 1.5
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
 
         def blend(first: Sample) -> Sample:
             return blended(first, partner(0), self.part(tf.random.fold_in(seed, 1)))
@@ -152,20 +146,14 @@ class MixUp(Mixing):
         return apply_with_probability(uniforms(seed, 1)[0], self.probability, blend, unmixed(sample))
 
     def part(self, seed: tf.Tensor) -> tf.Tensor:
-        """Draw how much of the image is seen, float32 []."""
-        # Of two gamma variates, each one's part of their sum has a beta distribution.
+        """Draw the image's part of the blend, float32 []."""
+        # For two gamma variates, each one's part of their sum has a beta distribution.
         gammas = tf.random.stateless_gamma([2], seed, self.alpha)
         return tf.math.divide_no_nan(gammas[0], gammas[0] + gammas[1])
 
 
 def blended(first: Sample, second: Sample, part: tf.Tensor) -> Sample:
-    """Blend two samples.
-
-    Args:
-        first: the sample; its id stays.
-        second: another.
-        part: float32 [], how much of the first is seen, 0 to 1.
-    """
+    """Blend two samples; the first one's id stays, and `part` (float32 [], 0 to 1) is its weight."""
     sizes = [tf.shape(sample.image)[:2] for sample in (first, second)]
     frame, corner = tf.maximum(*sizes), tf.zeros([2], tf.int32)
     samples = [
@@ -183,7 +171,7 @@ def blended(first: Sample, second: Sample, part: tf.Tensor) -> Sample:
 
 Fit = Literal["STRETCH", "KEEP_ASPECT_RATIO"]
 GREY = (114.0, 114.0, 114.0)
-"""What surrounds images that were mixed, where a config names no colour."""
+"""Default colour around mixed images."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -191,18 +179,18 @@ class Mosaic(Mixing):
     """Join an image with three others, two above and two below a random point.
 
     Bochkovskiy et al., "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020,
-    https://arxiv.org/abs/2004.10934. `STRETCH` is the mosaic of google/automl's EfficientDet: each image is
-    stretched to its quarter. `KEEP_ASPECT_RATIO` is that of the YOLO family: each is scaled to fit half the
-    mosaic's sides and lies with a corner at the point.
+    https://arxiv.org/abs/2004.10934. `STRETCH`, as in google/automl's EfficientDet, stretches each image to
+    its quarter. `KEEP_ASPECT_RATIO`, as in the YOLO family, scales each image to fit half the mosaic's sides,
+    with a corner at the point.
 
     Attributes:
         probability: of a mosaic.
-        height: rows of it.
-        width: columns of it.
-        min_fraction: of the sides, by which the point stays away from the border.
+        height: rows of the mosaic.
+        width: columns of the mosaic.
+        min_fraction: minimum distance of the point from the border, as a fraction of the sides.
         fit: how an image fills its quarter.
         min_visible: an object stays if at least this fraction of its box is in the quarter.
-        per_channel_pad_value: R, G and B of what stays empty; none: `GREY`.
+        per_channel_pad_value: R, G and B of the empty area; none: `GREY`.
     """
 
     probability: float = 1.0
@@ -214,7 +202,7 @@ class Mosaic(Mixing):
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 3)
 
         def mosaic(first: Sample) -> Sample:
@@ -223,7 +211,7 @@ class Mosaic(Mixing):
         return apply_with_probability(draws[0], self.probability, mosaic, unmixed(sample))
 
     def point(self, draws: tf.Tensor) -> tf.Tensor:
-        """Choose where the images meet, int32 [2], row and column; draws are float32 [2] of [0, 1)."""
+        """Map float32 [2] draws from [0, 1) to the point where images meet, int32 [2], row and column."""
         sides = [
             random_int(draws[i], int(side * self.min_fraction), int(side * (1.0 - self.min_fraction)) - 1)
             for i, side in enumerate((self.height, self.width))
@@ -231,12 +219,7 @@ class Mosaic(Mixing):
         return tf.maximum(tf.stack(sides), 1)
 
     def joined(self, samples: Sequence[Sample], point: tf.Tensor) -> Sample:
-        """Return the mosaic.
-
-        Args:
-            samples: four: above and left of the point, below and left, above and right, below and right.
-            point: int32 [2], row and column.
-        """
+        """Join four samples: above left of the point (int32 [2]), below left, above right, below right."""
         whole = tf.constant([self.height, self.width])
         quarters = []
         for number, sample in enumerate(samples):
@@ -254,7 +237,7 @@ class Mosaic(Mixing):
         )
 
     def _quarter(self, sample: Sample, frame: tf.Tensor, after: tf.Tensor) -> Sample:
-        """Lay an image into its quarter; `after` is 1 for rows and columns behind the point, else 0."""
+        """Place an image in its quarter; `after` is 1 for rows and columns behind the point, else 0."""
         if self.fit == "STRETCH":
             return place(sample, scaled=frame, offset=tf.zeros([2], tf.int32), frame=frame)
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
@@ -272,19 +255,19 @@ class Mosaic(Mixing):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CopyPaste(Mixing):
-    """Paste some objects of another image, scaled and moved with it, onto this one.
+    """Paste some objects of another image onto this one, scaled and moved with it.
 
-    With masks the objects' pixels are pasted, and the masks and boxes of what they hide are cut. Without, the
-    rectangles of their boxes are pasted. Crowds are never pasted.
+    With masks, the objects' pixels are pasted, and hidden objects' masks and boxes are cut. Without masks,
+    the boxes' rectangles are pasted. Crowds are never pasted.
 
     Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
-    https://arxiv.org/abs/2012.07177; for rectangles compare Dwibedi et al., "Cut, Paste and Learn", 2017,
+    https://arxiv.org/abs/2012.07177. For rectangles compare Dwibedi et al., "Cut, Paste and Learn", 2017,
     https://arxiv.org/abs/1708.01642.
 
     Attributes:
         probability: of pasting.
-        object_probability: of each object of the other image to be pasted.
-        scale_min: smallest factor of the other image, to what fits this one.
+        object_probability: of pasting each object of the other image.
+        scale_min: smallest factor of the other image, relative to the size that fits this one.
         scale_max: largest factor.
         min_visible: an object stays if at least this fraction of it is neither hidden nor outside.
     """
@@ -296,7 +279,7 @@ class CopyPaste(Mixing):
     min_visible: float = 0.3
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 4)
 
         def paste(below: Sample) -> Sample:
@@ -309,7 +292,7 @@ class CopyPaste(Mixing):
         return apply_with_probability(draws[0], self.probability, paste, unmixed(sample))
 
     def _placed(self, sample: Sample, frame: tf.Tensor, draws: tf.Tensor) -> Sample:
-        """Scale the other image and put it where all of it is in the frame, or all of the frame is in it."""
+        """Scale the other image; place it inside the frame, or so that it covers the frame."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         factor = scaled(draws[0], self.scale_min, self.scale_max)
         fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
@@ -322,9 +305,9 @@ def pasted(below: Sample, above: Sample, *, min_visible: float) -> Sample:
     """Paste all objects of one sample onto another of the same size.
 
     Args:
-        below: what they are pasted onto.
-        above: whose objects are pasted; its image is seen nowhere else.
-        min_visible: an object of `below` stays if at least this fraction of it is still seen.
+        below: the sample that receives the objects.
+        above: the sample with the objects; the rest of its image is not used.
+        min_visible: an object of `below` stays if at least this fraction of it is still visible.
     """
     rows, columns = tf.unstack(tf.shape(below.image)[:2])
     with_masks = below.truth.masks.shape[1:] != [0, 0]
@@ -337,7 +320,7 @@ def pasted(below: Sample, above: Sample, *, min_visible: float) -> Sample:
 
 
 def rectangles(boxes: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Return uint8 [G, rows, columns], 1 where the middle of a pixel is in a box [G, 4]."""
+    """Return uint8 [G, rows, columns], 1 where a pixel's centre is in a box [G, 4]."""
     y = (tf.range(tf.cast(rows, tf.float32)) + 0.5) / tf.cast(rows, tf.float32)
     x = (tf.range(tf.cast(columns, tf.float32)) + 0.5) / tf.cast(columns, tf.float32)
     ymin, xmin, ymax, xmax = tf.unstack(boxes[:, :, tf.newaxis], axis=1)
@@ -346,17 +329,16 @@ def rectangles(boxes: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tens
 
 
 def _uncovered_boxes(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> GroundTruth:
-    """Leave out the objects whose boxes are mostly covered."""
     shape = tf.shape(cover)
     inside = tf.cast(rectangles(truth.boxes, shape[0], shape[1]), tf.float32)
     seen = tf.reduce_sum(inside * tf.cast(~cover, tf.float32), [1, 2])
     whole = tf.reduce_sum(inside, [1, 2])
-    # A box that is thinner than a pixel covers none: nothing is known of it, so it stays.
+    # A box thinner than a pixel covers no pixel centre, so its visibility is unknown, and it stays.
     return keep_objects(truth, (whole == 0.0) | (seen >= min_visible * tf.maximum(whole, 1.0)))
 
 
 def _cut_masks(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> GroundTruth:
-    """Take the cover from the masks, leave out what is mostly hidden, and fit the boxes of what is partly."""
+    """Remove covered pixels from masks, remove mostly hidden objects, and refit partly hidden boxes."""
     before = tf.reduce_sum(tf.cast(truth.masks > 0, tf.float32), [1, 2])
     masks = tf.where(cover, tf.zeros_like(truth.masks), truth.masks)
     after = tf.reduce_sum(tf.cast(masks > 0, tf.float32), [1, 2])
@@ -366,7 +348,7 @@ def _cut_masks(truth: GroundTruth, cover: tf.Tensor, min_visible: float) -> Grou
 
 
 def boxes_of_masks(masks: tf.Tensor) -> tf.Tensor:
-    """Return float32 [G, 4], the box around each mask [G, H, W], normalised; zero where a mask is empty."""
+    """Return float32 [G, 4], the normalised box around each mask [G, H, W]; zero for an empty mask."""
     sides = []
     for axis in (2, 1):
         shown = tf.reduce_any(masks > 0, axis=axis)  # [G, rows], then [G, columns]

@@ -1,4 +1,4 @@
-"""Damage to an image: black patches, Gaussian noise, JPEG artefacts."""
+"""Image corruptions: black patches, Gaussian noise, JPEG artefacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RandomBlackPatches:
 
     Attributes:
         max_black_patches: most squares.
-        probability: of each of them.
+        probability: of each square.
         size_to_image_ratio: side as a fraction of the image's shorter side.
     """
 
@@ -29,20 +29,17 @@ class RandomBlackPatches:
     size_to_image_ratio: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = tf.random.stateless_uniform([self.max_black_patches, 3], seed)
         corners = draws[:, 1:] * (1.0 - self.size_to_image_ratio)
         return blacken(sample, corners, draws[:, 0] < self.probability, self.size_to_image_ratio)
 
 
 def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_ratio: float) -> Sample:
-    """Blacken squares.
+    """Blacken the `taken`, bool [N], of the squares at `corners`.
 
-    Args:
-        sample: what to change.
-        corners: float32 [N, 2], first row and column, normalised.
-        taken: bool [N].
-        size_to_image_ratio: side as a fraction of the image's shorter side.
+    `corners` are float32 [N, 2], first row and column, normalised. The ratio gives the side as a fraction of
+    the image's shorter side.
     """
     size = tf.shape(sample.image)[:2]
     side = tf.cast(tf.cast(tf.reduce_min(size), tf.float32) * size_to_image_ratio, tf.int32)
@@ -59,7 +56,7 @@ def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPatchGaussian:
-    """Add Gaussian noise in one square, or not.
+    """Add Gaussian noise in one square, with a probability.
 
     Lopes et al., "Improving Robustness Without Sacrificing Accuracy with Patch Gaussian Augmentation", 2019,
     https://arxiv.org/abs/1906.02611.
@@ -67,8 +64,8 @@ class RandomPatchGaussian:
     Attributes:
         min_patch_size: smallest side, pixels.
         max_patch_size: largest side, pixels.
-        min_gaussian_stddev: least noise, as a fraction of the full range.
-        max_gaussian_stddev: most noise.
+        min_gaussian_stddev: smallest standard deviation, as a fraction of the full range.
+        max_gaussian_stddev: largest standard deviation.
         random_coef: probability of no change.
     """
 
@@ -79,7 +76,7 @@ class RandomPatchGaussian:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws, size = uniforms(seed, 5), tf.shape(sample.image)[:2]
         stddev = scaled(draws[4], self.min_gaussian_stddev, self.max_gaussian_stddev)
 
@@ -94,13 +91,9 @@ class RandomPatchGaussian:
 
 
 def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Add noise, as a fraction of the full range, in one square.
+    """Add noise, float32 [H, W, 3] as a fraction of the full range, in one square.
 
-    Args:
-        sample: what to change.
-        noise: float32 [H, W, 3].
-        centre: int32 [2], row and column.
-        side: int32 [], pixels; the square may leave the image.
+    `centre` is int32 [2], row and column; the square may exceed the image.
     """
     size, begin = tf.shape(sample.image)[:2], centre - side // 2
     in_rows, in_columns = (
@@ -113,7 +106,7 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomJpegQuality:
-    """Compress the image as JPEG and decode it again, or not.
+    """Compress the image as JPEG and decode it, with a probability.
 
     Attributes:
         random_coef: probability of no change.
@@ -126,11 +119,7 @@ class RandomJpegQuality:
     max_jpeg_quality: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse a range outside 0..100.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for a range outside 0..100."""
         if not 0 <= self.min_jpeg_quality <= self.max_jpeg_quality <= 100:
             raise ValueError(
                 "0 <= min_jpeg_quality <= max_jpeg_quality <= 100 must hold, found "
@@ -138,7 +127,7 @@ class RandomJpegQuality:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 

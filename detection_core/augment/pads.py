@@ -1,4 +1,4 @@
-"""Padding of an image at random offsets, and squares cut from scaled images."""
+"""Padding at random offsets, and square crops of scaled images."""
 
 from __future__ import annotations
 
@@ -28,20 +28,17 @@ def pad_image(image: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
 
 
 def pad_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] likewise; zero-sized masks stay as they are."""
+    """Pad [G, H, W] in the same way; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
     return tf.ensure_shape(tf.pad(masks, tf.concat([[[0, 0]], room], 0)), [None, None, None])
 
 
 def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ()) -> Sample:
-    """Put the image on a larger canvas.
+    """Put the image on a larger canvas, at an offset.
 
-    Args:
-        sample: image and objects to place.
-        size: int32 [2], rows and columns of the canvas.
-        offset: int32 [2], row and column of the image's first pixel.
-        colour: of the canvas, 0..255; empty: the image's mean colour.
+    `size` and `offset` are int32 [2], rows and columns. An empty colour, 0..255, means the image's mean
+    colour.
     """
     image, truth = tf.cast(sample.image, tf.float32), sample.truth
     room = tf.stack([offset, size - offset - tf.shape(image)[:2]], axis=1)
@@ -55,14 +52,10 @@ def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ())
 def pad_at_random(
     sample: Sample, seed: tf.Tensor, *, smallest: tf.Tensor, largest: tf.Tensor, colour: Colour
 ) -> Sample:
-    """Put the image anywhere on a canvas of any size of a range.
+    """Put the image at a random position on a canvas of random size.
 
-    Args:
-        sample: image and objects to place.
-        seed: int64 [2].
-        smallest: int32 [2], rows and columns; raised to the image's where below.
-        largest: int32 [2], likewise.
-        colour: of the canvas; empty: the image's mean colour.
+    `smallest` and `largest`, int32 [2], are raised to the image's rows and columns. An empty colour means the
+    image's mean colour.
     """
     draws, image_size = uniforms(seed, 4), tf.shape(sample.image)[:2]
     largest = tf.maximum(largest, image_size)
@@ -73,7 +66,7 @@ def pad_at_random(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPadImage:
-    """Put the image anywhere on a larger canvas.
+    """Put the image at a random position on a larger canvas.
 
     Attributes:
         min_image_size: smallest canvas, rows and columns; empty: the image's size.
@@ -86,7 +79,7 @@ class RandomPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         return pad_at_random(
             sample,
@@ -99,7 +92,7 @@ class RandomPadImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAbsolutePadImage:
-    """Put the image anywhere on a canvas with some more pixels.
+    """Add a random number of rows and columns around the image.
 
     Attributes:
         max_height_padding: most rows to add.
@@ -112,7 +105,7 @@ class RandomAbsolutePadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         largest = size + tf.constant([self.max_height_padding, self.max_width_padding])
         return pad_at_random(sample, seed, smallest=size, largest=largest, colour=self.pad_color)
@@ -120,12 +113,12 @@ class RandomAbsolutePadImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomCropPadImage:
-    """Crop a random window, then put it anywhere on a canvas.
+    """Crop a random window, then put it at a random position on a canvas.
 
     Attributes:
-        crop: the crop, which may be not taken; the padding always is.
+        crop: the crop, which may be skipped; the padding is always applied.
         min_padded_size_ratio: smallest canvas, as fractions of the rows and columns before the crop.
-        max_padded_size_ratio: largest canvas, likewise.
+        max_padded_size_ratio: largest canvas, as fractions of the same.
         pad_color: of the canvas, 0..255; empty: the crop's mean colour.
     """
 
@@ -135,7 +128,7 @@ class RandomCropPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         return pad_at_random(
             self.crop(sample, seed),
@@ -153,7 +146,7 @@ class RandomPadToAspectRatio:
     Attributes:
         aspect_ratio: width / height of the result.
         min_padded_size_ratio: smallest canvas, as fractions of the image's rows and columns.
-        max_padded_size_ratio: largest canvas, likewise.
+        max_padded_size_ratio: largest canvas, as fractions of the same.
     """
 
     aspect_ratio: float = 1.0
@@ -161,7 +154,7 @@ class RandomPadToAspectRatio:
     max_padded_size_ratio: tuple[float, float] = (2.0, 2.0)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         fitting = tf.floor(tf.stack([size[1] / self.aspect_ratio, size[0] * self.aspect_ratio]))
         target = tf.maximum(size, fitting)
@@ -174,15 +167,15 @@ class RandomPadToAspectRatio:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomSquareCropByScale:
-    """Cut out a square around a random centre, black where it leaves the image, as CenterNet was trained.
+    """Crop a square around a random centre, black outside the image, as in CenterNet's training.
 
     Zhou et al., "Objects as Points", 2019, https://arxiv.org/abs/1904.07850.
 
     Attributes:
-        max_border: how far the centre stays from the edges, pixels; less in images too small for it.
+        max_border: distance of the centre from the edges, pixels; halved until the image has room.
         scale_min: smallest side of the square, as a fraction of the image's longer side.
         scale_max: largest side.
-        num_scales: sides to choose from, spread evenly.
+        num_scales: number of evenly spaced sides to choose from.
     """
 
     max_border: int = 128
@@ -191,7 +184,7 @@ class RandomSquareCropByScale:
     num_scales: int = 8
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws, size = uniforms(seed, 3), tf.shape(sample.image)[:2]
         scales = tf.linspace(self.scale_min, self.scale_max, self.num_scales)
         scale = tf.gather(scales, random_int(draws[0], 0, self.num_scales - 1))
@@ -205,25 +198,19 @@ class RandomSquareCropByScale:
 
 
 def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:
-    """Cut out a square.
-
-    Args:
-        sample: what to cut.
-        scale: float32 [], side as a fraction of the image's longer side.
-        centre: int32 [2], row and column of the square's centre.
-    """
+    """Crop a square around a centre, int32 [2]; its side is `scale`, float32 [], times the longer side."""
     size = tf.shape(sample.image)[:2]
     side = tf.cast(tf.cast(tf.reduce_max(size), tf.float32) * scale, tf.int32)
     begin = centre - side // 2
     first = tf.maximum(begin, 0)
-    # The last row and column are left out where the square passes them: published detectors saw it so.
+    # A square that exceeds the image loses the last row and column, as in published detectors' training.
     last = tf.maximum(tf.minimum(begin + side, size - 1), first + 1)
     return _square(sample, Window(first, last - first), first - begin, side)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomScaleCropAndPadToSquare:
-    """Scale the image against a square, then cut or pad it to fill that: scale jittering.
+    """Scale the image relative to a square, then crop or pad it to the square: scale jittering.
 
     Tan et al., "EfficientDet: Scalable and Efficient Object Detection", 2020,
     https://arxiv.org/abs/1911.09070.
@@ -239,7 +226,7 @@ class RandomScaleCropAndPadToSquare:
     scale_max: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 3)
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         side = scaled(draws[0], self.scale_min, self.scale_max) * self.output_size
@@ -251,10 +238,10 @@ class RandomScaleCropAndPadToSquare:
 
 
 def _resize(sample: Sample, size: tf.Tensor) -> Sample:
-    """Resize image and masks; a mask's pixel is set if at least half of it was."""
+    """Resize image and masks; a mask's pixel is set if at least half of its area was."""
     size, masks = tf.maximum(size, 1), sample.truth.masks
     if masks.shape[1:] != [0, 0]:
-        # One more than there are objects: without any channel nothing can be resized.
+        # One extra channel, because an image without channels cannot be resized.
         as_channels = tf.pad(tf.transpose(tf.cast(masks, tf.float32), [1, 2, 0]), [[0, 0], [0, 0], [0, 1]])
         fractions = resize_pixels(as_channels, size)[..., :-1]
         masks = tf.cast(tf.transpose(fractions, [2, 0, 1]) >= 0.5, masks.dtype)
@@ -263,7 +250,7 @@ def _resize(sample: Sample, size: tf.Tensor) -> Sample:
 
 
 def _square(sample: Sample, window: Window, offset: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Put a window of the image on a black square, at int32 [2] `offset`; boxes are cut at the square."""
+    """Place a window of the image on a black square, at int32 [2] `offset`; clip boxes to the square."""
     square = tf.concat([window.begin - offset, window.begin - offset + side], 0)
     frame = tf.cast(square, tf.float32) / tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
     room = tf.stack([offset, side - offset - window.size], axis=1)

@@ -1,6 +1,6 @@
-"""Changes of a part of the image, in and around boxes, and grid masks.
+"""Changes to parts of the image: in and around boxes, and grid masks.
 
-The grid mask is that of google/automl's EfficientDet: Chen et al., "GridMask Data Augmentation", 2020,
+The grid mask follows google/automl's EfficientDet: Chen et al., "GridMask Data Augmentation", 2020,
 https://arxiv.org/abs/2001.04086.
 """
 
@@ -30,7 +30,7 @@ class Region(NamedTuple):
 
 
 def region_of(box: tf.Tensor, size: tf.Tensor) -> Region:
-    """Return the pixels of a normalised box [4] in an image of int32 [2] `size`, at least one."""
+    """Return the pixels of a normalised box [4] in an image of int32 [2] `size`; at least one pixel."""
     sides = tf.cast(box * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
     begin = tf.clip_by_value(sides[:2], 0, size - 1)
     return Region(begin, tf.clip_by_value(sides[2:], begin, size - 1) + 1)
@@ -48,13 +48,9 @@ def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor
 def fill_square(
     image: tf.Tensor, centre: tf.Tensor, reach: tf.Tensor, value: tf.Tensor | int = REPLACEMENT
 ) -> tf.Tensor:
-    """Fill a part of an image with one value.
+    """Fill a part of uint8 [h, w, 3] around `centre` with one value, uint8 [] or [3].
 
-    Args:
-        image: uint8 [h, w, 3].
-        centre: int32 [2], row and column.
-        reach: int32 [2], how far the part goes up and to the left; one pixel less down and to the right.
-        value: uint8 [] or [3].
+    `reach`, int32 [2], is the extent up and to the left; it is one pixel less down and to the right.
     """
     size, first, last = tf.shape(image)[:2], centre - reach, centre + reach
     rows, columns = ((tf.range(size[a]) >= first[a]) & (tf.range(size[a]) < last[a]) for a in (0, 1))
@@ -63,13 +59,13 @@ def fill_square(
 
 
 def cut_out(image: tf.Tensor, reach: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Fill a square of 2 * reach pixels anywhere in uint8 [h, w, 3] (DeVries and Taylor 2017, Cutout)."""
+    """Fill a random square of 2 * reach pixels in uint8 [h, w, 3] (DeVries and Taylor 2017, Cutout)."""
     centre = random_int(uniforms(seed, 2), 0, tf.shape(image)[:2] - 1)
     return fill_square(image, centre, tf.repeat(tf.cast(reach, tf.int32), 2))
 
 
 def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Fill a rectangle with its centre in a box.
+    """Fill a rectangle, with its centre in a normalised box, in uint8 [h, w, 3].
 
     Args:
         image: uint8 [h, w, 3].
@@ -83,7 +79,7 @@ def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws:
 
 
 def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> Sample:
-    """Fill a rectangle with its centre in one of the boxes, if there is any; see `cut_out_of_box`."""
+    """Fill a rectangle with its centre in a random box, if there is any; see `cut_out_of_box`."""
     draws, count = uniforms(seed, 3), tf.shape(sample.truth.boxes)[0]
 
     def change() -> tf.Tensor:
@@ -94,11 +90,11 @@ def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> 
 
 
 class BoxChange(NamedTuple):
-    """What happens to the pixels in a box.
+    """Functions that change the pixels of a box.
 
     Attributes:
-        image: of uint8 [h, w, 3] and int64 [2] seed.
-        masks: of uint8 [h, w, G].
+        image: takes uint8 [h, w, 3] and int64 [2] seed.
+        masks: takes uint8 [h, w, G].
     """
 
     image: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -106,13 +102,9 @@ class BoxChange(NamedTuple):
 
 
 def change_boxes(sample: Sample, change: BoxChange, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-    """Change the pixels in each box by chance, one box after the other in random order; the boxes stay.
+    """Change the pixels of each box with a probability, one by one in random order; the boxes stay.
 
-    Args:
-        sample: image uint8.
-        change: of the pixels in a box.
-        probability: of each box.
-        seed: int64 [2].
+    The sample's image must be uint8; `seed` is int64 [2].
     """
     truth, size = sample.truth, tf.shape(sample.image)[:2]
     count = tf.shape(truth.boxes)[0]
@@ -137,13 +129,13 @@ def change_boxes(sample: Sample, change: BoxChange, probability: tf.Tensor, seed
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GridMask:
-    """Blacken the squares between the bars of a turned grid, on some images.
+    """Blacken the squares between the bars of a rotated grid, on some images.
 
     Attributes:
-        threshold: the mask is applied where a draw of the standard normal distribution is below.
-        ratio: width of a bar as a fraction of the grid's period; 1: a random one.
-        rotate: degrees by which a normal draw with mean -1 and deviation 1 is multiplied.
-        gridmask_size_ratio: by how much of the image's longer side the grid is larger than that.
+        threshold: the mask is applied if a standard normal draw is below it.
+        ratio: width of a bar as a fraction of the grid's period; 1: random.
+        rotate: degrees, multiplied by a normal draw with mean -1 and deviation 1.
+        gridmask_size_ratio: excess of the grid's side over the image's longer side, as a fraction of it.
     """
 
     threshold: float = 0.5
@@ -152,7 +144,7 @@ class GridMask:
     gridmask_size_ratio: float = 0.5
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         normal = tf.random.stateless_normal([2], seed)
         draws = uniforms(tf.random.fold_in(seed, 1), 4)
         size = tf.shape(sample.image)[:2]
@@ -165,12 +157,10 @@ class GridMask:
         return sample._replace(image=tf.ensure_shape(image, sample.image.shape))
 
     def mask(self, size: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-        """Return the grid: int32 [s, s], 1 in the bars.
+        """Return the grid for an image of int32 [2] `size`: int32 [s, s], 1 in the bars.
 
-        Args:
-            size: int32 [2], rows and columns of the image.
-            draws: float32 [4] of [0, 1): the grid's period, the width of a bar where it is random, where the
-                bars across and those down begin.
+        The four draws of [0, 1) give the period, the bar's width (if random), and the offsets of horizontal
+        and vertical bars.
         """
         height, width = tf.unstack(tf.cast(size, tf.float32))
         side = tf.cast((1.0 + self.gridmask_size_ratio) * tf.maximum(height, width), tf.int32)
@@ -178,7 +168,7 @@ class GridMask:
         period = tf.maximum(random_int(draws[0], low, high), 1)
         bar = self._bar(period, draws[1])
         offsets = random_int(draws[2:], 0, period)
-        # Bars begin in whole periods of the grid alone; the last of them may be cut.
+        # Bars start only in whole periods of the grid; the last bar may be cut.
         places = tf.range(side)[tf.newaxis] - offsets[:, tf.newaxis]
         inside = (places >= 0) & (places // period < side // period) & (places % period < bar)
         return tf.cast(inside[0][:, tf.newaxis] | inside[1][tf.newaxis], tf.int32)
@@ -191,7 +181,7 @@ class GridMask:
 
 
 def turned(mask: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
-    """Turn int32 [s, s] counter-clockwise round its middle; what comes from outside is 0."""
+    """Rotate int32 [s, s] counter-clockwise around its centre; outside is 0."""
     warp = rotation(tf.shape(mask), degrees)
     flat = tf.concat([tf.reshape(warp, [6]), tf.zeros([2])], 0)
     return tf.raw_ops.ImageProjectiveTransformV3(
@@ -205,5 +195,5 @@ def turned(mask: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 
 
 def centre_of(mask: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Cut the middle of int32 [2] `size` out of [s, s]."""
+    """Crop the centre of int32 [2] `size` from [s, s]."""
     return tf.slice(mask, (tf.shape(mask) - size) // 2, size)

@@ -3,8 +3,8 @@
 Zoph et al., "Learning Data Augmentation Strategies for Object Detection", 2019,
 https://arxiv.org/abs/1906.11172.
 
-A policy is a list of sub-policies; each image gets one of them. A sub-policy is a few operations, each with
-its probability and a level of 0..10.
+A policy is a list of sub-policies; each image gets one of them. A sub-policy is a few operations, each with a
+probability and a level of 0..10.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ _V3: tuple[SubPolicy, ...] = (
 )
 _TEST: tuple[SubPolicy, ...] = ((("TranslateX_BBox", 1.0, 4), ("Equalize", 1.0, 10)),)
 
-# RandAugment of one operation, whose strength is beyond the scale of the learned policies.
-# Cubuk et al., "RandAugment: Practical Automated Data Augmentation", 2019, https://arxiv.org/abs/1909.13719;
-# operations and strength are those of google/automl's EfficientDet.
+# RandAugment with one operation; its strength exceeds the learned policies' scale. Cubuk et al.,
+# "RandAugment: Practical Automated Data Augmentation", 2019, https://arxiv.org/abs/1909.13719; operations and
+# strength as in google/automl's EfficientDet.
 _RANDAUG: tuple[SubPolicy, ...] = tuple(
     ((name, 1.0, 15),)
     for name in (
@@ -103,7 +103,7 @@ POLICIES: dict[str, tuple[SubPolicy, ...]] = {
 }
 
 
-# An image has many boxes, so each is changed with a smaller probability than a whole image would be.
+# Images have many boxes, so each box has a smaller probability than a whole image.
 _BOX_PROBABILITY = 1.0 / 3.0
 
 _Tone = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -114,10 +114,10 @@ class Operation(NamedTuple):
     """An operation of a policy.
 
     Attributes:
-        apply: of sample (image uint8), amount, probability and seed.
-        amount: what a level of 0..10 means.
+        apply: takes sample (image uint8), amount, probability and seed.
+        amount: maps a level of 0..10 to the operation's amount.
         either_sign: whether the amount is negated with probability 1/2.
-        by_box: whether `apply` itself decides by the probability, for each box.
+        by_box: whether `apply` itself applies the probability, per box.
     """
 
     apply: Callable[[Sample, tf.Tensor, tf.Tensor, tf.Tensor], Sample]
@@ -238,14 +238,14 @@ OPERATIONS: dict[str, Operation] = {
     "Equalize_Only_BBoxes": _tone_in_boxes(lambda image, _: colour.equalize(image), _none),
     "Cutout_Only_BBoxes": Operation(_cut_out_in_boxes, _int_fraction_of(50), by_box=True),
 }
-# What moves pixels inside boxes: masks follow, but nothing tells where a keypoint goes that lies in several.
+# Operations that move pixels inside boxes. Masks follow; a keypoint in several boxes has no defined position.
 MOVED_IN_BOXES = frozenset(name for name in OPERATIONS if name.endswith("_Only_BBoxes")) - {
     "Solarize_Only_BBoxes", "Equalize_Only_BBoxes", "Cutout_Only_BBoxes",
 }  # fmt: skip
 
 
 def moves_in_boxes(policy_name: str) -> bool:
-    """Tell whether a policy moves pixels inside boxes, which keypoints do not follow."""
+    """Return whether a policy moves pixels inside boxes, where keypoints do not follow."""
     return any(name in MOVED_IN_BOXES for sub_policy in POLICIES[policy_name] for name, _, _ in sub_policy)
 
 
@@ -260,16 +260,12 @@ class AutoAugmentImage:
     policy_name: str = "v0"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown policy.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an unknown policy."""
         if self.policy_name not in POLICIES:
             raise ValueError(f"policy_name must be one of {', '.join(POLICIES)}, found {self.policy_name!r}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         policy = POLICIES[self.policy_name]
         chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)
@@ -284,7 +280,7 @@ def _apply_one(
 ) -> Sample:
     """Apply the operation at one position of the chosen sub-policy.
 
-    The graph holds each operation of this position once; tables select operation and arguments.
+    The graph holds each of these operations once; tables select operation and arguments.
     """
     nothing = ("", 0.0, 0)
     rows = [sub_policy[position] if position < len(sub_policy) else nothing for sub_policy in policy]

@@ -1,4 +1,4 @@
-"""Random sizes of an image: scaling, google/automl's scale jitter and large-scale jitter."""
+"""Random image sizes: scaling, google/automl's scale jitter and large-scale jitter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from detection_core.structures import GroundTruth, Sample
 def resize(
     sample: Sample, size: tf.Tensor, method: Method = "BILINEAR", *, align_corners: bool = False
 ) -> Sample:
-    """Bring image and masks to int32 [2] rows and columns; normalised boxes stay as they are."""
+    """Resize image and masks to int32 [2] rows and columns; normalised boxes are unchanged."""
     size = tf.maximum(size, 1)
     masks = resize_masks(sample.truth.masks, size, align_corners=align_corners)
     image = resize_pixels(sample.image, size, method, align_corners=align_corners)
@@ -47,13 +47,13 @@ class RandomImageScale:
     max_scale_ratio: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         scale = scaled(uniforms(seed, 1)[0], self.min_scale_ratio, self.max_scale_ratio)
         return scale_image(sample, scale)
 
 
 def scale_image(sample: Sample, scale: tf.Tensor) -> Sample:
-    """Scale the image by a factor; the corner samples of before and after coincide."""
+    """Scale the image by a factor, with aligned corner samples."""
     return resize(sample, _scaled_size(sample, scale), align_corners=True)
 
 
@@ -72,18 +72,14 @@ class ResizeImage:
     method: Method = "BILINEAR"
 
     def __post_init__(self) -> None:
-        """Refuse an empty image.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an empty size."""
         if self.new_height <= 0 or self.new_width <= 0:
             raise ValueError(
                 f"height and width must be above 0, found {self.new_height} and {self.new_width}"
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         return resize(sample, tf.constant([self.new_height, self.new_width]), self.method)
 
 
@@ -92,7 +88,7 @@ _METHODS: tuple[Method, ...] = ("BILINEAR", "NEAREST_NEIGHBOR", "BICUBIC", "AREA
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomResizeMethod:
-    """Stretch the image to one size with any of the interpolations.
+    """Stretch the image to one size with a random interpolation method.
 
     Attributes:
         target_height: rows.
@@ -103,15 +99,11 @@ class RandomResizeMethod:
     target_width: int
 
     def __post_init__(self) -> None:
-        """Refuse an empty image.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an empty size."""
         ResizeImage(new_height=self.target_height, new_width=self.target_width)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         size = tf.constant([self.target_height, self.target_width])
         choice = random_int(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
         return tf.switch_case(choice, [lambda m=m: resize(sample, size, m) for m in _METHODS])
@@ -119,7 +111,7 @@ class RandomResizeMethod:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomDownscaleToTargetPixels:
-    """Make an image of many pixels smaller, or not.
+    """Scale large images down, with a probability.
 
     Attributes:
         min_target_pixels: fewest pixels, rows times columns, to scale down to.
@@ -132,11 +124,7 @@ class RandomDownscaleToTargetPixels:
     random_coef: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a range that is empty.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for an empty range."""
         if not 0 < self.min_target_pixels <= self.max_target_pixels:
             raise ValueError(
                 "min_target_pixels must be above 0 and not above max_target_pixels, found "
@@ -144,7 +132,7 @@ class RandomDownscaleToTargetPixels:
             )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         target = random_int(draws[1], self.min_target_pixels, self.max_target_pixels)
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
@@ -154,18 +142,18 @@ class RandomDownscaleToTargetPixels:
 
 
 def downscale_to_pixels(sample: Sample, target: tf.Tensor) -> Sample:
-    """Scale down to about `target` pixels; an image that has no more stays as it is."""
+    """Scale down to about `target` pixels; smaller images are unchanged."""
     pixels = tf.reduce_prod(tf.shape(sample.image)[:2])
     scale = tf.sqrt(tf.cast(target, tf.float32) / tf.cast(pixels, tf.float32))
     return tf.cond(pixels > target, lambda: resize(sample, _scaled_size(sample, scale)), lambda: sample)
 
 
 class Placement(NamedTuple):
-    """Where an image comes to lie in the network's input.
+    """Scaled size and position of an image in the network's input.
 
     Attributes:
-        scaled: int32 [2], rows and columns of the whole image once scaled.
-        offset: int32 [2], rows and columns that are cut off above and to the left.
+        scaled: int32 [2], rows and columns of the whole image after scaling.
+        offset: int32 [2], rows and columns cut off above and to the left.
     """
 
     scaled: tf.Tensor
@@ -174,14 +162,14 @@ class Placement(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScaleJitter:
-    """Scale the image to a random part of a target size, then cut or pad it to fill the network's input.
+    """Scale the image to a random part of a target size, then crop or pad it to the network's input.
 
     Tan et al., "EfficientDet: Scalable and Efficient Object Detection", 2020,
     https://arxiv.org/abs/1911.09070.
 
     Attributes:
         height: rows of the network's input.
-        width: columns of it.
+        width: columns of the network's input.
         target_height: rows that the factor multiplies; 0: `height`.
         target_width: columns; 0: `width`.
         scale_min: smallest factor.
@@ -198,16 +186,14 @@ class ScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         placement = self.placement(tf.shape(sample.image)[:2], uniforms(seed, 3))
         return self.placed(sample, placement)
 
     def placement(self, size: tf.Tensor, draws: tf.Tensor) -> Placement:
-        """Choose scale and offset.
+        """Choose scale and offset for an image of int32 [2] `size`.
 
-        Args:
-            size: int32 [2], rows and columns of the image.
-            draws: float32 [3] of [0, 1): the factor, and how far down and right the cut lies.
+        `draws` are float32 [3] of [0, 1): the factor, and the crop's position down and right.
         """
         target = tf.constant([self.target_height or self.height, self.target_width or self.width], tf.float32)
         factor = scaled(draws[0], self.scale_min, self.scale_max)
@@ -218,7 +204,7 @@ class ScaleJitter:
         return Placement(whole, tf.cast(room * draws[1:], tf.int32))
 
     def placed(self, sample: Sample, placement: Placement) -> Sample:
-        """Return the sample as it lies in the network's input; objects without area are left out."""
+        """Return the sample in the network's input; objects without area are dropped."""
         side = tf.constant([self.height, self.width])
         window = Window(placement.offset, tf.minimum(placement.scaled - placement.offset, side))
         image = resize_pixels(sample.image, placement.scaled, half_pixel_centers=True)
@@ -230,7 +216,7 @@ class ScaleJitter:
 
 
 def _placed_objects(truth: GroundTruth, placement: Placement, side: tf.Tensor) -> GroundTruth:
-    """Bring boxes and keypoints into the frame; boxes end one pixel before its end."""
+    """Convert boxes and keypoints to the frame; boxes end at its last pixel."""
     size, offset = tf.cast(side, tf.float32), tf.cast(placement.offset, tf.float32)
     scaled_size = tf.cast(placement.scaled, tf.float32)
     pixels = truth.boxes * tf.tile(scaled_size, [2]) - tf.tile(offset, [2])
@@ -242,17 +228,17 @@ def _placed_objects(truth: GroundTruth, placement: Placement, side: tf.Tensor) -
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LargeScaleJitter:
-    """Scale the image to a random part or multiple of a frame, then cut or pad it to fill the frame.
+    """Scale the image to a random part or multiple of a frame, then crop or pad it to the frame.
 
     Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", 2021,
-    https://arxiv.org/abs/2012.07177, call it so and find that it needs long trainings. `scale_jitter` is
-    google/automl's form of it, whose boxes end a pixel before the frame; objects that are mostly cut off stay
-    there.
+    https://arxiv.org/abs/2012.07177. They introduced the name and found that it needs long training.
+    `scale_jitter` is google/automl's variant: boxes end one pixel before the frame's end, and mostly hidden
+    objects stay.
 
     Attributes:
         height: rows of the frame.
-        width: columns of it.
-        scale_min: smallest factor, of what fits the frame.
+        width: columns of the frame.
+        scale_min: smallest factor, relative to the size that fits the frame.
         scale_max: largest factor.
         min_visible: an object stays if at least this fraction of its box is in the frame.
         per_channel_pad_value: R, G and B below and to the right of a small image; none: 0.
@@ -266,7 +252,7 @@ class LargeScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
+        """Augment the sample."""
         draws = uniforms(seed, 3)
         frame = tf.constant([self.height, self.width])
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)

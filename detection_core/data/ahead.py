@@ -1,4 +1,4 @@
-"""Ordered read-ahead in several threads, within a budget of memory."""
+"""Ordered read-ahead in several threads, within a memory budget."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def done_ahead(
     budget: int,
     threads: int = 0,
 ) -> Iterator[Result]:
-    """Yield `work(item)` of each item, in their order.
+    """Yield `work(item)` of each item, in order.
 
     Args:
-        items: read one by one, no further ahead than there is work for.
-        work: what takes time and lets go of Python's lock.
-        cost: bytes that an item's result takes; of an item it raises for, nothing more is done.
-        budget: bytes that results may take which the reader has not taken yet; one alone may exceed it.
-        threads: how many work at once; 0: one a core.
+        items: read lazily, no further ahead than there is work for.
+        work: a slow function that releases the GIL.
+        cost: bytes of an item's result.
+        budget: bytes of results that the consumer has not taken yet; a single result may exceed it.
+        threads: number of workers; 0: one per core.
 
     Raises:
-        Exception: whatever `work` or `cost` raise, at the item's turn.
+        Exception: from `work` or `cost`, at the item's turn.
     """
     threads = threads or len(os.sched_getaffinity(0))
     waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
@@ -43,7 +43,7 @@ def done_ahead(
                     future, paid = waiting.popleft()
                     spent -= paid
                     yield future.result()
-                    del future  # or the result would live on while the next one is made
+                    del future  # else this result would stay in memory while the next is made
                 waiting.append((pool.submit(work, item), cost(item) if price is None else price))
                 spent += price or 0
             while waiting:
@@ -54,7 +54,7 @@ def done_ahead(
 
 
 def _price(cost: Callable[[Item], int], item: Item) -> int | None:
-    """Return what an item costs; None where it is not known, which is raised when all before it are done."""
+    """Return an item's cost; None if it raises, and the error follows after all earlier items."""
     try:
         return cost(item)
     except Exception:

@@ -1,4 +1,4 @@
-"""Samples to batches that a model takes."""
+"""Turn samples into batches for a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from detection_core.structures import Batch, GroundTruth, Images, Sample
 
 
 def pad_objects(truth: GroundTruth, count: int) -> GroundTruth:
-    """Pad or cut unbatched ground truth to `count` rows; added rows are zero and not valid."""
+    """Pad or cut unbatched ground truth to `count` rows; added rows are zero and invalid."""
 
     def pad(field: tf.Tensor) -> tf.Tensor:
         room = [[0, count - tf.shape(field[:count])[0]]] + [[0, 0]] * (field.shape.rank - 1)
@@ -27,13 +27,12 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
     Args:
         sample: decoded, perhaps augmented.
         resizer: gives the network's input size.
-        max_boxes: G; objects beyond it are left out.
+        max_boxes: G; further objects are dropped.
         original_size: int32 [2], rows and columns of the image as decoded.
 
     Returns:
-        Boxes and keypoints are normalised to the network's input with its padding, as anchors are; where the
-        resizer pads nothing that is the true image. Behind EfficientDet's resizer, boxes end where its own
-        input ends them.
+        Boxes and keypoints are normalised to the padded network input, as anchors are. With EfficientDet's
+        resizer, boxes end at the last pixel, as in its own input pipeline.
     """
     image, masks, true_size = resizer(sample.image, sample.truth.masks)
     image.set_shape(resizer.static_shape)
@@ -49,7 +48,7 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
 
 
 def batched(elements: tf.data.Dataset, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:
-    """Batch what `network_input` makes; images of one batch that differ in size are padded to the largest."""
+    """Batch elements of `network_input`; images of different sizes are padded to the largest."""
     fixed = elements.element_spec.images.pixels.shape.is_fully_defined()
     masks = elements.element_spec.truth.masks.shape
     if fixed and masks[1:].is_fully_defined():

@@ -1,4 +1,4 @@
-"""Reading of a tf.Example record with the Object Detection API's feature keys."""
+"""Decode tf.Example records with the Object Detection API's feature keys."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from detection_core.structures import FIRST_CLASS, Sample
 MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
 TargetSize = Callable[[tf.Tensor], tf.Tensor]
 
-# By which libjpeg divides an image's size while it decodes, rounding up.
+# Scales at which libjpeg can decode, as divisors of the image's size; it rounds up.
 _RATIOS = (1, 2, 4, 8)
 
 
 class NamedClass(Protocol):
-    """A label map's item, as far as decoding needs it."""
+    """The part of a label map's item that decoding needs."""
 
     @property
     def id(self) -> int:
@@ -37,23 +37,23 @@ class NamedClass(Protocol):
 
     @property
     def display_name(self) -> str:
-        """Another name that may be in the records; may be empty."""
+        """An alternative name in the records; may be empty."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
-    """What to read beside image and boxes.
+    """Optional parts of a record to read.
 
     Attributes:
-        masks: how instance masks are stored; empty: they are not read.
+        masks: storage format of instance masks; empty: they are not read.
         channels: colour channels to decode to.
         keypoints: K, keypoints of an object; 0: they are not read.
         score_columns: scores recorded for each object; 0: they are not read.
-        background_column: whether the first of them is the background's.
-        target_size: from int32 [2], rows and columns of an image, to its size after resizing. A JPEG file is
-            then decoded at a reduced size. None: images are decoded at full size.
-        cache: where decoded images are kept; None: nowhere.
+        background_column: whether the first score is the background's.
+        target_size: maps int32 [2], an image's rows and columns, to its size after resizing. JPEG files are
+            then decoded at a reduced size. None: decode at full size.
+        cache: cache of decoded images; None: no caching.
     """
 
     masks: MaskType = ""
@@ -72,7 +72,7 @@ class DecodedExample(NamedTuple):
         sample: image and objects.
         difficult: bool [G], Pascal VOC's flag.
         group_of: bool [G], Open Images' flag.
-        labelled: int32 [L], classes in [0, C) of the image's own labels.
+        labelled: int32 [L], image-level classes in [0, C).
     """
 
     sample: Sample
@@ -84,7 +84,7 @@ class DecodedExample(NamedTuple):
 def class_text_table(items: Iterable[NamedClass]) -> tf.lookup.StaticHashTable:
     """Make the table from class text to class id; unknown text gives -1.
 
-    Name and display name both count. Where two classes claim one text the larger id wins.
+    Both name and display name match. If two classes share a text, the larger id wins.
     """
     ids: dict[str, int] = {}
     for item in items:
@@ -129,7 +129,6 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
-    """Return the values, or `count` times the default where a record has none."""
     missing = tf.fill([count], tf.cast(default, values.dtype))
     return tf.cond(tf.size(values) > 0, lambda: values, lambda: missing)
 
@@ -137,7 +136,7 @@ def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
 def _class_ids(
     fields: dict[str, tf.Tensor], table: tf.lookup.StaticHashTable | None, prefix: str = "image/object/class"
 ) -> tf.Tensor:
-    """Return int64 [G]; text goes before the id where a label map is given, as the numbers may be stale."""
+    """Return int64 [G]; with a label map, text takes precedence, because the ids may be stale."""
     labels, texts = fields[f"{prefix}/label"], fields[f"{prefix}/text"]
     if table is None:
         return labels
@@ -145,29 +144,21 @@ def _class_ids(
 
 
 def decode_classes(record: tf.Tensor, *, table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
-    """Return the classes of a record's objects, int64 [G], below 0 where they are not known.
-
-    Args:
-        record: string [].
-        table: see `decode_example`.
-    """
+    """Return the classes of a record's (string []) objects, int64 [G]; unknown ones are below 0."""
     wanted = {key: _features(DecodeOptions())[key] for key in CLASS_COLUMNS}
     return _class_ids(tf.io.parse_single_example(record, wanted), table) - FIRST_CLASS
 
 
 def parse_record(record: tf.Tensor, options: DecodeOptions | None = None) -> dict[str, tf.Tensor]:
-    """Return the fields of a serialised tf.Example, string [], by feature key; its image is not decoded."""
+    """Return the fields of a serialised tf.Example, string [], by feature key, without decoding its image."""
     return tf.io.parse_single_example(record, _features(options or DecodeOptions()))
 
 
 def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize | None = None) -> tf.Tensor:
-    """Return the pixels of an image file, uint8 [H, W, channels]; of an animation the first frame.
+    """Return the pixels of an image file, uint8 [H, W, channels]; of an animation, the first frame.
 
-    Args:
-        encoded: string [], the file.
-        channels: colour channels to decode to.
-        target_size: see `DecodeOptions`. H and W of a JPEG file are then divided by 1, 2, 4 or 8: the largest
-            divisor that keeps the image at least as large as its target.
+    With a `target_size`, see `DecodeOptions`, H and W of a JPEG file are divided by 1, 2, 4 or 8. The largest
+    divisor that keeps the image at least as large as its target is used.
     """
 
     def whole() -> tf.Tensor:
@@ -183,7 +174,7 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
 
 
 def _image(encoded: tf.Tensor, options: DecodeOptions) -> tf.Tensor:
-    """Return the pixels of an image file, uint8 [H, W, channels], decoded or kept from before."""
+    """Return the pixels of an image file, uint8 [H, W, channels], from the cache if there is one."""
 
     def decode() -> tf.Tensor:
         return decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
@@ -206,7 +197,7 @@ def _decode_reduced(encoded: tf.Tensor, channels: int, target_size: TargetSize) 
 
 
 def _columns_agree(fields: dict[str, tf.Tensor], count: tf.Tensor) -> tf.Operation:
-    """Refuse a record whose columns have not one entry for each box; `column_fault` tells which."""
+    """Check that a record's columns have one entry per box; `column_fault` names the wrong ones."""
     text, label = (tf.size(fields[key]) for key in CLASS_COLUMNS)
     optional = tf.stack([tf.size(fields[key]) for key in OPTIONAL_COLUMNS])
     agree = tf.reduce_all(tf.logical_or(tf.equal(optional, 0), tf.equal(optional, count)))
@@ -224,7 +215,7 @@ def _decode_png_mask(encoded: tf.Tensor) -> tf.Tensor:
 def _masks(
     fields: dict[str, tf.Tensor], options: DecodeOptions, image: tf.Tensor, count: tf.Tensor
 ) -> tf.Tensor:
-    """Return uint8 [G, h, w], zero where a record has no masks; statically [G, 0, 0] where none are read."""
+    """Return uint8 [G, h, w], zero if the record has no masks; statically [G, 0, 0] if masks are not read."""
     if not options.masks:
         return tf.ensure_shape(tf.zeros([count, 0, 0], tf.uint8), [None, 0, 0])
     size = tf.shape(image)[:2]
@@ -246,7 +237,7 @@ def _masks(
 def _keypoints(
     fields: dict[str, tf.Tensor], options: DecodeOptions, count: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return float32 [G, K, 2] and weights [G, K]: NaN and 0 where a keypoint is not labelled."""
+    """Return float32 [G, K, 2] and weights [G, K]; unlabelled keypoints are NaN with weight 0."""
     shape = tf.stack([count, options.keypoints])
     y, x = (
         tf.reshape(_filled(fields[f"image/object/keypoint/{axis}"], tf.reduce_prod(shape), math.nan), shape)
@@ -263,7 +254,7 @@ def _keypoints(
 
 
 def _class_scores(fields: dict[str, tf.Tensor], options: DecodeOptions, classes: tf.Tensor) -> tf.Tensor:
-    """Return float32 [G, S]; a record without scores is sure of its classes."""
+    """Return float32 [G, S]; without recorded scores, the one-hot classes."""
     stored, columns = fields["image/object/class/multiclass_scores"], options.score_columns
     scores = tf.cond(
         tf.size(stored) > 0,
@@ -279,16 +270,16 @@ def decode_example(
     table: tf.lookup.StaticHashTable | None = None,
     options: DecodeOptions | None = None,
 ) -> DecodedExample:
-    """Turn a serialised tf.Example into a sample.
+    """Decode a serialised tf.Example to a sample.
 
     Args:
         serialized: string [].
-        table: `class_text_table`; without it only class ids in the record count.
+        table: from `class_text_table`; None: only class ids in the record count.
         options: what to read.
 
     Returns:
-        The record unfiltered: a class may be -1 or below (unknown text) and a box may be NaN. See
-        `drop_unusable_objects`. A missing weight or confidence is 1, a missing area 0, a missing flag False.
+        The unfiltered record: a class may be negative (unknown text) and a box may be NaN. See
+            `drop_unusable_objects`. Defaults: weight and confidence 1, area 0, flags False.
     """
     options = options or DecodeOptions()
     fields = parse_record(serialized, options)
@@ -324,7 +315,7 @@ def decode_example(
 
 
 def drop_unusable_objects(decoded: DecodedExample) -> DecodedExample:
-    """Leave out objects with a NaN in the box or with a class that the label map does not know."""
+    """Remove objects with NaN in the box or with a class that is not in the label map."""
     truth = decoded.sample.truth
     known = truth.classes >= 0
     usable = known & tf.logical_not(tf.reduce_any(tf.math.is_nan(truth.boxes), axis=-1))

@@ -1,8 +1,8 @@
-"""Annotated images to serialised `tf.train.Example` messages, with the Object Detection API's feature keys.
+"""Serialise annotated images as `tf.train.Example`, with the Object Detection API's feature keys.
 
-The wire format is written directly, without TensorFlow: its import takes longer than encoding ten thousand
-images. The order of the features is fixed, so that equal fields give equal bytes. These are the bytes of
-protobuf's own deterministic serialisation.
+The wire format is written without TensorFlow, whose import takes longer than encoding ten thousand images.
+Features have a fixed order, so that equal fields give equal bytes. The bytes equal those of protobuf's
+deterministic serialisation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedImage:
-    """An image as it is stored.
+    """An image for storage.
 
     Attributes:
         data: the JPEG or PNG file's bytes.
@@ -43,14 +43,14 @@ class EncodedImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class KeypointColumns:
-    """The keypoints of one image's objects: of each object as many, in the same order.
+    """The keypoints of one image's objects: the same number and order for every object.
 
     Attributes:
         y: as a fraction of the image's height.
         x: as a fraction of the image's width.
-        visibility: 0 not labelled, 1 labelled but hidden, 2 seen.
+        visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
         texts: names.
-        numbers: of each object, how many of its keypoints are labelled.
+        numbers: labelled keypoints of each object.
     """
 
     y: Sequence[float]
@@ -62,12 +62,12 @@ class KeypointColumns:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ImageLabels:
-    """Classes of an image as a whole, one entry a class in every column.
+    """Image-level classes; every column has one entry per class.
 
     Attributes:
         labels: ids of the label map, 1 or more.
         texts: class names.
-        confidences: 1 where the class was verified to be there, 0 where it was verified not to be.
+        confidences: 1: verified as present; 0: verified as absent.
     """
 
     labels: Sequence[int]
@@ -77,7 +77,7 @@ class ImageLabels:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectColumns:
-    """The objects of one image, one entry an object in every column.
+    """The objects of one image; every column has one entry per object. None: not in the source.
 
     Attributes:
         ymin: upper edges, as a fraction of the image's height.
@@ -86,18 +86,18 @@ class ObjectColumns:
         xmax: right edges.
         labels: ids of the label map, 1 or more.
         texts: class names.
-        is_crowd: 1 where the box is round a group.
+        is_crowd: 1 where the box surrounds a group.
         area: of the object, in square pixels.
-        difficult: 1 where the annotator called it hard; None where the source does not say.
-        truncated: 1 where the object leaves the image; None where the source does not say.
-        views: the pose in the annotator's words; None where the source does not say. Likewise all others.
-        masks: PNG files of the image's size, 1 where the object is.
-        mask_weights: of the masks in training.
-        group_of: 1 where the box is round several objects that touch.
-        occluded: 1 where something hides a part.
-        depiction: 1 where it is a drawing or a statue.
+        difficult: 1 where the annotator marked the object as hard.
+        truncated: 1 where the object extends beyond the image.
+        views: the pose in the annotator's words.
+        masks: PNG files of the image's size, 1 on the object.
+        mask_weights: training weights of the masks.
+        group_of: 1 where the box surrounds several objects that touch.
+        occluded: 1 where a part is hidden.
+        depiction: 1 for a drawing or a statue.
         confidences: of the class, 0 to 1.
-        weights: of the object in training.
+        weights: training weights of the objects.
     """
 
     ymin: Sequence[float]
@@ -126,10 +126,7 @@ def encode_example(
     keypoints: KeypointColumns | None = None,
     labels: ImageLabels | None = None,
 ) -> bytes:
-    """Return the serialised `tf.train.Example` of an image and its objects.
-
-    Arguments and errors are those of `encode_features`.
-    """
+    """Return the serialised `tf.train.Example` of an image; see `encode_features`."""
     return serialise_features(encode_features(image, objects, keypoints, labels))
 
 
@@ -141,11 +138,8 @@ def encode_features(
 ) -> dict[str, bytes]:
     """Return the serialised features of an image and its objects, by key.
 
-    Args:
-        image: what is in the file; its bytes are stored as they are.
-        objects: columns of equal length, which may be 0.
-        keypoints: of the objects; None where the source has none for this image.
-        labels: of the image as a whole; likewise.
+    The image's bytes are stored unchanged. All columns of `objects` have the same length, which may be 0.
+    Without keypoints or labels in the source, pass None.
 
     Raises:
         ValueError: when the columns differ in length, or a float does not fit float32.
@@ -198,7 +192,7 @@ def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, by
 
 
 def bytes_feature(values: Iterable[bytes]) -> bytes:
-    """Return a serialised `tf.train.Feature` that holds byte strings."""
+    """Return a serialised `tf.train.Feature` of byte strings."""
     parts = [_BYTES_LIST, b""]
     size = 0
     for value in values:
@@ -206,11 +200,11 @@ def bytes_feature(values: Iterable[bytes]) -> bytes:
         parts += (_FIELD_1, length, value)
         size += 1 + len(length) + len(value)
     parts[1] = _varint(size)
-    return b"".join(parts)  # joined once, as an image is among the values
+    return b"".join(parts)  # joined once, because images are large
 
 
 def float_feature(values: Sequence[float]) -> bytes:
-    """Return a serialised `tf.train.Feature` that holds float32 values.
+    """Return a serialised `tf.train.Feature` of float32 values.
 
     Raises:
         ValueError: when a finite value is beyond float32.
@@ -223,9 +217,9 @@ def float_feature(values: Sequence[float]) -> bytes:
 
 
 def int64_feature(values: Sequence[int]) -> bytes:
-    """Return a serialised `tf.train.Feature` that holds integers; negative ones in two's complement."""
+    """Return a serialised `tf.train.Feature` of integers; negative ones in two's complement."""
     try:
-        packed = bytes(values)  # flags and most classes: a byte each
+        packed = bytes(values)  # flags and most classes fit one byte
     except ValueError:
         packed = b"\xff"
     if not packed.isascii():
@@ -235,7 +229,7 @@ def int64_feature(values: Sequence[int]) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _packed_head(kind: bytes, length: int) -> bytes:
-    """Return what comes before the packed values of a list; objects are few, so most images share it."""
+    """Return the bytes before a list's packed values; cached, because most images share them."""
     if not length:
         return kind + _varint(0)
     head = _FIELD_1 + _varint(length)
@@ -243,11 +237,7 @@ def _packed_head(kind: bytes, length: int) -> bytes:
 
 
 def serialise_features(features: Mapping[str, bytes]) -> bytes:
-    """Return the serialised `tf.train.Example` with these features, in the order of their keys.
-
-    Args:
-        features: feature key to serialised `tf.train.Feature`.
-    """
+    """Return the serialised `tf.train.Example` with these serialised features, sorted by key."""
     parts = [_FIELD_1, b""]
     size = 0
     for key in sorted(features):
@@ -256,13 +246,13 @@ def serialise_features(features: Mapping[str, bytes]) -> bytes:
         parts += (head, feature)
         size += len(head) + len(feature)
     parts[1] = _varint(size)
-    # Joined once: an image that is copied at every level of nesting costs as much as its checksum.
+    # Joined once: copying an image at every level of nesting takes as long as its checksum.
     return b"".join(parts)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _feature_head(key: str, length: int) -> bytes:
-    """Return what comes before a feature of some length; of most keys all images share a few."""
+    """Return the bytes before a feature of this length; cached, because images share most of them."""
     head = _text_value(key) + _FIELD_2 + _varint(length)
     return _FIELD_1 + _varint(len(head) + length) + head
 
@@ -283,7 +273,7 @@ _OPTIONAL: dict[str, tuple[str, Callable[..., bytes]]] = {
     "image/object/view": ("views", _texts_feature),
     "image/object/weight": ("weights", float_feature),
 }
-"""Feature key to column of `ObjectColumns` and how it is encoded, for those that a source may lack."""
+"""Feature keys that a source may lack: their column of `ObjectColumns` and encoder."""
 
 
 _columns_of = operator.attrgetter(*(field.name for field in dataclasses.fields(ObjectColumns)))
@@ -291,7 +281,7 @@ _columns_of = operator.attrgetter(*(field.name for field in dataclasses.fields(O
 
 @functools.lru_cache(maxsize=4096)
 def _text_value(text: str) -> bytes:
-    """Return field 1 of a message; feature keys and class names are the same few for all images."""
+    """Return field 1 of a message; cached, because images share keys and class names."""
     return _delimited(_FIELD_1, text.encode())
 
 

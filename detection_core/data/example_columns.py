@@ -1,4 +1,4 @@
-"""Consistency of the columns of a tf.Example, and the name by which a bad record is reported."""
+"""Check that a tf.Example's columns agree, and name a bad record by its image."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tensorflow.core.example.example_pb2 import Example
 
 SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 CLASS_COLUMNS = ("image/object/class/text", "image/object/class/label")
-"""At least one of them has an entry for each box."""
+"""At least one of them has an entry per box."""
 
 OPTIONAL_COLUMNS = (
     "image/object/weight",
@@ -17,15 +17,11 @@ OPTIONAL_COLUMNS = (
     "image/object/group_of",
     "image/object/class/confidence",
 )
-"""Columns that may be missing; those that are there have an entry for each box."""
+"""Optional columns; if present, they have an entry per box."""
 
 
 def column_fault(record: bytes) -> str:
-    """Say which columns of a record do not belong together, "" where they do.
-
-    Args:
-        record: a serialised `tf.train.Example`.
-    """
+    """Name the columns of a serialised `tf.train.Example` with a wrong number of entries, or return ""."""
     try:
         feature = Example.FromString(record).features.feature
     except DecodeError:
@@ -44,7 +40,7 @@ def column_fault(record: bytes) -> str:
 
 
 def image_name(record: bytes) -> str:
-    """Return what a record calls its image: source id or file name, with both where they differ."""
+    """Return a record's source id or file name, or both if they differ."""
     try:
         feature = Example.FromString(record).features.feature
     except DecodeError:
@@ -57,7 +53,7 @@ def image_name(record: bytes) -> str:
 
 
 def encoded_image(record: bytes) -> bytes:
-    """Return a record's image file, empty where there is none or it is no tf.Example."""
+    """Return a record's image file; empty if it has none or is not a tf.Example."""
     try:
         feature = Example.FromString(record).features.feature
     except DecodeError:

@@ -1,6 +1,6 @@
-"""Read serialised `tf.train.Example` messages without TensorFlow, find their values, and replace features.
+"""Read serialised `tf.train.Example` messages without TensorFlow, and replace features.
 
-The wire format is that of https://protobuf.dev/programming-guides/encoding/.
+Wire format: https://protobuf.dev/programming-guides/encoding/.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from detection_core.data.encode import serialise_features
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIELD_1, _FIELD_2 = 0x0A, 0x12  # of kind _BYTES
+_FIELD_1, _FIELD_2 = 0x0A, 0x12  # tags of wire type _BYTES
 
 
 class Span(NamedTuple):
-    """Bytes of a record: where they begin, and where they end."""
+    """Begin and end of some bytes of a record."""
 
     begin: int
     end: int
@@ -26,25 +26,19 @@ Feature = list[Span] | list[float] | list[int]
 
 
 def parse_example(data: bytes) -> dict[str, Feature]:
-    """Return the features of an example: places of byte strings, or numbers.
-
-    Args:
-        data: the serialised message.
+    """Return the features of a serialised example: spans of byte strings, or numbers.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is not an example.
     """
     return {name: parse_feature(data, at) for name, at in find_features(data).items()}
 
 
 def find_features(data: bytes) -> dict[str, Span]:
-    """Return where in an example each serialised `tf.train.Feature` lies.
-
-    Args:
-        data: the serialised message.
+    """Return the span of each serialised `tf.train.Feature` in a serialised example.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is not an example.
     """
     features: dict[str, Span] = {}
     for field, features_at in _all_fields(data, Span(0, len(data))):
@@ -58,7 +52,7 @@ def find_features(data: bytes) -> dict[str, Span]:
 
 
 def _entry(data: bytes, at: Span) -> tuple[str, Span]:
-    # As every writer makes it: a key of less than 128 bytes, then the feature, which fills the rest.
+    # The usual layout: a key of less than 128 bytes, then the feature, which fills the rest.
     begin, end = at
     if end - begin > 2 and data[begin] == _FIELD_1 and data[begin + 1] < 0x80:
         key_end = begin + 2 + data[begin + 1]
@@ -77,14 +71,10 @@ def _entry(data: bytes, at: Span) -> tuple[str, Span]:
 
 
 def parse_feature(data: bytes, at: Span) -> Feature:
-    """Return what is in a serialised `tf.train.Feature`: places of byte strings, or numbers.
-
-    Args:
-        data: what it is part of.
-        at: where it lies.
+    """Return the values of the serialised `tf.train.Feature` at a span: spans of byte strings, or numbers.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when it is not a feature.
     """
     feature: Feature = []
     for field, content in _all_fields(data, at):
@@ -120,7 +110,7 @@ def _integers(data: bytes, at: Span) -> list[int]:
             continue
         position = content.begin
         packed = data[position : content.end]
-        if packed.isascii():  # each is of one byte
+        if packed.isascii():  # each takes one byte
             found += packed
             continue
         while position < content.end:
@@ -134,7 +124,7 @@ def _signed(value: int) -> int:
 
 
 def _all_fields(data: bytes, at: Span) -> Iterable[tuple[int, Span | int]]:
-    """Return the fields of a message, at once for one that holds a single field, as most do."""
+    """Return a message's fields; a fast path handles the usual message with a single field."""
     begin, end = at
     if end - begin > 1 and data[begin] & 7 == _BYTES and data[begin] < 0x80:
         length, position = _varint(data, begin + 1, end)
@@ -144,7 +134,7 @@ def _all_fields(data: bytes, at: Span) -> Iterable[tuple[int, Span | int]]:
 
 
 def _fields(data: bytes, at: Span) -> Iterator[tuple[int, Span | int]]:
-    """Yield the number of each field, and its place or, of a varint, its value."""
+    """Yield each field's number and its span, or a varint's value."""
     position = at.begin
     while position < at.end:
         tag, position = _varint(data, position, at.end)
@@ -166,7 +156,7 @@ def _fields(data: bytes, at: Span) -> Iterator[tuple[int, Span | int]]:
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    if position < end and data[position] < 0x80:  # as most are
+    if position < end and data[position] < 0x80:  # the usual case
         return data[position], position + 1
     value = 0
     for shift in range(0, 70, 7):
@@ -195,7 +185,7 @@ _NEEDED = frozenset(
         "image/width",
     }
 )
-"""Keys that every record is to have. What it means that another is missing is known."""
+"""Keys that every record must have; any other key may be missing."""
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -203,21 +193,18 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 def merge_example(
     original: bytes, made: Mapping[str, bytes], size: tuple[int, int], *, turned: bool
 ) -> bytes:
-    """Return a record with its changed features replaced.
+    """Return a record with its changed features replaced; if nothing changed, `original` itself.
 
     Args:
-        original: the record, whose features were checked.
-        made: key to the serialised feature, as ingest makes them of what is in the record.
+        original: the record, with checked features.
+        made: key to the serialised feature that ingest makes from the record.
         size: columns and rows of the image in `made`.
-        turned: the image is another one, so that masks have to be those in `made`.
-
-    Returns:
-        `original` itself, if nothing changed.
+        turned: whether ingest turned the image, so that the masks in `made` are needed.
 
     Raises:
-        ValueError: when `original` is no example, or has masks as numbers that would have to be turned.
+        ValueError: when `original` is not an example, or a turned image has masks stored as numbers.
     """
-    if serialise_features(made) == original:  # as ingest wrote it before
+    if serialise_features(made) == original:  # ingest wrote the record itself
         return original
     places = find_features(original)
     masks = _values(original, places[_MASK]) if _MASK in places else []
@@ -232,7 +219,7 @@ def merge_example(
         and not _is_same(original, places.get(key), feature)
         and (key in places or key in _NEEDED or key in _MASKS)
     }
-    if any(key.startswith(_KEYPOINTS) for key in changed):  # they are one table
+    if any(key.startswith(_KEYPOINTS) for key in changed):  # keypoint features form one table
         changed |= {key: feature for key, feature in made.items() if key.startswith(_KEYPOINTS)}
     if not changed:
         return original
@@ -248,7 +235,7 @@ def _is_same(original: bytes, at: Span | None, feature: bytes) -> bool:
 
 
 def _values(data: bytes, at: Span) -> list[tuple[type, Any]]:
-    """Return the values of a feature with their types, as 1 and 1.0 are equal."""
+    """Return a feature's values with their types, because 1 and 1.0 are equal."""
     return [
         (bytes, data[value.begin : value.end]) if isinstance(value, Span) else (type(value), value)
         for value in parse_feature(data, at)
@@ -256,5 +243,5 @@ def _values(data: bytes, at: Span) -> list[tuple[type, Any]]:
 
 
 def _is_png(mask: bytes, size: tuple[int, int]) -> bool:
-    """Return whether a mask is a PNG file of the image's size, which every decoder takes."""
+    """Return whether a mask is a PNG file of the image's size, which every decoder reads."""
     return mask.startswith(_PNG_SIGNATURE) and mask[16:24] == struct.pack(">II", *size)

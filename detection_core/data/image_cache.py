@@ -1,9 +1,9 @@
-"""Decoded images on disk, for data sets that decode to more than the memory keeps.
+"""Disk cache of decoded images, for data sets that do not fit in memory when decoded.
 
 `DETFLOW_IMAGE_CACHE` is the folder and `DETFLOW_IMAGE_CACHE_GB` its size; without a folder nothing is cached.
-The key of an entry is made of the image file's bytes and the decoding options. So entries are never out of
-date, and several trainings and processes can share the folder. Entries are written atomically, and their
-checksum is compared at each cache hit.
+An entry's key is made from the image file's bytes and the decoding options. So entries never become stale,
+and several training runs can share the folder. Entries are written atomically and verified by checksum at
+each cache hit.
 """
 
 from __future__ import annotations
@@ -33,15 +33,10 @@ _NONE: np.ndarray = np.zeros((0, 0, 0), np.uint8)
 
 
 class ImageCache:
-    """A folder of decoded images, up to a limit: what comes later is decoded each time."""
+    """A folder of decoded images; when it is full, further images are not cached."""
 
     def __init__(self, folder: str, limit: int) -> None:
-        """Begin with what is there.
-
-        Args:
-            folder: where entries are and go.
-            limit: bytes of all entries together.
-        """
+        """Open the folder and keep its entries; `limit` is in bytes."""
         self.folder, self.limit = folder, limit
         self._cache = Cache(folder, spread=True)
         self._lock = threading.Lock()
@@ -49,15 +44,10 @@ class ImageCache:
         self._is_full = False
 
     def kept(self, encoded: tf.Tensor, decode: Callable[[], tf.Tensor], variant: str) -> tf.Tensor:
-        """Return the pixels of an image file, from the folder where they are there; call it in a graph.
+        """Return an image file's pixels, uint8 [H, W, C], from the cache if possible; needs a graph.
 
-        Args:
-            encoded: string [], the file.
-            decode: gives the pixels, uint8 [H, W, C].
-            variant: tells ways of decoding apart.
-
-        Returns:
-            uint8 [H, W, C].
+        `decode` gives these pixels on a cache miss. `variant` names the way of decoding and is part of the
+        key.
         """
 
         def find(content: bytes) -> np.ndarray:
@@ -75,13 +65,13 @@ class ImageCache:
         return tf.cond(tf.size(found) > 0, lambda: found, decoded)
 
     def find(self, name: str) -> np.ndarray:
-        """Return the pixels of an entry, uint8 [H, W, C]; empty where there is none."""
+        """Return the pixels of an entry, uint8 [H, W, C]; empty on a cache miss."""
         path = self._cache.path(name)
         try:
             with open(path, "rb") as file:
                 content = file.read()
             rows, columns, channels, checksum = _HEADER.unpack_from(content)
-        except OSError:  # it is not there, or cannot be read now, which is no damage
+        except OSError:  # missing, or unreadable for now, but not damaged
             return _NONE
         except struct.error:
             return self._without(path)
@@ -91,12 +81,7 @@ class ImageCache:
         return pixels.reshape(rows, columns, channels)
 
     def keep(self, name: str, pixels: np.ndarray) -> None:
-        """Add an entry, if there is room; training goes on without it in any case.
-
-        Args:
-            name: of the entry.
-            pixels: uint8 [H, W, C].
-        """
+        """Add an entry, uint8 [H, W, C], if there is room; training continues in any case."""
         size = _HEADER.size + pixels.nbytes
         with self._lock:
             if self._is_full:
@@ -115,23 +100,23 @@ class ImageCache:
                 self._give_up(f"{error.strerror or error}; free some space, or name another {FOLDER}")
 
     def _give_up(self, reason: str) -> None:
-        """Stop caching images and log that once; the lock is held."""
+        """Stop caching and log it once; call it with the lock held."""
         if not self._is_full:
             _logger.warning("decoded images | no more are kept in %s: %s", self.folder, reason)
         self._is_full = True
 
     def _without(self, path: str) -> np.ndarray:
-        """Remove a damaged entry; its image is decoded, and kept, again."""
+        """Remove a damaged entry, so that its image is decoded and cached again."""
         _logger.warning("decoded images | %s is damaged and made again", path)
         with contextlib.suppress(OSError):
             os.remove(path)
         return _NONE
 
     def _measure(self) -> int:
-        """Return the bytes of what is there; remove what killed processes left.
+        """Return the bytes of all entries; remove leftovers of killed processes.
 
         Raises:
-            ConfigError: when the folder cannot be written to.
+            ConfigError: when the folder is not writable.
         """
         try:
             os.makedirs(self.folder, exist_ok=True)
@@ -145,15 +130,15 @@ class ImageCache:
 
 
 def _checksum(pixels: np.ndarray) -> int:
-    # It takes an array as the bytes that it holds; to make bytes of it takes longer than the sum.
+    # It takes an array directly; a conversion to bytes takes longer than the checksum.
     return int(google_crc32c.value(pixels))
 
 
 def image_cache() -> ImageCache | None:
-    """Return the cache that the environment names; None where it names none.
+    """Return the cache that the environment configures, or None.
 
     Raises:
-        ConfigError: for a size that is no number, or a folder that cannot be written to.
+        ConfigError: for a size that is not a number above 0, or a folder that is not writable.
     """
     folder = os.environ.get(FOLDER)
     if not folder:
@@ -166,7 +151,7 @@ def image_cache() -> ImageCache | None:
 
 @functools.cache
 def _opened(folder: str, limit: float) -> ImageCache:
-    """Look through a folder once, whatever reads from it, so that all count alike what they add."""
+    """Open each folder once, so that all readers share one count of its bytes."""
     cache = ImageCache(folder, int(limit * 1e9))
     _logger.info("decoded images | kept in %s, up to %g GB", folder, limit)
     return cache

@@ -1,4 +1,4 @@
-"""Format, size and completeness of JPEG and PNG files, read from their structure without decoding a pixel."""
+"""Check format, size and completeness of JPEG and PNG files without decoding pixels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from detection_core.errors import DataError
 
 MAX_PIXELS = 1 << 27
-"""Most pixels an image may have (400 MB when decoded): a header may claim more than fits in memory."""
-# Pillow has its own bound, and warns above half of it.
+"""Maximum pixels of an image (400 MB decoded): a header may claim more than fits in memory."""
+# Pillow has another limit, and warns above half of it.
 warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 
 MAX_FILE_BYTES = 1 << 29
-"""Bytes above which a file is not read as an image."""
+"""Maximum bytes of an image file."""
 
 IMAGE_FAULTS = {
     "empty_image": "the image file is empty",
@@ -32,7 +32,7 @@ IMAGE_FAULTS = {
 
 
 class ImageHeader(NamedTuple):
-    """The header of an image file: format (`jpeg`, `png` or the name of another), rows, columns."""
+    """An image file's format (`jpeg`, `png` or another name), rows and columns."""
 
     format: str
     height: int
@@ -40,11 +40,11 @@ class ImageHeader(NamedTuple):
 
 
 class ImageStructure(NamedTuple):
-    """What the structure of an image file tells.
+    """The parsed structure of an image file.
 
     Attributes:
         header: format and size.
-        has_notes: whether there is EXIF, XMP or text in it, which may say that the picture is to be turned.
+        has_notes: whether it has EXIF, XMP or text, which may contain an orientation.
     """
 
     header: ImageHeader
@@ -64,19 +64,16 @@ class ImageFault(DataError):
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Return the header of an image file; arguments and errors are those of `read_structure`."""
+    """Return the header of an image file; see `read_structure`."""
     return read_structure(data).header
 
 
 def read_structure(data: bytes) -> ImageStructure:
-    """Walk the structure of an image file, once.
+    """Parse the structure of a whole image file once.
 
-    JPEG: every marker segment, and the entropy-coded data for markers that do not belong there, up to the end
-    marker. PNG: every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only
-    named, with a size of 0; see `detection_core.data.orientation`.
-
-    Args:
-        data: the whole file.
+    JPEG: every marker segment up to the end marker, and unexpected markers in the entropy-coded data. PNG:
+    every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only named, with a
+    size of 0; see `detection_core.data.orientation`.
 
     Raises:
         ImageFault: for a file that is no image, truncated, damaged, or larger than `MAX_PIXELS`.
@@ -94,10 +91,10 @@ def read_structure(data: bytes) -> ImageStructure:
 
 
 def find_format(data: bytes) -> str:
-    """Return the format of an image file by its first bytes: `jpeg`, `png`, `gif`, `bmp`, `webp` or `tiff`.
+    """Return an image file's format by its first bytes: `jpeg`, `png`, `gif`, `bmp`, `webp` or `tiff`.
 
     Raises:
-        ImageFault: for an empty file, no image, or one in a format that is not read, which is named.
+        ImageFault: for an empty file, no image, or an unsupported format, which it names.
     """
     if not data:
         raise ImageFault("empty_image", "expected an image, found an empty file")
@@ -114,10 +111,10 @@ def find_format(data: bytes) -> str:
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse a size that is empty or would not fit in memory.
+    """Check that a size is not empty and fits in memory.
 
     Raises:
-        ImageFault: with what was found.
+        ImageFault: naming the size.
     """
     if height < 1 or width < 1:
         raise ImageFault("corrupt_image", f"expected a size, found {width}x{height} pixels in the header")
@@ -140,7 +137,7 @@ _MAGIC = tuple(
     )
 )
 
-# Formats that people may expect to be readable; recognised so that the message can name them.
+# Formats that users may expect to work; recognised so that the message can name them.
 _NOT_READ = tuple(
     (re.compile(magic, re.DOTALL), kind)
     for magic, kind in (
@@ -154,15 +151,15 @@ _NOT_READ = tuple(
     )
 )
 
-_NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")  # how the segments APP1 begin that are EXIF and XMP
+_NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")  # beginnings of APP1 segments with EXIF and XMP
 PNG_NOTES = frozenset({b"eXIf", b"iTXt", b"tEXt", b"zTXt"})
 _SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 _STANDALONE = {0x01, *range(0xD0, 0xD8)}
 _START_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _READABLE_FRAMES = {0xC0, 0xC1, 0xC2}  # baseline, extended, progressive; all Huffman-coded
-_MAX_JPEG_MARKERS, _MAX_JPEG_FILL = 20_000, 1 << 16  # Cameras write some hundred markers and no fill.
+_MAX_JPEG_MARKERS, _MAX_JPEG_FILL = 20_000, 1 << 16  # Cameras write some hundred markers and no fill bytes.
 _BETWEEN_SCANS = {0xC4, _SOS, _EOI, 0xDB, 0xDC, 0xDD, 0xFE, *range(0xE0, 0xF0)}
-# In entropy-coded data 0xFF is followed by a stuffed 0, a restart marker or filling.
+# In entropy-coded data, 0xFF is followed by a stuffed 0, a restart marker or fill bytes.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 
 
@@ -193,10 +190,10 @@ def _walk_jpeg(data: bytes) -> tuple[int, int, bool]:
 
 
 class _JpegMarkers:
-    """Reads the markers of a file, in bounded number and with bounded fill before them.
+    """Reads a file's markers; limits their number and the fill bytes before them.
 
-    The standard allows any number of fill bytes. Decoders look at them one by one, so a file of nothing else
-    keeps them busy for hours.
+    The standard allows any number of fill bytes. Decoders read them one by one, so a file of fill bytes keeps
+    them busy for hours.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -204,7 +201,7 @@ class _JpegMarkers:
         self._count = self._fill = 0
 
     def read(self, at: int) -> tuple[int, int]:
-        """Return the marker at a position and the position behind it."""
+        """Return the marker at a position and the next position."""
         data = self._data
         if data[at] != 0xFF:
             raise ImageFault("corrupt_image", f"expected a JPEG marker at byte {at}, found {data[at]:#04x}")
@@ -278,4 +275,4 @@ _MAY_HAVE_NOTES: dict[str, Callable[[bytes], bool]] = {
     "gif": lambda data: False,
     "bmp": lambda data: False,
 }
-"""For formats whose structure is not walked."""
+"""For formats whose structure is not parsed."""

@@ -1,4 +1,4 @@
-"""Classes of a data set: ids as in records and label map files, names for people."""
+"""The classes of a data set: ids as in records and label map files, and display names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from detection_core.errors import DataError
 
 BACKGROUND = "background"
 MAX_CLASS_ID = 100_000
-"""Highest id of a class: a model has an output, and a name in memory, for every id up to its highest."""
+"""Highest class id: a model has an output and a name for every id up to the highest."""
 FREQUENCIES = (
     "UNSPECIFIED",
     "FREQUENT",
     "COMMON",
     "RARE",
-)  # how often LVIS shows a class; index = stored value
+)  # of classes in LVIS; index = stored value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,17 +35,17 @@ class Keypoint:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelMapItem:
-    """One class, or another name of a class that has an item already.
+    """One class, or an additional name of a class.
 
     Attributes:
-        id: 1 or more; 0 is kept for the background.
+        id: 1 or more; 0 is reserved for the background.
         name: name as in the records' class texts; may be a code such as `/m/01g317`.
-        display_name: name for people, empty where `name` serves.
+        display_name: readable name; empty: `name` is used.
         keypoints: keypoints of the class.
         ancestor_ids: ids of the classes above this one in a hierarchy.
         descendant_ids: ids of the classes below this one.
         frequency: one of `FREQUENCIES`.
-        instance_count: number of training objects of the class, 0 where unknown.
+        instance_count: number of training objects of the class; 0: unknown.
     """
 
     id: int
@@ -60,14 +60,14 @@ class LabelMapItem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelMap:
-    """All classes of a data set. Class c of a model has id c + 1; ids may have gaps, as COCO's have.
+    """All classes of a data set. A model's class c has id c + 1; ids may have gaps, as in COCO.
 
     Attributes:
-        items: by rising id, without the background. Items with one id are one class under several names.
+        items: by rising id, without the background. Several items may share an id: names of one class.
 
     Raises:
-        DataError: when an id is below 1 (an item for the background may have 0), a name stands for two ids,
-            or an item has no name.
+        DataError: when an id is below 1 (the background may have 0), two ids share a name, or a name is
+            missing.
     """
 
     items: tuple[LabelMapItem, ...]
@@ -86,19 +86,19 @@ class LabelMap:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes that a model needs: the highest id, gaps included."""
+        """Number of classes that a model needs: the highest id, because gaps count."""
         return max((item.id for item in self.items), default=0)
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Name for people of every class: index c has id c + 1. A gap is named by its id.
+        """Display name of every class: index c has id c + 1. A gap is named by its id.
 
-        No two are equal: metrics, cards and reports are keyed by them. Where classes share a display name,
-        as some of Open Images do, each has its own name or its id behind it.
+        Names are unique, because metrics, cards and reports use them as keys. Classes that share a display
+        name, as in Open Images, get their own name or id as a suffix.
         """
         names = [str(id_) for id_ in range(1, self.num_classes + 1)]
         own = [""] * self.num_classes
-        for item in reversed(self.items):  # of several names of a class the first one counts
+        for item in reversed(self.items):  # so that the first name of a class wins
             names[item.id - 1] = item.display_name or item.name
             own[item.id - 1] = item.name if item.display_name else ""
         shared = {name for name, count in collections.Counter(names).items() if count > 1}
@@ -110,7 +110,7 @@ class LabelMap:
 
     @functools.cached_property
     def texts_by_id(self) -> dict[int, str]:
-        """Text of every class in records: the first name that its id has."""
+        """Text of every class in records: the first name of its id."""
         texts: dict[int, str] = {}
         for item in self.items:
             texts.setdefault(item.id, item.name or item.display_name)
@@ -123,7 +123,7 @@ class LabelMap:
 
     @functools.cached_property
     def ids_by_text(self) -> dict[str, int]:
-        """Id for every name and display name; where a text is both, the larger id counts."""
+        """Id for every name and display name; for an ambiguous text, the larger id."""
         ids: dict[str, int] = {}
         for item in self.items:
             for text in (item.name, item.display_name):
@@ -133,7 +133,7 @@ class LabelMap:
 
 
 def label_map_from_names(names: Sequence[str]) -> LabelMap:
-    """Return a label map that gives the names ids from 1.
+    """Return a label map that numbers the names from 1.
 
     Raises:
         DataError: when a name is empty or occurs twice.
@@ -142,7 +142,7 @@ def label_map_from_names(names: Sequence[str]) -> LabelMap:
 
 
 def format_label_map(label_map: LabelMap) -> str:
-    """Return the label map as text of a .pbtxt file, as the Object Detection API reads it."""
+    """Return the label map as the text of a .pbtxt file, in the Object Detection API's format."""
     return "\n".join(f"item {{\n{_format_item(item)}}}" for item in label_map.items) + "\n"
 
 
@@ -177,7 +177,6 @@ def _format_item(item: LabelMapItem) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return the text as a text-format string, control characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else _escape(c) for c in escaped) + '"'
 

@@ -12,13 +12,13 @@ from detection_core.structures import GroundTruth
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelTargets:
-    """Chooses the classes that count, after all augmentation.
+    """Choose the classes to train on, after all augmentation.
 
     Attributes:
         classes: C.
-        use_scores: train on recorded class scores, not on the one class of each object.
-        merge_equal_boxes: make one object of those with the same box; its scores tell all their classes.
-        keypoint_weights: weight of each kind of keypoint; empty: all weigh one.
+        use_scores: train on recorded class scores instead of each object's class.
+        merge_equal_boxes: merge objects with the same box; the scores hold all their classes.
+        keypoint_weights: weight of each kind of keypoint; empty: 1 for all.
     """
 
     classes: int
@@ -39,11 +39,7 @@ class LabelTargets:
 
 
 def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
-    """Make one object of those with the same box.
-
-    Args:
-        truth: unbatched.
-        classes: C.
+    """Merge unbatched objects with the same box.
 
     Returns:
         The first object of each box, with confidence 1. Its class_scores [G, C] hold the confidence of each
@@ -53,7 +49,7 @@ def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
     equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)
     first = tf.reduce_min(tf.where(equal, tf.range(count), count), axis=1)
     scores = tf.one_hot(truth.classes, classes) * truth.confidences[:, tf.newaxis]
-    # Where several objects of one box have the same class the highest confidence counts.
+    # If several objects of one box share a class, the highest confidence counts.
     for_class, against_class = (
         tf.maximum(tf.math.unsorted_segment_max(sign * scores, first, count), 0.0) for sign in (1.0, -1.0)
     )

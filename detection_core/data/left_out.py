@@ -1,4 +1,4 @@
-"""Training records that do not decode: listed after a failure, and skipped from then on."""
+"""Undecodable training records: found after a failure, then skipped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ def find_undecodable(
 ) -> list[LeftOut]:
     """Decode every record, in several threads, and return those that fail.
 
-    Args:
-        record_files: TFRecord files.
-        decode: what is done to each record.
-
     Raises:
         DataError: when a file is damaged, so that not all of its records can be read.
     """
@@ -33,7 +29,7 @@ def find_undecodable(
     def failure(record: bytes) -> str:
         try:
             decode(tf.constant(record))
-        except READING_ERRORS as error:  # others, such as want of memory, say nothing of the record
+        except READING_ERRORS as error:  # others, such as lack of memory, are not the record's fault
             if as_user_error(error):
                 raise
             message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
@@ -62,7 +58,7 @@ def digest_of(record: tf.Tensor) -> tf.Tensor:
 
 
 def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset:
-    """Return records, string [] each, without those of the digests; of none, the dataset as it is."""
+    """Return records, string [] each, without those that have one of the digests."""
     if not digests:
         return records
     known = tf.constant(list(digests), tf.int64)
@@ -70,16 +66,16 @@ def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset
 
 
 def load_left_out(folder: str) -> list[LeftOut]:
-    """Return the records that a training has left out so far, from its folder."""
+    """Return the records that a training run has skipped so far, from its folder."""
     return LEFT_OUT.read(folder)
 
 
 def save_left_out(folder: str, left_out: Sequence[LeftOut]) -> None:
-    """Write the list, so that a training that is continued leaves out the same."""
+    """Write the list, so that a resumed training run skips the same records."""
     LEFT_OUT.write(folder, left_out)
 
 
 def left_out_table(folder: str) -> dict[str, str]:
-    """Return the list as a file of the model run, name to text; empty where nothing is left out."""
+    """Return the list as a file of the model run, name to text; empty if no record is skipped."""
     path = LEFT_OUT.path(folder)
     return {LEFT_OUT.name: files.read_text(path)} if files.exists(path) else {}

@@ -1,10 +1,10 @@
-"""Encode instance masks as the PNG files that records hold, directly from their run lengths.
+"""Encode instance masks as PNG files for records, directly from run lengths.
 
-The Object Detection API stores a mask as an 8-bit grey PNG of the whole image with the values 0 and 1.
-PNG's `Up` filter stores the difference to the pixel above. After it, only the ends of the runs down each
-column are not zero, and COCO's run-length encoding lists these. So no mask is painted: the differences are
-written, and only the rows between them are deflated. The empty rows above and below are deflated once and
-cached. Formats: PNG (ISO 15948), zlib (RFC 1950), deflate (RFC 1951).
+The Object Detection API stores a mask as an 8-bit grey PNG of the whole image with the values 0 and 1. PNG's
+`Up` filter stores the difference to the pixel above. In COCO's run-length encoding, runs go down the columns.
+So only the ends of runs give non-zero differences, and no mask has to be painted. Only the rows with
+differences are deflated; the empty rows above and below come from a cache. Formats: PNG (ISO 15948), zlib
+(RFC 1950), deflate (RFC 1951).
 """
 
 from __future__ import annotations
@@ -22,23 +22,16 @@ _END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 _UP = 2  # the filter's number
 _ADLER = 65521
 _ZEROS = 1 << 16
-_LAST_BLOCK = b"\x03\x00"  # an empty one, which ends a deflate stream
+_LAST_BLOCK = b"\x03\x00"  # an empty block, which ends a deflate stream
 
 
 def encode_mask_pngs(edges: Sequence[np.ndarray], height: int, width: int) -> list[bytes]:
-    """Return the PNG file of each mask.
+    """Return an 8-bit grey PNG of height x width pixels per mask: 1 on the runs, 0 elsewhere.
 
-    Args:
-        edges: int64 [2R] each: begin and end (exclusive) of each run of ones down the columns. A place is
-            `column * height + row`; places are strictly ascending.
-        height: of the image in pixels.
-        width: likewise.
-
-    Returns:
-        8-bit grey PNG files of height x width pixels, 1 on the runs and 0 elsewhere. Equal masks give equal
-        bytes.
+    Equal masks give equal bytes. Edges, int64 [2R] per mask, are begin and end (exclusive) of each run of
+    ones down the columns. A place is `column * height + row`; places are strictly ascending.
     """
-    # One for all: to set it up costs more than a mask.
+    # Shared, because its setup costs more than a mask.
     packer = zlib.compressobj(1, zlib.DEFLATED, -15, 8, zlib.Z_RLE)
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
     return [
@@ -48,7 +41,6 @@ def encode_mask_pngs(edges: Sequence[np.ndarray], height: int, width: int) -> li
 
 
 def _pixels(edges: np.ndarray, height: int, width: int, packer: Any) -> bytes:
-    """Return the zlib stream of a mask's filtered rows."""
     stride = width + 1
     if not edges.size:
         return _zlib_stream([_deflated_zeros(height * stride)], 1, height * stride)
@@ -62,7 +54,7 @@ def _pixels(edges: np.ndarray, height: int, width: int, packer: Any) -> bytes:
         packer.compress(filtered) + packer.flush(zlib.Z_FULL_FLUSH),
         _deflated_zeros((height - end) * stride),
     ]
-    # Adler-32 over all rows; zeros only count by how many bytes come after the others.
+    # Adler-32 over all rows; zeros only matter through the number of bytes after the others.
     size, lines = height * stride, end - first
     low = 1 + _UP * lines + int(values.sum())
     high = size + _UP * (lines * size - stride * ((first + end - 1) * lines // 2))
@@ -71,9 +63,9 @@ def _pixels(edges: np.ndarray, height: int, width: int, packer: Any) -> bytes:
 
 
 def _differences(edges: np.ndarray, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Return where a pixel differs from the one above: rows, columns, differences modulo 256.
+    """Return rows, columns and differences (modulo 256) to the pixel above.
 
-    Besides, whether a run reaches the last row, below which nothing ends it.
+    Also return whether a run reaches the last row.
     """
     begins, ends = edges[0::2], edges[1::2]
     column: np.ndarray = begins // height

@@ -1,7 +1,7 @@
-"""Store image files as training reads them: upright by their EXIF orientation, other formats as PNG.
+"""Store image files for training: upright by their EXIF orientation, other formats as PNG.
 
-A camera stores the picture as its sensor saw it and notes how to turn it. Viewers follow the note,
-TensorFlow's decoders do not. So images are stored upright once, at ingest, without the note.
+Cameras store the sensor's image and an orientation tag. Viewers apply the tag, TensorFlow's decoders do not.
+So ingest stores images upright, without the tag.
 """
 
 from __future__ import annotations
@@ -16,56 +16,48 @@ if TYPE_CHECKING:
 
 
 UPRIGHT = 1
-"""The orientation of an image that is stored as it is to be seen."""
+"""EXIF orientation of an upright image."""
 
 SWAPS_SIDES = frozenset({5, 6, 7, 8})
-"""Orientations that make a column of a row (EXIF 2.32, tag 274)."""
+"""Orientations that exchange rows and columns (EXIF 2.32, tag 274)."""
 
 _PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
 
-# Pillow's code for chroma at half the columns. Turned, that is half the rows, which Pillow does not write.
+# Pillow's code for chroma at half the columns. After a turn that is half the rows, which Pillow cannot write.
 _HALF_COLUMNS, _FULL = 1, 0
 _ORIENTATION_TAG = 0x0112
 
 
 def read_orientation(data: bytes, image_format: str) -> int:
-    """Return the orientation that an image file notes, 1 to 8; 1 where it notes none that can be read.
+    """Return an image file's EXIF orientation, 1 to 8; 1 if it has none or an unreadable one.
 
-    To open a file costs more than to encode it, so this is for files with notes, which
-    `image_header.read_structure` tells.
-
-    Args:
-        data: the whole file.
-        image_format: as `image_header.read_header` names it.
+    Opening a file costs more than encoding it. So call this only for files with metadata, see
+    `image_header.read_structure`.
     """
     from PIL import Image
 
     try:
         with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
             return noted_orientation(picture)
-    except Exception:  # Pillow's parsers raise almost anything; the file's structure is judged elsewhere
+    except Exception:  # Pillow's parsers raise many types of error; the file's structure is checked elsewhere
         return UPRIGHT
 
 
 def noted_orientation(picture: Image.Image) -> int:
-    """Return the orientation of a picture that Pillow has opened, 1 to 8; 1 where it notes none."""
+    """Return the EXIF orientation of an open Pillow image, 1 to 8; 1 if it has none."""
     found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
     return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
 
 
 def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
-    """Return a picture turned as an orientation says; the picture itself where nothing is to be done.
+    """Apply an orientation (0: from the EXIF tag) to an image; return the same object if it is upright.
 
-    Pillow's own function writes all tags of the file again, and fails for one that does not fit its type.
-
-    Args:
-        picture: as stored.
-        orientation: 1 to 8; 0: what the picture notes.
+    Pillow's own function rewrites all tags, and fails for one of the wrong type.
     """
     from PIL import Image
 
-    picture.load()  # which turns a TIFF, and takes its note away
-    # EXIF 2.32, tag 274: what is to be done to the stored picture, from 2 on.
+    picture.load()  # also turns a TIFF and removes its tag
+    # EXIF 2.32, tag 274: the transposition for orientation 2 and up.
     turns = (
         Image.Transpose.FLIP_LEFT_RIGHT,
         Image.Transpose.ROTATE_180,
@@ -80,25 +72,14 @@ def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
 
 
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture when it has been turned.
-
-    Args:
-        width: columns as stored.
-        height: rows as stored.
-        orientation: 1 to 8.
-    """
+    """Return the columns and rows of a stored image after turning it by an orientation, 1 to 8."""
     return (height, width) if orientation in SWAPS_SIDES else (width, height)
 
 
 def turn_point(x: float, y: float, width: float, height: float, orientation: int) -> tuple[float, float]:
-    """Return where a point of the stored picture lies in the upright one.
+    """Convert a point of the stored image, pixels from the upper left corner, to the upright one.
 
-    Args:
-        x: from the left edge of the stored picture, pixels.
-        y: from its upper edge.
-        width: columns as stored.
-        height: rows as stored.
-        orientation: 1 to 8, by EXIF 2.32, tag 274.
+    `width` and `height` are those of the stored image; orientation by EXIF 2.32, tag 274.
     """
     return {
         1: (x, y),
@@ -113,20 +94,16 @@ def turn_point(x: float, y: float, width: float, height: float, orientation: int
 
 
 def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Turn an image file's pixels as its orientation says and store them, without the note.
+    """Turn a JPEG or PNG file's pixels by its EXIF orientation and store them without the tag.
 
-    A JPEG keeps its quantization tables, turned with the picture, and its chroma sampling where possible. So
-    compressing it twice changes pixels by less than one of 255 levels on average.
-
-    Args:
-        data: the whole file, JPEG or PNG.
-        image_format: `jpeg` or `png`.
+    A JPEG keeps its quantization tables, turned with the image, and its chroma sampling where possible. So
+    recompression changes pixels by less than one of 255 levels on average.
 
     Returns:
-        The new file, the same for the same bytes, and what it holds.
+        The new file, deterministic, and its header.
 
     Raises:
-        ImageFault: when it cannot be decoded.
+        ImageFault: when the file cannot be decoded.
     """
     from PIL import Image
 
@@ -135,13 +112,13 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
         with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
             options = _jpeg_options(picture) if image_format == "jpeg" else {}
             turned = turn_upright(picture)
-            turned.info = {}  # colour profile and comments: no decoder of ours follows them
+            turned.info = {}  # remove colour profile and comments: our decoders ignore them
             turned.save(stored, _PILLOW_FORMATS[image_format], **options)
     except MemoryError:
         raise
     except Image.DecompressionBombError as e:
         raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
+    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
         raise ImageFault(
             "undecodable_image", f"expected an image that can be turned upright, found a damaged one ({e})"
         ) from e
@@ -149,12 +126,7 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
 
 
 def turn_png(data: bytes, orientation: int) -> bytes:
-    """Return a PNG file of the same pixels, turned.
-
-    Args:
-        data: the whole file, such as a mask's.
-        orientation: 2 to 8, as EXIF counts.
-    """
+    """Return a PNG file, such as a mask's, with the pixels turned by an EXIF orientation, 2 to 8."""
     from PIL import Image
 
     turned = io.BytesIO()
@@ -177,23 +149,19 @@ def _jpeg_options(picture: Any) -> dict[str, Any]:
 
 
 CONVERTIBLE = {"bmp": "BMP", "gif": "GIF", "tiff": "TIFF", "webp": "WEBP"}
-"""Our format names to Pillow's: no other plug-in of Pillow is ever offered the bytes."""
+"""Our format names to Pillow's: Pillow may use no other plug-in."""
 
 _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 
 
 def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Decode an image and store its pixels as an RGB PNG, upright; of an animation the first frame.
-
-    Args:
-        data: the whole file.
-        image_format: a key of `CONVERTIBLE`.
+    """Decode an image's first frame and store it upright as an RGB PNG.
 
     Returns:
-        The PNG file's bytes, the same for the same pixels, and what they hold.
+        The PNG file, deterministic, and its header.
 
     Raises:
-        ImageFault: for a file that cannot be decoded or is too large to be.
+        ImageFault: for a file that cannot be decoded or is too large.
     """
     from PIL import Image
 
@@ -207,7 +175,7 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
         raise
     except Image.DecompressionBombError as e:
         raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
+    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
         raise ImageFault("corrupt_image", f"the {image_format.upper()} file cannot be decoded: {e}") from e
     stored = io.BytesIO()
     pixels.save(stored, "PNG")

@@ -1,4 +1,4 @@
-"""Decoding of image files with Pillow, and comparison with TensorFlow's pixels."""
+"""Decode image files with Pillow, and compare with TensorFlow's pixels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from detection_core.data.image_header import ImageFault, check_size
 from detection_core.data.orientation import CONVERTIBLE, noted_orientation, turn_upright
 
 FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
-"""Pillow's names of the formats that are read: no other plug-in of it is ever offered the bytes."""
+"""Pillow's names of the supported formats: Pillow may use no other plug-in."""
 
 MAX_DIFFERENCE = 6.0
-"""Mean difference of two decoders, of 255: what rounding and chroma filters make on noise is below 2."""
+"""Limit of two decoders' mean difference, of 255; rounding and chroma filters on noise cause less than 2."""
 
 _BLOCK_ROWS = 256
 _LARGE = 1 << 24  # pixels, 64 MB in Pillow's memory
@@ -26,33 +26,27 @@ _one_large = threading.RLock()
 
 
 def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
-    """Decode all of an image file with Pillow, strictly.
+    """Decode a whole image file with Pillow, strictly.
 
     Args:
         stream: the file.
-        upright: turn it as its EXIF orientation says; records are decoded as they are stored.
+        upright: apply the EXIF orientation; records are decoded without it.
 
     Returns:
-        uint8 [H, W, 3], RGB. 16 bits a channel are cut to their upper 8, as when records are decoded.
+        uint8 [H, W, 3], RGB. 16-bit channels are cut to their upper 8 bits, as when records are decoded.
 
     Raises:
-        ImageFault: for a file in another format, one that cannot be decoded, or one that is too large.
+        ImageFault: for an unsupported, undecodable or too large file.
     """
     with open_picture(stream) as picture:
         return _rgb(turn_upright(picture) if upright else picture)
 
 
 def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
-    """Decode an image file as a small grey square, turned as its EXIF orientation says.
+    """Decode an image file to a grey square, uint8 [side, side], with the EXIF orientation applied.
 
-    A JPEG file is decoded at 1/2 to 1/8 of its size if the square needs no more.
-
-    Args:
-        stream: the file.
-        side: rows and columns of the square, pixels.
-
-    Returns:
-        uint8 [side, side], grey levels. The picture is squeezed, not cropped.
+    The image is stretched, not cropped. A JPEG file is decoded at 1/2 to 1/8 of its size if that is large
+    enough.
 
     Raises:
         ImageFault: as `read_pixels`.
@@ -61,20 +55,16 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
     with open_picture(stream) as picture:
         picture.draft("RGB", (side, side))
-        # Without a detour through an array, which takes as much memory again.
+        # Not through an array, which would take the same memory again.
         rgb = picture if picture.mode in ("L", "RGB") else Image.fromarray(_rgb(picture))
         small = rgb.convert("L").resize((side, side), Image.Resampling.BILINEAR)
-        # The tag is the file's, so it is asked of the file and applied to the square.
+        # Only the file has the orientation tag; it is applied to the square.
         return np.asarray(turn_upright(small, noted_orientation(picture)))
 
 
 @contextlib.contextmanager
 def one_large(pixels: int) -> Iterator[None]:
-    """Let one thread at a time into the block for a large image; a thread that is in may come in again.
-
-    Args:
-        pixels: of the image.
-    """
+    """Let one thread at a time into the block for a large image; the lock is reentrant."""
     if pixels <= _LARGE:
         yield
         return
@@ -84,16 +74,16 @@ def one_large(pixels: int) -> Iterator[None]:
 
 
 def _return_memory() -> None:
-    """Give the memory of images before this one back: glibc keeps what a thread has freed for that thread."""
+    """Return freed memory to the system; glibc would keep it for the thread."""
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
 def open_picture(stream: IO[bytes]) -> Iterator[Any]:
-    """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault.
+    """Open an image for the block, and convert Pillow's errors there to ImageFault.
 
-    Of large images one is in a block at a time, whatever thread asks, as each takes hundreds of megabytes.
+    Large images are open one at a time across threads, because each takes hundreds of megabytes.
     """
     from PIL import Image
 
@@ -106,7 +96,7 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
         raise
     except Image.DecompressionBombError as e:
         raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
+    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
         if "truncated" in str(e).lower():
             detail = f", as the file ends too early ({e}); copy it again"
         else:
@@ -116,7 +106,7 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
 
 
 def _rgb(picture: Any) -> np.ndarray:
-    if picture.mode.startswith("I;16"):  # Pillow would make white of everything above 255
+    if picture.mode.startswith("I;16"):  # Pillow would turn all values above 255 white
         upper = (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)
         return np.repeat(upper[..., np.newaxis], 3, axis=-1)
     if picture.mode in ("I", "F"):
@@ -127,7 +117,7 @@ def _rgb(picture: Any) -> np.ndarray:
     rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
     if rgb.height * rgb.width <= _LARGE:
         return np.asarray(rgb)
-    # Pillow hands out bytes in pieces and joins them: twice the picture, at once.
+    # Pillow exports bytes in pieces and joins them, which takes twice the image's memory.
     pixels: np.ndarray = np.empty((rgb.height, rgb.width, 3), np.uint8)
     for row in range(0, rgb.height, _BLOCK_ROWS):
         last = min(row + _BLOCK_ROWS, rgb.height)
@@ -136,20 +126,19 @@ def _rgb(picture: Any) -> np.ndarray:
 
 
 def check_with_pillow(data: bytes) -> None:
-    """Decode an image as it is stored; needs no TensorFlow.
+    """Decode an image with Pillow, without TensorFlow.
 
     Raises:
         ImageFault: as `read_pixels`.
     """
     with open_picture(io.BytesIO(data)) as picture:
-        picture.load()  # and no array of it: of a large image a copy takes as much again
+        picture.load()  # without an array, which for a large image takes the same memory again
 
 
 def check_with_both(data: bytes) -> None:
-    """Decode an image with Pillow and, as training does, with TensorFlow, and compare the pixels.
+    """Decode an image with Pillow and TensorFlow, and compare the pixels.
 
-    A file that decoders read differently, such as one with damaged tables, shows the annotator another
-    picture than the detector.
+    If decoders disagree, for example on damaged tables, the annotator saw another image than the detector.
 
     Raises:
         ImageFault: as `read_pixels`, when TensorFlow cannot decode it, or when the two differ.
@@ -168,7 +157,7 @@ def _check_with_both(data: bytes) -> None:
     ours = read_pixels(io.BytesIO(data))
     try:
         theirs = decode_pixels(tf.constant(data), channels=3).numpy()
-    except tf.errors.ResourceExhaustedError:  # says nothing of the file
+    except tf.errors.ResourceExhaustedError:  # not the file's fault
         raise
     except tf.errors.OpError as e:
         reason = e.message.split("}} ")[-1].split(" [Op:")[0][:200]

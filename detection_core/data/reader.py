@@ -1,4 +1,4 @@
-"""The records of one input reader, and how each is decoded."""
+"""Read and decode the records of one input reader."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from detection_core.structures import Instances, Sample
 
 _logger = logging.getLogger(__name__)
 
-# Up to this many bytes of records all checksums are compared before anything else is done with them.
+# Up to this many bytes of records, all checksums are compared first.
 _CHECKED_BYTES = 256 << 20
 _MEASURED_EXAMPLES = 16
 _PART_SEED_STRIDE = 7_919
-# Decoded images that are buffered ahead of the consumer of ground truth.
+# Limit of decoded images that are buffered ahead of the consumer of ground truth.
 _AHEAD_BYTES = 256 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Records on disk as samples.
+    """Reads samples from record files.
 
     Attributes:
         paths: TFRecord files.
@@ -62,10 +62,10 @@ class Reader:
         table: class text to class id, see `class_text_table`; None: only ids in the records count.
         decoding: what to read of a record.
         sequence: how records are read for training.
-        max_boxes: objects of an image beyond it are left out of batches; `truth` has all of them.
-        prefetched_batches: batches made ahead; negative: chosen while running.
-        left_out: records that are not read.
-        repeat_threshold: fraction of the images below which a class is rare and its images are repeated, see
+        max_boxes: maximum objects per image in batches; `truth` has all objects.
+        prefetched_batches: batches made ahead; negative: chosen at run time.
+        left_out: records to skip.
+        repeat_threshold: images of classes in a smaller fraction of images are repeated, see
             `RepeatFactors`; 0: each image is read once an epoch.
     """
 
@@ -82,12 +82,12 @@ class Reader:
 
     @tf.autograph.experimental.do_not_convert
     def decode(self, record: tf.Tensor) -> DecodedExample:
-        """Decode one record, without the objects that cannot be used."""
+        """Decode one record, without its unusable objects."""
         return self._decode_and_count(record)[0]
 
     @tf.autograph.experimental.do_not_convert
     def _decode_and_count(self, record: tf.Tensor) -> tuple[DecodedExample, tf.Tensor]:
-        """Decode one record, and say how many objects cannot be used, int32 []."""
+        """Decode one record and count its unusable objects, int32 []."""
         decoded = decode_example(record, table=self.table, options=self.decoding)
         usable = drop_unusable_objects(decoded)
         return usable, tf.size(decoded.difficult) - tf.size(usable.difficult)
@@ -97,29 +97,28 @@ class Reader:
         return self.decode(record).sample
 
     def keeping_decoded(self) -> Reader:
-        """Return a reader that keeps decoded images on disk, if the environment variable is set.
+        """Return a reader with a disk cache of decoded images, if the environment variable is set.
 
         Raises:
-            ConfigError: when it names a folder or a size that is no use.
+            ConfigError: for an invalid folder or size.
         """
         cache = image_cache()
         return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 
     def undecoded(self) -> Reader:
-        """Return a reader whose training samples are the records themselves, string []."""
+        """Return a reader whose training samples are undecoded records, string []."""
         return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
     def examples(self) -> int:
-        """Count the examples of an epoch of training, repeats included.
+        """Count the examples of a training epoch, repeats included.
 
         Raises:
-            DataError: when a file is damaged; in large sets only damage to its structure is seen here.
+            DataError: when a file is damaged; in large sets only its structure is checked here.
         """
         images = self._images()
         return self._repeats.examples if self._repeats else images
 
     def _images(self) -> int:
-        """Count the records that are read."""
         count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
         records = sum(count(path) - self._left_out_of(uri_of(path)) for path in self.paths)
         return -(-records // max(1, self.sequence.sample_1_of_n_examples))
@@ -128,13 +127,13 @@ class Reader:
         return sum(record.path == path for record in self.left_out)
 
     def leaving_out(self, left_out: Sequence[LeftOut]) -> Reader:
-        """Return a reader that does not read some records."""
+        """Return a reader that skips some records."""
         digests = tuple(record.digest for record in left_out)
         sequence = dataclasses.replace(self.sequence, left_out=digests)
         return dataclasses.replace(self, sequence=sequence, left_out=tuple(left_out))
 
     def decoded_bytes(self, *, limit: int) -> int:
-        """Estimate the bytes of all decoded images, from the first few; above `limit` it may be too low.
+        """Estimate the bytes of all decoded images from the first few; above `limit` it may be too low.
 
         Raises:
             DataError: when a record is damaged.
@@ -146,13 +145,13 @@ class Reader:
         return round(float(np.mean(sizes)) * self._images()) if sizes else 0
 
     def _stored_bytes(self) -> int:
-        """Return the size of the files; remote ones are taken for large."""
+        """Return the size of the files; remote files count as large."""
         paths = [uri_of(path) for path in self.paths]
         local = not any(map(files.is_remote, paths))
         return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
     def training_samples(self, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
-        """Return `SeededElement`s of samples for training, from sample number `start` on.
+        """Return `SeededElement`s of training samples.
 
         Args:
             seed: any integer.
@@ -166,7 +165,7 @@ class Reader:
         if not self.weights:
             return self._samples_from(start, seed=seed, cached=cached)
         parts = [dataclasses.replace(self, paths=group, groups=(), weights=()) for group in self.groups]
-        # One seed a part: with equal seeds, two images would be augmented alike.
+        # One seed per part: with equal seeds, two images would be augmented alike.
         sequences = [
             functools.partial(part._samples_from, seed=seed + (number + 1) * _PART_SEED_STRIDE, cached=cached)
             for number, part in enumerate(parts)
@@ -174,7 +173,6 @@ class Reader:
         return mixture(sequences, self.weights, seed=seed, start=start)
 
     def _samples_from(self, start: int, *, seed: int, cached: bool) -> tf.data.Dataset:
-        """Return the samples of a reader without weights."""
         examples = self.examples() if cached or start else 0
         epoch, position = divmod(start, examples) if examples else (0, 0)
         if cached:
@@ -191,7 +189,7 @@ class Reader:
         )
 
     def ordered_samples(self) -> tf.data.Dataset:
-        """Return all samples once, in an order that depends on the files alone."""
+        """Return all samples once, in an order that depends only on the files."""
         return self._in_order(self.decode_sample)
 
     def _in_order(self, decode: Callable[[tf.Tensor], Any]) -> tf.data.Dataset:
@@ -200,7 +198,7 @@ class Reader:
         )
 
     def shuffled_records(self, *, seed: int, first_epoch: int) -> tf.data.Dataset:
-        """Return undecoded records with seeds, epoch after epoch."""
+        """Return undecoded records with seeds for all epochs."""
         once, repeats = shuffled_files(self.paths, self.sequence), self._repeats
         if not repeats:
             return shuffled_epochs(once, self.sequence, seed=seed, first_epoch=first_epoch)
@@ -212,7 +210,7 @@ class Reader:
         return shuffled_epochs(epoch, self.sequence, seed=seed, first_epoch=first_epoch)
 
     def shuffled_cached_samples(self, *, seed: int, first_epoch: int, examples: int) -> tf.data.Dataset:
-        """Return samples with seeds, epoch after epoch, each decoded once and kept in memory."""
+        """Return samples with seeds for all epochs, decoded once and kept in memory."""
         options = dataclasses.replace(self.sequence, shuffle_buffer_size=max(1, examples))
         decode: Callable[[tf.Tensor], Any] = self.decode_sample
         if self._repeats:
@@ -226,7 +224,7 @@ class Reader:
 
     @functools.cached_property
     def _repeats(self) -> RepeatFactors | None:
-        """How often images are read; None: each once. All records are looked through."""
+        """Repeat factors of images, from a pass over all records; None: each image is read once."""
         if not self.repeat_threshold:
             return None
         records = ordered_records(self.paths, self.sequence)
@@ -242,14 +240,13 @@ class Reader:
     def _with_factor(
         self, repeats: RepeatFactors, decode: Callable[[tf.Tensor], Any], record: tf.Tensor
     ) -> tuple[Any, tf.Tensor]:
-        """Return a decoded record and how often it is read."""
         return decode(record), repeats.of_image(self._classes(record))
 
     def truth(self) -> Iterator[tuple[np.ndarray, Instances]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
-        Logs a warning with the number of unusable objects; if there are many, the label map does not belong
-        to these records.
+        Logs a warning with the number of unusable objects. If there are many, the label map does not match
+        the records.
 
         Raises:
             DataError: when a record is damaged or cannot be decoded, naming it.
@@ -269,11 +266,11 @@ class Reader:
                 )
 
     def _decoded_in_order(self) -> Iterator[tuple[DecodedExample, tf.Tensor]]:
-        """Decode all records; a few large images at once would take more memory than there is."""
+        """Decode all records, and limit how many large images are in memory at once."""
         for path in map(uri_of, self.paths):
             if not files.is_remote(path):
                 count_records(path)
-        # Traced once for each call of this method: TensorFlow would warn of a function that is traced again.
+        # Traced once per call of this method, because TensorFlow warns about repeated tracing.
         traced = tf.function(
             self._decode_and_count, input_signature=[tf.TensorSpec([], tf.string)], autograph=False
         ).get_concrete_function()
@@ -288,7 +285,7 @@ class Reader:
             )
 
     def _decoded_size(self, record: bytes) -> int:
-        """Return the bytes of a record's image when decoded; the budget where that is not known."""
+        """Return the bytes of a record's decoded image; if unknown, the budget."""
         try:
             size = read_header(encoded_image(record))
         except ImageFault as fault:
@@ -297,15 +294,12 @@ class Reader:
                     f"{fault.message}; the image {image_name(record)!r} is too large",
                     where=uri_of(self.paths[0]),
                 ) from fault
-            return _AHEAD_BYTES  # decoding tells what is wrong with it
+            return _AHEAD_BYTES  # decoding reports the fault
         return size.height * size.width * self.decoding.channels or _AHEAD_BYTES
 
 
 class _RecordReader(Reader):
-    """Reads in the order in which samples are read."""
-
     def decode_sample(self, record: tf.Tensor) -> Any:
-        """Return the record."""
         return record
 
 
@@ -330,10 +324,10 @@ def _image_truth(example: DecodedExample) -> Instances:
 
 
 def _run_lengths(masks: np.ndarray, height: int, width: int, source_id: str) -> np.ndarray:
-    """Return the masks of an image, uint8 [G, h, w], as `Instances` has them.
+    """Return an image's masks, uint8 [G, h, w], in the form of `Instances`.
 
     Raises:
-        DataError: when they have not the image's size.
+        DataError: when they differ from the image in size.
     """
     if masks.size and masks.shape[1:] != (height, width):
         raise DataError(

@@ -18,12 +18,7 @@ from detection_core.errors import DataError
 
 
 def write_record(file: IO[bytes] | gzip.GzipFile, data: bytes) -> None:
-    """Append one record: length, checksum of the length, data, checksum of the data.
-
-    Args:
-        file: open for writing bytes.
-        data: the record, usually a serialised `tf.train.Example`.
-    """
+    """Append one record: length, checksum of the length, data, checksum of the data."""
     length = struct.pack("<Q", len(data))
     file.write(length + struct.pack("<I", masked_checksum(length)))
     file.write(data)
@@ -31,7 +26,7 @@ def write_record(file: IO[bytes] | gzip.GzipFile, data: bytes) -> None:
 
 
 def masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of some bytes as TFRecord files hold it: rotated, so that one of itself is no 0."""
+    """Return the CRC-32C in TFRecord's rotated form, so that a checksum over itself is not 0."""
     checksum = google_crc32c.value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -40,7 +35,7 @@ def masked_checksum(data: bytes) -> int:
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 
 MAX_RECORD_BYTES = 1 << 30
-"""Bytes of a record above which it is not read; a protocol buffer cannot be larger than twice that."""
+"""Longer records are refused; a protocol buffer holds at most twice this many bytes."""
 
 _PIECE = 1 << 20
 
@@ -51,10 +46,10 @@ def is_gzip(path: str) -> bool:
 
 
 def count_local_records(path: str) -> int:
-    """Count the records of a local file; of an uncompressed one only the lengths are read.
+    """Count the records of a local file, reading only the lengths of an uncompressed one.
 
     Raises:
-        DataError: naming the first record that is truncated, or longer than any can be.
+        DataError: naming the first record that is truncated or too long.
     """
     if not os.path.isfile(path):
         raise DataError("expected a TFRecord file, found none; make the examples again", where=path)

@@ -1,4 +1,4 @@
-"""TFRecord files: which ones a pattern names, how many records they hold, which record is bad."""
+"""TFRecord files: expand patterns, count records, and name the damaged one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from detection_core.storage.shard_cache import (
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordFile]:
-    """Return the files that the patterns name, in the patterns' order and sorted within each.
+    """Return the files that the patterns match, in the patterns' order and sorted within each.
 
-    A pattern means what it means to the Object Detection API, see `files.glob`. A manifest stands for the
-    shards that it lists, see `detection_core.artifacts.shard_manifest`.
+    Patterns follow the Object Detection API, see `files.glob`. A manifest stands for the shards that it
+    lists, see `detection_core.artifacts.shard_manifest`.
 
     Raises:
-        DataError: when a pattern names no file, or there is no pattern.
+        DataError: when a pattern matches no file, or there is no pattern.
         ContractError: when a manifest cannot be read.
     """
     if not patterns:
@@ -52,7 +52,7 @@ def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordF
 
 
 def _listed(path: str) -> list[RecordFile]:
-    """Return the shards in a manifest, local ones and any other file as their path."""
+    """Return the shards that a manifest lists (local ones as paths), or the file itself."""
     if os.path.basename(path) == MANIFEST.name:
         shards = read_manifest(os.path.dirname(path))
         return [shard if files.is_remote(shard.uri) else shard.uri for shard in shards]
@@ -60,12 +60,7 @@ def _listed(path: str) -> list[RecordFile]:
 
 
 def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Return a dataset of paths as it is, having fetched the next few that TensorFlow does not open.
-
-    Args:
-        paths: string [] each, the URI of a file.
-        record_files: the same files, in any order.
-    """
+    """Return the same paths, string [] each, and prefetch those files that TensorFlow cannot open."""
     if _all_opened_by_tensorflow(record_files):
         return paths
     fetched = _fetcher(record_files)
@@ -78,12 +73,9 @@ def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) ->
 
 
 def record_reader(record_files: Sequence[RecordFile]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Return what reads the records of one of some files, given its URI as a tensor.
+    """Return a function that reads the records of one of these files, given its URI as a tensor.
 
-    A shard is requested again when it is opened: the copy that was fetched ahead may have been evicted.
-
-    Args:
-        record_files: the files.
+    It requests a shard again on opening, because the prefetched copy may have been evicted.
     """
     if _all_opened_by_tensorflow(record_files):
         return read_records
@@ -96,7 +88,7 @@ def _all_opened_by_tensorflow(record_files: Sequence[RecordFile]) -> bool:
 
 
 def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes]:
-    """Return a function from the URI of one of the files to a path that TensorFlow opens."""
+    """Return a function from a file's URI to a path that TensorFlow can open."""
     by_uri = {uri_of(file): file for file in record_files}
 
     def fetched(uri: bytes) -> bytes:
@@ -108,22 +100,21 @@ def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes]:
 
 
 def _local(file: RecordFile) -> str:
-    """Return a path that can be opened."""
     uri = uri_of(file)
     return uri if files.opened_by_tensorflow(uri) else fetch(file)
 
 
 def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
-    """Return the records of one file as string []; a tensor names one that TensorFlow can open."""
+    """Return the records of one file as string []; a tensor must name a path that TensorFlow can open."""
     path = _local(file) if isinstance(file, str | Shard) else file
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 
 
 def count_records(file: RecordFile) -> int:
-    """Count the records of one file; of an uncompressed local one only the lengths are read.
+    """Count the records of one file, reading only the lengths of an uncompressed local one.
 
-    A manifest tells the number of a shard that it lists.
+    For a listed shard, the manifest gives the number.
 
     Raises:
         DataError: when the file ends inside a record or is not a TFRecord file.
@@ -134,10 +125,10 @@ def count_records(file: RecordFile) -> int:
 
 
 def check_records(file: RecordFile) -> int:
-    """Read a file to its end, comparing all checksums, and return how many records it has.
+    """Read a file to its end, compare all checksums, and return the number of records.
 
     Raises:
-        DataError: naming the first record that is damaged.
+        DataError: naming the first damaged record.
     """
     path, count = uri_of(file), 0
     if not files.is_remote(path):
@@ -187,14 +178,7 @@ def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> N
 
 
 def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
-    """Return the error for an intact record that is no usable example.
-
-    Args:
-        path: of the file.
-        index: of the record in it.
-        record: its bytes.
-        reason: what is wrong.
-    """
+    """Return the error for record `index` of a file, which is intact but not a usable example."""
     return DataError(
         f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
         f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
@@ -204,7 +188,7 @@ def undecodable_record(path: str, index: int, record: bytes, reason: str) -> Dat
 
 
 def first_line(error: tf.errors.OpError) -> str:
-    """Return the one line of an error of TensorFlow that says what happened."""
+    """Return the line of a TensorFlow error that describes the problem."""
     text = error.message.split("}} ")[-1].strip()
     return text.splitlines()[0][:200] if text else type(error).__name__
 
@@ -213,26 +197,22 @@ READING_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     tf.errors.UnknownError,
-    UnicodeDecodeError,  # instead of the others, if their text quotes the record
+    UnicodeDecodeError,  # raised instead of the others when their text quotes the record
     *_NOT_READABLE,
 )
-"""Errors of a tf.data pipeline with a bad file or record; a bug in a model may raise the same."""
+"""Errors that tf.data raises for a bad file or record; a bug in a model may raise them too."""
 
 
 @contextlib.contextmanager
 def naming_bad_records(
     record_files: Sequence[RecordFile], decode: Callable[[tf.Tensor], object]
 ) -> Iterator[None]:
-    """Turn a reading error of a tf.data pipeline inside the block into one that names file and record.
+    """Replace a tf.data reading error inside the block by one that names file and record.
 
-    tf.data does not say which record it failed on, so the files are read again, only after a failure.
-
-    Args:
-        record_files: the files that the pipeline reads.
-        decode: what it does to each record.
+    tf.data does not say which record failed. So after a failure the files are read again with `decode`.
 
     Raises:
-        DataError: naming the first bad record. An error that no record explains is raised as it was.
+        DataError: naming the first bad record. If every record is good, the original error is raised again.
     """
     try:
         yield

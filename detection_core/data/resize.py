@@ -1,4 +1,4 @@
-"""Image resizers: an image of any size to what the network takes."""
+"""Image resizers: scale and pad images to the network's input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Resized(NamedTuple):
 class Resizer(Protocol):
     """An image resizer.
 
-    `static_shape` tells (height, width, channels) of its output, None where they depend on the image.
+    `static_shape` gives (height, width, channels) of the output, None where they depend on the image.
     """
 
     @property
@@ -70,7 +70,7 @@ class FixedShapeResizer:
         return self.height, self.width, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the one size that images get."""
+        """Return int32 [2], always the same size."""
         del size
         return tf.constant([self.height, self.width], tf.int32)
 
@@ -87,7 +87,7 @@ def _scaled_size(size: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KeepAspectRatioResizer:
-    """Scale until the shorter side is `min_dimension`, or less where the longer would pass `max_dimension`.
+    """Scale the shorter side to `min_dimension`, or less if the longer would exceed `max_dimension`.
 
     Attributes:
         min_dimension: target length of the shorter side, pixels.
@@ -104,11 +104,7 @@ class KeepAspectRatioResizer:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse bounds that cross, and a colour without one value a channel.
-
-        Raises:
-            ValueError: for either.
-        """
+        """Raise ValueError for `min_dimension` above `max_dimension`, or a colour without three values."""
         if self.min_dimension > self.max_dimension:
             raise ValueError(
                 f"min_dimension ({self.min_dimension}) must not be above max_dimension ({self.max_dimension})"
@@ -144,13 +140,13 @@ class KeepAspectRatioResizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConditionalShapeResizer:
-    """Scale, keeping the aspect ratio, only images that are too large or too small.
+    """Scale only images that are too large or too small, and keep the aspect ratio.
 
-    Unlike in the other resizers the corner samples of input and output coincide, as published detectors with
-    this resizer were trained so.
+    Unlike the other resizers, it aligns the corner samples of input and output. Published detectors with this
+    resizer were trained so.
 
     Attributes:
-        condition: GREATER: bring the longer side down to the threshold; SMALLER: the shorter up to it.
+        condition: GREATER: reduce the longer side to the threshold; SMALLER: enlarge the shorter one to it.
         size_threshold: pixels.
         resize_method: interpolation.
     """
@@ -185,7 +181,7 @@ class ConditionalShapeResizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PadToMultipleResizer:
-    """Pad below and to the right so that both sides are multiples.
+    """Pad below and to the right to multiples.
 
     Attributes:
         multiple: of pixels.
@@ -194,11 +190,7 @@ class PadToMultipleResizer:
     multiple: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a multiple below one.
-
-        Raises:
-            ValueError: for it.
-        """
+        """Raise ValueError for a multiple below 1."""
         if self.multiple <= 0:
             raise ValueError(f"multiple must be above 0, found {self.multiple}")
 
@@ -208,7 +200,7 @@ class PadToMultipleResizer:
         return None, None, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the size of the image: it is not resized."""
+        """Return int32 [2], the image's size, unchanged."""
         return size
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
@@ -221,9 +213,10 @@ class PadToMultipleResizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutomlResizer:
-    """Scale, keeping the aspect ratio, until the image fits, and pad below and to the right.
+    """Scale the image to fit, keep the aspect ratio, and pad below and to the right.
 
-    As google/automl's EfficientDet: a scaled side is cut to a whole number, and samples lie at half pixels.
+    As in google/automl's EfficientDet, scaled sides are truncated to whole numbers and samples lie at half
+    pixels.
 
     Attributes:
         height: rows.
@@ -265,9 +258,9 @@ class IdentityResizer:
         return None, None, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the size of the image: it is not resized."""
+        """Return int32 [2], the image's size, unchanged."""
         return size
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Give back uint8 or float32 [H, W, 3] as float32, and the masks."""
+        """Return uint8 or float32 [H, W, 3] as float32, and the masks."""
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image)[:2])

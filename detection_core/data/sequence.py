@@ -1,7 +1,7 @@
-"""The order in which records are read: shuffled, endless, reproducible, and resumable at any index.
+"""The order of training records: shuffled, endless, reproducible, and resumable at any index.
 
-Every epoch is shuffled from (seed, epoch) alone. So the sequence from record p on costs no more than
-skipping the records of one epoch, undecoded.
+Every epoch is shuffled from (seed, epoch) alone. So resuming at record p only skips the undecoded records of
+one epoch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from detection_core.data.left_out import without
 from detection_core.data.records import fetched_ahead, record_reader
 from detection_core.storage.shard_cache import RecordFile, uri_of
 
-# Any number but 0, which tf.data takes for "none".
+# Any number but 0, which tf.data reads as "none".
 _GRAPH_SEED = 1
-# Separates the streams of consecutive seeds; else epoch e of seed s would equal epoch e + 1 of seed s - 1.
+# Separates the streams of consecutive seeds; otherwise seed s, epoch e would equal seed s - 1, epoch e + 1.
 _SEED_STRIDE = 1_000_003
 
 
@@ -29,13 +29,13 @@ class SequenceOptions:
     """How records are read for training.
 
     Attributes:
-        shuffle: draw a new order every epoch.
-        shuffle_buffer_size: records among which the next one is drawn.
-        num_readers: files that are read in turns.
-        read_block_length: records taken from a file at its turn.
+        shuffle: reshuffle every epoch.
+        shuffle_buffer_size: number of records in the shuffle buffer.
+        num_readers: number of files to interleave.
+        read_block_length: consecutive records from one file.
         num_epochs: 0: without end.
-        sample_1_of_n_examples: take each n-th record only.
-        left_out: digests of records that are not read, see `detection_core.data.left_out`.
+        sample_1_of_n_examples: take every n-th record only.
+        left_out: digests of records to skip, see `detection_core.data.left_out`.
     """
 
     shuffle: bool = True
@@ -60,7 +60,7 @@ class SeededElement(NamedTuple):
 
 
 def ordered_records(paths: Sequence[RecordFile], options: SequenceOptions) -> tf.data.Dataset:
-    """Return all records once, string [], in an order that depends on the files and options alone."""
+    """Return all records once, string [], in an order that depends only on the files and options."""
     return _interleaved(tf.constant([uri_of(path) for path in paths]), paths, options)
 
 
@@ -82,20 +82,17 @@ def shuffled_epochs(
     seed: int,
     first_epoch: int = 0,
 ) -> tf.data.Dataset:
-    """Chain epochs, each shuffled from (seed, epoch).
+    """Chain epochs of `SeededElement`s, each shuffled from (seed, epoch).
 
     Args:
-        epoch_elements: int64 [2] seed of an epoch -> its elements before shuffling.
-        options: whether and how to shuffle, how many epochs.
+        epoch_elements: maps the int64 [2] seed of an epoch to its elements before shuffling.
+        options: whether and how to shuffle, number of epochs.
         seed: any integer.
-        first_epoch: where to begin.
-
-    Returns:
-        `SeededElement`s.
+        first_epoch: number of the first epoch.
     """
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        # Set the seed of this function's graph: shuffle would otherwise depend on tf.random.set_seed.
+        # Set the seed of this function's graph, because shuffle would otherwise depend on tf.random.set_seed.
         tf.compat.v1.set_random_seed(_GRAPH_SEED)
         stream = tf.constant(seed * _SEED_STRIDE, tf.int64) + epoch
         elements = epoch_elements(tf.stack([stream, -1]))
@@ -111,7 +108,7 @@ def shuffled_epochs(
 def shuffled_files(
     paths: Sequence[RecordFile], options: SequenceOptions
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Return what `shuffled_epochs` takes for record files: each epoch reads them in another order."""
+    """Return the `epoch_elements` of record files for `shuffled_epochs`; each epoch shuffles the files."""
     all_paths = tf.constant([uri_of(path) for path in paths])
 
     def epoch_elements(epoch_seed: tf.Tensor) -> tf.data.Dataset:
@@ -123,19 +120,19 @@ def shuffled_files(
     return epoch_elements
 
 
-# Choices of a mixture are drawn in blocks, so that the choices before a start position are counted quickly.
+# A mixture's choices are drawn in blocks, so that those before a start position are counted quickly.
 _BLOCK = 4096
 
 
 def _block(weights: Sequence[float], seed: int, number: tf.Tensor | int) -> tf.Tensor:
-    """Return int64 [_BLOCK]: which sequence each of a block's elements comes from."""
+    """Return int64 [_BLOCK], the index of the source sequence of each element."""
     logits = tf.math.log(tf.constant([list(weights)], tf.float32))
     block_seed = tf.stack([tf.constant(seed, tf.int64), tf.cast(number, tf.int64)])
     return tf.random.stateless_categorical(logits, _BLOCK, block_seed)[0]
 
 
 def taken_before(weights: Sequence[float], *, seed: int, start: int) -> list[int]:
-    """Count how many of the first `start` elements of a mixture come from each sequence."""
+    """Count how many of a mixture's first `start` elements come from each sequence."""
     counts: np.ndarray = np.zeros(len(weights), np.int64)
     for number in range(-(-start // _BLOCK)):
         chosen = _block(weights, seed, number).numpy()[: start - number * _BLOCK]
@@ -149,10 +146,10 @@ def mixture(
     """Draw each element from one of several sequences.
 
     Args:
-        sequences: each takes a position and gives its elements from there on.
+        sequences: each maps a position to its elements from there on.
         weights: of the sequences, above 0; probabilities up to scale.
         seed: any integer.
-        start: position in the mixture to begin at.
+        start: first position in the mixture.
     """
     positions = taken_before(weights, seed=seed, start=start)
     parts = [sequence(position) for sequence, position in zip(sequences, positions, strict=True)]
@@ -164,21 +161,21 @@ def mixture(
     return tf.data.Dataset.choose_from_datasets(parts, choices.skip(skipped), stop_on_empty_dataset=False)
 
 
-# Repeat factors are integers in this unit, so that sums do not depend on the order of the images.
+# Repeat factors are integers in this unit, so that sums do not depend on the order of images.
 _ONE = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RepeatFactors:
-    """How often each image is read in an epoch, so that images of rare classes are read several times.
+    """How often each image is read in an epoch, so that images of rare classes are repeated.
 
     Gupta, Dollár and Girshick, "LVIS: A Dataset for Large Vocabulary Instance Segmentation", 2019,
-    https://arxiv.org/abs/1908.03195. The repeat factor of a class in a fraction f of the images is
-    max(1, sqrt(t / f)). An image has the largest factor of its classes.
+    https://arxiv.org/abs/1908.03195. The repeat factor of a class in a fraction f of the images is max(1,
+    sqrt(t / f)). An image has the largest factor of its classes.
 
     Attributes:
         of_class: factor of each class, in 1 / 4096.
-        total: the sum of all images' factors.
+        total: sum of all images' factors.
     """
 
     of_class: tuple[int, ...]
@@ -190,44 +187,34 @@ class RepeatFactors:
         return -(-self.total // _ONE)
 
     def of_image(self, classes: tf.Tensor) -> tf.Tensor:
-        """Return the factor of an image, int64 [], in 1 / 4096.
-
-        Args:
-            classes: int [G], of its objects; those below 0 do not count.
-        """
+        """Return an image's factor, int64 [], in 1 / 4096; negative `classes`, int [G], are ignored."""
         table = tf.constant([_ONE, *self.of_class], tf.int64)
         rows = tf.clip_by_value(tf.cast(classes, tf.int64) + 1, 0, len(self.of_class))
         return tf.reduce_max(tf.gather(table, tf.concat([tf.constant([0], tf.int64), rows], 0)))
 
     def repeated(self, elements: tf.data.Dataset, seed: tf.Tensor) -> tf.data.Dataset:
-        """Return the elements of an epoch, each as often as its factor says, rounded up or down at random.
+        """Repeat an epoch's elements by their factors, rounded up or down at random; `seed` is int64 [2].
 
-        Args:
-            elements: pairs of anything and the factor of its image, as `of_image` gives it.
-            seed: int64 [2], of the epoch.
-
-        Returns:
-            What the pairs begin with, exactly `examples` of it.
+        The input pairs an element with its image's factor from `of_image`. The result has exactly `examples`
+        elements, without factors.
         """
-        # Systematic sampling: the factors are laid end to end, with one equidistant mark for each example of
-        # the epoch, from a random offset on. An image is read once for each mark in its stretch.
+        # Systematic sampling: the factors are laid end to end. Equidistant marks start at a random offset,
+        # one for each example of the epoch. An image is read once for each mark in its interval.
         offset = tf.random.stateless_uniform([], seed, minval=0, maxval=self.total, dtype=tf.int64)
         counted = elements.scan(offset, self._marks)
         return counted.flat_map(lambda one, times: tf.data.Dataset.from_tensors(one).repeat(times))
 
     def _marks(self, start: tf.Tensor, pair: Any) -> tuple[tf.Tensor, tuple[Any, tf.Tensor]]:
-        """Count the marks in the stretch of an image."""
+        """Count the marks in an image's interval."""
         element, factor = pair
         end = start + factor * self.examples
         return end, (element, end // self.total - start // self.total)
 
 
 def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> RepeatFactors:
-    """Measure how often classes occur and give each its factor.
+    """Compute each class's repeat factor; a class in fewer images than the `threshold` fraction is rare.
 
-    Args:
-        classes: int [G] of each image; those below 0 do not count.
-        threshold: t, the fraction of images below which a class is rare.
+    `classes` are int [G] for each image; negative ones are ignored.
     """
     sets = Counter(frozenset(np.unique(of_image[of_image >= 0]).tolist()) for of_image in classes)
     images = sum(sets.values())
@@ -243,14 +230,10 @@ def find_repeat_factors(classes: Iterable[np.ndarray], threshold: float) -> Repe
 
 
 def with_following(elements: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Return, for each element, a dataset of it and those after it.
+    """Return, for each element, a window: a dataset of it and the `count` elements after it.
 
-    The elements are held once, whatever the number of windows that they are in. Where a sequence ends, its
-    last windows are smaller.
-
-    Args:
-        elements: of any structure; images may differ in size.
-        count: how many following elements a window has.
+    Elements, of any structure and size, are stored once and shared by all their windows. The last windows of
+    a sequence are smaller.
     """
     return elements.window(count + 1, shift=1).map(_one_dataset)
 
@@ -262,10 +245,10 @@ def _one_dataset(*fields: Any) -> tf.data.Dataset:
 
 
 def element_at(window: tf.data.Dataset, number: tf.Tensor) -> Any:
-    """Return one element of a window, by its int64 [] number."""
+    """Return the element at an int64 [] index of a window."""
     return window.skip(number).take(1).get_single_element()
 
 
 def window_size(window: tf.data.Dataset) -> tf.Tensor:
-    """Return int64 [], how many elements a window has."""
+    """Return the number of elements in a window, int64 []."""
     return window.cardinality()

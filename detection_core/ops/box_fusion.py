@@ -1,4 +1,4 @@
-"""Weighted boxes fusion: one list of boxes of what several detectors found in an image.
+"""Weighted boxes fusion: merge the detections of several detectors in one image.
 
 Solovyev, Wang and Gabruseva, "Weighted boxes fusion: Ensembling boxes from different object detection
 models", 2021, https://arxiv.org/abs/1910.13302, as google/automl's EfficientDet computes it.
@@ -11,25 +11,19 @@ import dataclasses
 import numpy as np
 
 IOU_THRESHOLD = 0.55
-"""Overlap that the paper found best, and from which google/automl takes two boxes for one object."""
+"""Best IoU in the paper, and the minimum IoU at which google/automl merges two boxes."""
 
 
 @dataclasses.dataclass
 class _Cluster:
-    """Boxes of one object, and their running average.
-
-    Attributes:
-        box: float64 [4], the mean of its boxes, weighted by their scores.
-        scores: sum of its scores.
-        size: how many boxes.
-    """
+    """Boxes of one object: their mean weighted by scores, float64 [4], sum of scores, and number."""
 
     box: np.ndarray
     scores: float
     size: int = 1
 
     def add(self, box: np.ndarray, score: float) -> None:
-        """Take one more box in; where no box has a score, the first stands."""
+        """Add a box; while all scores are 0, the first box stays."""
         total = self.scores + score
         if total > 0:
             self.box = (self.box * self.scores + box * score) / total
@@ -44,18 +38,18 @@ def fuse_boxes(
     models: int,
     iou_threshold: float = IOU_THRESHOLD,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Join what several detectors found in one image.
+    """Merge the detections of several detectors in one image.
 
-    Boxes of a class are taken by falling score, each into the cluster whose average it overlaps most, or into
-    a new one where that is less than the threshold. A cluster's score is the mean of its boxes' scores, times
-    the part of the detectors that it has boxes of: what few of them saw counts less.
+    Boxes of a class are taken by falling score. Each joins the cluster whose mean box it overlaps most, or
+    starts a cluster below the threshold. A cluster's score is its boxes' mean score times min(1, boxes /
+    detectors).
 
     Args:
         boxes: float32 [D, 4], of all detectors together.
         scores: float32 [D], 0..1.
         classes: int32 [D].
-        models: detectors that looked, those that found nothing among them.
-        iou_threshold: overlap from which two boxes show one object.
+        models: number of detectors, with those that found nothing.
+        iou_threshold: minimum IoU of two boxes of one object.
 
     Returns:
         Boxes float32 [F, 4], scores float32 [F] (falling) and classes int32 [F].
@@ -65,7 +59,7 @@ def fuse_boxes(
         rows = np.flatnonzero(classes == label)
         order = rows[np.argsort(-scores[rows], kind="stable")]
         found += [(cluster, int(label)) for cluster in _clusters(boxes[order], scores[order], iou_threshold)]
-    # Averages of double precision, so that the order of the sums does not show in what is given back.
+    # Double precision, so that the order of the sums does not change the float32 results.
     fused = np.array([c.scores / c.size * min(1.0, c.size / models) for c, _ in found], np.float32)
     ranking = np.argsort(-fused, kind="stable")
     joined = np.array([c.box for c, _ in found], np.float32).reshape(-1, 4)
@@ -88,7 +82,7 @@ def _clusters(boxes: np.ndarray, scores: np.ndarray, threshold: float) -> list[_
 
 
 def _iou(boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes [N, 4] with a box [4]; 0 where neither has an area."""
+    """Return the IoU of boxes [N, 4] with a box [4]; 0 if neither has an area."""
     sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
     shared = np.prod(np.maximum(sides, 0.0), axis=1)
     together = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) + np.prod(box[2:] - box[:2]) - shared

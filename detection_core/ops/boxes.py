@@ -1,7 +1,7 @@
 """Geometry of single boxes: areas, centres, clipping and frames of reference.
 
-Every function takes float32 [..., 4] boxes `[ymin, xmin, ymax, xmax]` in any unit, keeps the leading
-dimensions and the unit, and accepts inverted boxes (ymax below ymin) unless it says otherwise.
+Every function takes float32 [..., 4] boxes `[ymin, xmin, ymax, xmax]` in any unit, and keeps leading
+dimensions and unit. Inverted boxes (ymax below ymin) are accepted unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -10,41 +10,20 @@ import tensorflow as tf
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Multiply height by width.
-
-    Args:
-        boxes: float32 [..., 4].
-
-    Returns:
-        float32 [...]; negative where exactly one side is inverted.
-    """
+    """Return the areas, float32 [...]; negative if exactly one side is inverted."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     return (ymax - ymin) * (xmax - xmin)
 
 
 def to_centers(boxes: tf.Tensor) -> tf.Tensor:
-    """Turn corners into centres and sizes.
-
-    Args:
-        boxes: float32 [..., 4].
-
-    Returns:
-        float32 [..., 4], (ycenter, xcenter, height, width).
-    """
+    """Convert corners to (ycenter, xcenter, height, width), float32 [..., 4]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     height, width = ymax - ymin, xmax - xmin
     return tf.stack([ymin + height / 2.0, xmin + width / 2.0, height, width], axis=-1)
 
 
 def from_centers(centers: tf.Tensor) -> tf.Tensor:
-    """Turn centres and sizes into corners.
-
-    Args:
-        centers: float32 [..., 4], (ycenter, xcenter, height, width).
-
-    Returns:
-        float32 [..., 4] boxes.
-    """
+    """Convert (ycenter, xcenter, height, width), float32 [..., 4], to corners."""
     ycenter, xcenter, height, width = tf.unstack(centers, axis=-1)
     half_height, half_width = height / 2.0, width / 2.0
     corners = [ycenter - half_height, xcenter - half_width, ycenter + half_height, xcenter + half_width]
@@ -52,30 +31,16 @@ def from_centers(centers: tf.Tensor) -> tf.Tensor:
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor | float, x_scale: tf.Tensor | float) -> tf.Tensor:
-    """Stretch the coordinates about the origin, for instance from normalised to pixels.
-
-    Args:
-        boxes: float32 [..., 4].
-        y_scale: factor of rows, a scalar or broadcastable to [...].
-        x_scale: factor of columns, likewise.
-
-    Returns:
-        float32 [..., 4].
-    """
+    """Scale the coordinates, for instance from normalised to pixels; factors broadcast to [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     y_factor, x_factor = tf.cast(y_scale, boxes.dtype), tf.cast(x_scale, boxes.dtype)
     return tf.stack([ymin * y_factor, xmin * x_factor, ymax * y_factor, xmax * x_factor], axis=-1)
 
 
 def clip(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Move every corner into a window. A box outside it collapses to zero area on its border.
+    """Clip boxes to a window; a box outside collapses to zero area on its border.
 
-    Args:
-        boxes: float32 [..., 4].
-        window: float32, broadcastable to `boxes`, such as [4] or [B, 1, 4].
-
-    Returns:
-        float32 [..., 4].
+    The window is float32, broadcastable to `boxes`, such as [4] or [B, 1, 4].
     """
     low = tf.concat([window[..., :2], window[..., :2]], axis=-1)
     high = tf.concat([window[..., 2:], window[..., 2:]], axis=-1)
@@ -85,12 +50,7 @@ def clip(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Express boxes relative to a window, whose corners become (0, 0) and (1, 1).
 
-    Args:
-        boxes: float32 [..., 4].
-        window: float32 of positive area, broadcastable to `boxes`, in the unit of `boxes`.
-
-    Returns:
-        float32 [..., 4].
+    The window has positive area and is broadcastable to `boxes`, in the same unit.
     """
     origin, size = window[..., :2], window[..., 2:] - window[..., :2]
     return (boxes - tf.concat([origin, origin], axis=-1)) / tf.concat([size, size], axis=-1)

@@ -1,4 +1,4 @@
-"""The first candidates of an image, those of all classes together, without sorting all of them."""
+"""Find an image's best candidates of all classes without sorting every score."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Score of a row that holds no candidate; every real score is larger.
+# Score of a row without a candidate; every real score is larger.
 NO_CANDIDATE = -1.0
 
 
@@ -15,8 +15,8 @@ class Leading(NamedTuple):
     """The first N candidates of each image by falling score, then class, then anchor.
 
     Attributes:
-        anchors: int32 [B, M], rising: anchors that have them, and perhaps others.
-        scores: float32 [B, N], NO_CANDIDATE in the rows after the last one.
+        anchors: int32 [B, M], rising: the candidates' anchors, perhaps with others.
+        scores: float32 [B, N], NO_CANDIDATE after the last candidate.
         places: int32 [B, N], class * M + index into `anchors`.
         complete: bool [B], whether the image has no other candidates.
     """
@@ -30,26 +30,26 @@ class Leading(NamedTuple):
 def leading_candidates(
     scores: tf.Tensor, score_threshold: float, most_anchors: int, most_candidates: int
 ) -> Leading:
-    """Find the first candidates of each image: all that come before some point of the order, and no others.
+    """Find the first candidates of each image: an exact prefix of the order.
 
-    An anchor's best score bounds its others. So what exceeds the best score of the last of M anchors is on
-    these M, and only their scores are sorted.
+    An anchor's best score bounds its others. So a score above the best of the M-th anchor belongs to one of
+    these M anchors. Only their scores are sorted.
 
     Args:
         scores: float32 [B, A, C].
         score_threshold: candidates have a score above it; at least 0.
-        most_anchors: M, at most.
-        most_candidates: N, at most.
+        most_anchors: upper bound of M.
+        most_candidates: upper bound of N.
     """
     batch, anchors, classes = tf.unstack(tf.shape(scores))
     size = tf.minimum(most_anchors, anchors)
     best = tf.reduce_max(scores, axis=-1)
-    # What is not a number hides the other scores of its anchor, so these are looked at.
+    # NaN hides an anchor's other scores, so these anchors are included.
     best = tf.where(tf.math.is_nan(best), math.inf, best)
     found = tf.math.top_k(tf.where(best > score_threshold, best, NO_CANDIDATE), size)
     last = found.values[:, -1:]
     all_anchors = (last == NO_CANDIDATE) | (size == anchors)
-    # A candidate with the last anchor's best score may also be elsewhere, and there of a lower class.
+    # A score equal to the last anchor's best may also occur on other anchors, with a lower class.
     bound = tf.where(all_anchors, score_threshold, last)
     leading = tf.sort(found.indices)
     near = tf.transpose(tf.gather(scores, leading, batch_dims=1), [0, 2, 1])

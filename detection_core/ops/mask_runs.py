@@ -1,4 +1,4 @@
-"""Instance masks on the host as COCO's compressed run lengths of the whole image (RLE, as pycocotools)."""
+"""Instance masks on the host, as COCO's compressed run-length encoding (RLE) of the whole image."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 
 LEAST_MASK_SCORE = 0.5
-"""A pixel is the object's where its mask scores above it, as in the Object Detection API."""
+"""A pixel belongs to the object if its mask score is higher, as in the Object Detection API."""
 
 
 def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the run lengths of masks of the whole image.
+    """Encode masks [H, W] of the whole image as run lengths, object [N] of bytes.
 
-    Args:
-        masks: N of [H, W]; a pixel is the object's where it is not 0.
-
-    Returns:
-        object [N] of bytes.
+    Non-zero pixels belong to the object.
     """
     from pycocotools import mask as coco_mask
 
@@ -27,23 +23,20 @@ def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def paste_masks(masks: np.ndarray, boxes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the run lengths of masks in the frame of boxes, stretched to their boxes bilinearly.
+    """Stretch masks bilinearly to their boxes and encode them as run lengths, object [N] of bytes.
 
     Args:
         masks: float32 [N, h, w], 0..1.
-        boxes: float32 [N, 4], normalised; what leaves the image is cut off.
+        boxes: float32 [N, 4], normalised; parts outside the image are cut off.
         height: rows of the image, pixels.
         width: columns of the image, pixels.
-
-    Returns:
-        object [N] of bytes.
     """
     pairs = zip(masks, boxes.tolist(), strict=True)
     return encode_masks(_pasted(mask, box, height, width) for mask, box in pairs)
 
 
 def _pasted(mask: np.ndarray, box: Sequence[float], height: int, width: int) -> np.ndarray:
-    """Return uint8 [height, width]: 1 where the mask, stretched to the box, is the object's."""
+    """Return uint8 [height, width], 1 where the stretched mask exceeds the score limit."""
     ymin, xmin, ymax, xmax = box
     top, rows = _stretched(ymin * height, ymax * height, height, mask.shape[0])
     left, columns = _stretched(xmin * width, xmax * width, width, mask.shape[1])
@@ -54,17 +47,9 @@ def _pasted(mask: np.ndarray, box: Sequence[float], height: int, width: int) -> 
 
 
 def _stretched(low: float, high: float, length: int, cells: int) -> tuple[int, np.ndarray]:
-    """Return how a row of cells is read at the centres of the pixels between two edges.
+    """Return the first pixel between two edges (pixels), and each cell's weights, float64 [pixels, cells].
 
-    Args:
-        low: first edge, pixels.
-        high: last edge, pixels.
-        length: pixels that there are.
-        cells: of the mask.
-
-    Returns:
-        The first pixel, and the weight of each cell, float64 [pixels, cells]. Between the centres of two
-        cells it is linear; beyond the first and last centre their value stays.
+    Interpolation is linear between cell centres and constant beyond the first and last.
     """
     first, end = (min(max(math.ceil(edge - 0.5), 0), length) for edge in (low, high))
     centres = np.arange(first, max(first, end)) + 0.5
@@ -74,19 +59,19 @@ def _stretched(low: float, high: float, length: int, cells: int) -> tuple[int, n
 
 
 def decode_mask(counts: bytes, height: int, width: int) -> np.ndarray:
-    """Return the mask of run lengths, bool [height, width]."""
+    """Decode run lengths to a mask, bool [height, width]."""
     from pycocotools import mask as coco_mask
 
     return np.asarray(coco_mask.decode(as_coco(counts, height, width)), bool)
 
 
 def as_coco(counts: bytes, height: int, width: int) -> dict[str, Any]:
-    """Return run lengths as COCO's tools have them; as text, so that JSON can hold them."""
+    """Return run lengths in COCO's form, as text for JSON."""
     return {"size": [height, width], "counts": counts.decode("ascii")}
 
 
 def mask_areas(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the pixels of each mask, float64 [N]."""
+    """Return the number of pixels of each mask, float64 [N]."""
     from pycocotools import mask as coco_mask
 
     runs = [as_coco(counts, height, width) for counts in masks]

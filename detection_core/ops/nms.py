@@ -1,15 +1,14 @@
-"""Non-maximum suppression of a batch, class by class.
+"""Batched non-maximum suppression per class.
 
-A candidate is a pair of anchor and class whose score exceeds the threshold. In each class candidates are
-taken by falling score, and one is dropped when its IoU with a box already taken exceeds the limit. Boxes
-are clipped to the window after that, those without area left are dropped, and the best of all classes stay.
+A candidate is a pair of anchor and class with a score above the threshold. Each class takes its candidates by
+falling score, and drops one whose IoU with a taken box exceeds the limit. Then boxes are clipped to the
+window, boxes without area are dropped, and the best of all classes stay.
 
-Equal scores have an order: inside a class the lower anchor is taken first, and of two classes the lower one
-is listed first. It is the order of the Object Detection API, which suppresses class by class, and the same
-in eager and in exported form.
+Ties are ordered: within a class, the lower anchor comes first; between classes, the lower class. The Object
+Detection API has this order too. It is the same in eager mode and in exported models.
 
-Greedy suppression class by class is that of Girshick et al., "Rich feature hierarchies for accurate object
-detection and semantic segmentation", 2014, https://arxiv.org/abs/1311.2524.
+Greedy suppression per class: Girshick et al., "Rich feature hierarchies for accurate object detection and
+semantic segmentation", 2014, https://arxiv.org/abs/1311.2524.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import tensorflow as tf
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.leading import NO_CANDIDATE, Leading, leading_candidates
 
-# How many candidates of each class are sorted for the kernel that takes all classes at once.
+# Candidates of each class that are sorted for the kernel that processes all classes at once.
 SORTED_CANDIDATES = 1024
-# On how many anchors the best candidates of an image are looked for first, at least and by detection that is
-# asked for, and how many candidates are taken by anchor.
+# `best_first` looks at this many anchors first: at least LEADING_ANCHORS, and a multiple of the requested
+# detections. The last number is candidates per anchor.
 LEADING_ANCHORS = 512
 LEADING_ANCHORS_A_DETECTION = 4
 LEADING_CANDIDATES_AN_ANCHOR = 2
@@ -33,18 +32,17 @@ LEADING_CANDIDATES_AN_ANCHOR = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NmsOptions:
-    """How to suppress.
+    """Options of suppression.
 
     Attributes:
         score_threshold: candidates have a score above it; at least 0, or minus infinity: scores of minus
             infinity are no candidates.
-        iou_threshold: two boxes of one class that overlap more are the same object; in [0, 1].
-        max_detections_per_class: boxes of one class in one image.
-        max_total_detections: boxes of all classes in one image, D.
-        class_agnostic: whether each anchor stands for its best class only and suppresses across classes.
-        soft_nms_sigma: above 0, boxes that overlap lose score, exp(-IoU^2 / (2 sigma)), instead of being
-            dropped at once (Bodla et al., "Soft-NMS", 2017, https://arxiv.org/abs/1704.04503); 0 is hard
-            suppression.
+        iou_threshold: two boxes of one class with a larger IoU are the same object; in [0, 1].
+        max_detections_per_class: maximum boxes of one class in one image.
+        max_total_detections: maximum boxes of all classes in one image, D.
+        class_agnostic: whether each anchor only counts with its best class, and suppression ignores classes.
+        soft_nms_sigma: above 0, overlapping boxes lose score by exp(-IoU^2 / (2 sigma)) and are not dropped
+            at once. Bodla et al., "Soft-NMS", 2017, https://arxiv.org/abs/1704.04503. 0 is hard suppression.
         change_coordinate_frame: whether boxes are returned relative to the window.
     """
 
@@ -64,8 +62,8 @@ class NmsResult(NamedTuple):
         boxes: float32 [B, D, 4], clipped to the window, relative to it with `change_coordinate_frame`.
         scores: float32 [B, D].
         classes: int32 [B, D], in [0, C).
-        count: int32 [B], how many of the D rows are detections.
-        anchor_indices: int32 [B, D], anchor that each detection comes from.
+        count: int32 [B], number of detections in the D rows.
+        anchor_indices: int32 [B, D], anchor of each detection.
     """
 
     boxes: tf.Tensor
@@ -76,10 +74,10 @@ class NmsResult(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Survivors of suppression inside the classes, K for each: class by class, in the order they were taken.
+    """Survivors within the classes, K per class in the order of selection.
 
     Attributes:
-        boxes: float32 [B, C * K, 4], as they came in.
+        boxes: float32 [B, C * K, 4], unclipped.
         scores: float32 [B, C * K], NO_CANDIDATE in empty rows.
         classes: int32 [B, C * K].
         anchors: int32 [B, C * K].
@@ -97,16 +95,13 @@ def multiclass_nms(
     """Suppress duplicate detections in every image of a batch.
 
     Args:
-        boxes: float32 [B, A, 4], or [B, A, C, 4] where each class has a separate box.
+        boxes: float32 [B, A, 4], or [B, A, C, 4] with a separate box per class.
         scores: float32 [B, A, C], without background.
         options: how to suppress.
-        window: float32 [B, 4], the true image in the frame of the boxes; None leaves boxes as they are.
-
-    Returns:
-        The detections of every image; D is max_total_detections.
+        window: float32 [B, 4], the true image in the frame of the boxes; None: boxes are not clipped.
 
     Raises:
-        ValueError: when boxes are to be relative to a window that is not given.
+        ValueError: for `change_coordinate_frame` without a window.
     """
     if window is None and options.change_coordinate_frame:
         raise ValueError("change_coordinate_frame needs a window to change to, found None")
@@ -137,12 +132,11 @@ def _suppress(
 def best_first(
     boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None = None
 ) -> _Candidates:
-    """Suppress hard among the best candidates of all classes of an image, as long as they decide.
+    """Apply hard suppression to the best candidates of all classes, if these decide the result.
 
-    Whether a candidate is taken depends on those before it alone. So what is taken from the first candidates
-    is the beginning of what is taken from all, and where as many as are wanted come out, the others need not
-    be looked at. They are looked at, in every image of the batch, where fewer come out of an image that has
-    more candidates.
+    Selection of a candidate depends only on those before it. So the survivors of the first candidates are a
+    prefix of all survivors, and enough of them make the rest unnecessary. If an image with more candidates
+    has too few survivors, the whole batch is suppressed with all candidates.
 
     Args:
         boxes: float32 [B, A, 1 or C, 4].
@@ -151,7 +145,7 @@ def best_first(
         window: as in `multiclass_nms`; boxes outside are no detections.
 
     Returns:
-        Survivors, all that can be among the detections.
+        All survivors that can be among the detections.
     """
     most = max(LEADING_ANCHORS, LEADING_ANCHORS_A_DETECTION * options.max_total_detections)
     if scores.shape[1] is not None and scores.shape[1] <= most:
@@ -166,7 +160,7 @@ def best_first(
 def _suppress_leading(
     boxes: tf.Tensor, leading: Leading, classes: tf.Tensor, options: NmsOptions
 ) -> _Candidates:
-    """Suppress with the kernel that takes all classes of a batch, and the order of candidates as scores."""
+    """Suppress with the kernel for all classes of a batch; the candidates' ranks serve as scores."""
     batch, number = tf.unstack(tf.shape(leading.places))
     size = tf.shape(leading.anchors)[1]
     rank = tf.where(leading.scores > NO_CANDIDATE, tf.cast(tf.range(number, 0, -1), tf.float32), 0.0)
@@ -197,20 +191,12 @@ def _suppress_leading(
 def all_at_once(
     boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None = None
 ) -> _Candidates:
-    """Suppress hard, with the kernel that takes all classes of a batch, on the best candidates of each class.
+    """Apply hard suppression to the best candidates of each class, in all classes at once.
 
-    That kernel takes equal scores in any order. So candidates are sorted first, and their rank is the score
-    that it is given. Sorting all of them would cost more than suppressing them, hence only the best of each
-    class; in the rare image where further ones could matter, `one_by_one` does the work.
-
-    Args:
-        boxes: float32 [B, A, 1 or C, 4].
-        scores: float32 [B, A, C].
-        options: how to suppress.
-        window: as in `multiclass_nms`; boxes outside are no detections.
-
-    Returns:
-        All survivors of every class that can be among the detections.
+    The kernel for all classes of a batch orders ties arbitrarily. So candidates are sorted first, and their
+    ranks serve as scores. Sorting all candidates would cost more than suppression, so only the best of each
+    class are sorted. In the rare image where others could matter, `one_by_one` is used. Arguments and result
+    are those of `best_first`.
     """
     anchors, most = tf.shape(scores)[1], max(SORTED_CANDIDATES, 2 * options.max_detections_per_class)
     size = tf.minimum(most, anchors)
@@ -227,17 +213,17 @@ def all_at_once(
 
 
 def _best_candidates(scores: tf.Tensor, options: NmsOptions, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the best candidates' scores and anchors, [B, C, size]; among equals the lower anchor first."""
+    """Return the best candidates' scores and anchors, [B, C, size]; ties by lower anchor."""
     batch, anchors, classes = tf.unstack(tf.shape(scores))
     candidates = tf.where(scores > options.score_threshold, scores, NO_CANDIDATE)
-    # A matrix is transposed in a third of the time that a batch of them takes.
+    # Transposing a matrix takes a third of the time of a batch of matrices.
     by_class = tf.reshape(tf.transpose(tf.reshape(candidates, [-1, classes])), [classes, batch, anchors])
     found = tf.math.top_k(by_class, size)
     return tf.transpose(found.values, [1, 0, 2]), tf.transpose(found.indices, [1, 0, 2])
 
 
 def _boxes_of(boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Return float32 [B, C, N, 4], the boxes of anchors [B, C, N] where boxes are [B, A, 1 or C, 4]."""
+    """Return the boxes of anchors [B, C, N], float32 [B, C, N, 4]; `boxes` is [B, A, 1 or C, 4]."""
     if boxes.shape[2] == 1:
         return tf.gather(boxes[:, :, 0], anchors, batch_dims=1)
     return tf.gather(tf.transpose(boxes, [0, 2, 1, 3]), anchors, batch_dims=2)
@@ -246,18 +232,11 @@ def _boxes_of(boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
 def _suppress_sorted(
     boxes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, options: NmsOptions
 ) -> _Candidates:
-    """Suppress in all classes of all images at once.
-
-    Args:
-        boxes: float32 [B, C, N, 4].
-        scores: float32 [B, C, N], falling.
-        anchors: int32 [B, C, N].
-        options: how to suppress.
-    """
+    """Suppress in all classes of all images at once: boxes [B, C, N, 4], falling scores [B, C, N]."""
     batch, classes, size = tf.unstack(tf.shape(scores))
     limit = tf.minimum(options.max_detections_per_class, size)
     rank = tf.cast(tf.range(size, 0, -1), tf.float32)
-    # The kernel sees each class as one image, so that results are grouped by class.
+    # The kernel treats each class as an image, so that results are grouped by class.
     chosen = tf.image.combined_non_max_suppression(
         tf.reshape(boxes, [-1, size, 1, 4]),
         tf.reshape(tf.where(scores > NO_CANDIDATE, rank, 0.0), [-1, size, 1]),
@@ -281,15 +260,9 @@ def _suppress_sorted(
 
 
 def one_by_one(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
-    """Suppress one class of one image after the other, with falling scores where sigma is above 0.
+    """Suppress each class of each image separately; supports soft suppression.
 
-    Args:
-        boxes: float32 [B, A, 1 or C, 4].
-        scores: float32 [B, A, C].
-        options: how to suppress.
-
-    Returns:
-        All survivors of every class.
+    Arguments are those of `best_first`; returns all survivors of every class.
     """
     batch, anchors, classes = tf.unstack(tf.shape(scores))
     limit = tf.minimum(options.max_detections_per_class, anchors)
@@ -331,7 +304,7 @@ def _class_of_row(batch: tf.Tensor, classes: tf.Tensor, limit: tf.Tensor) -> tf.
 
 
 def _ranking(candidates: _Candidates, window: tf.Tensor | None) -> tf.Tensor:
-    """Return the candidates' scores, float32 [B, C * K], NO_CANDIDATE where nothing is left in the window."""
+    """Return the scores, float32 [B, C * K], NO_CANDIDATE for boxes without area in the window."""
     if window is None:
         return candidates.scores
     shown = box_ops.clip(candidates.boxes, window[:, tf.newaxis, :])
@@ -341,7 +314,7 @@ def _ranking(candidates: _Candidates, window: tf.Tensor | None) -> tf.Tensor:
 def _score_of_last_detection(
     candidates: _Candidates, options: NmsOptions, window: tf.Tensor | None
 ) -> tf.Tensor:
-    """Return float32 [B], what a further candidate has to exceed; NO_CANDIDATE where rows are left empty."""
+    """Return float32 [B], the score that other candidates must exceed; NO_CANDIDATE if rows are empty."""
     ranking = _ranking(candidates, window)
     limit = options.max_total_detections
     padded = tf.pad(ranking, [[0, 0], [0, limit]], constant_values=NO_CANDIDATE)
@@ -349,7 +322,7 @@ def _score_of_last_detection(
 
 
 def _finish(candidates: _Candidates, options: NmsOptions, window: tf.Tensor | None) -> NmsResult:
-    """Clip, drop what has no area left, keep the best of all classes and pad."""
+    """Clip, drop boxes without area, keep the best of all classes and pad."""
     shown, ranking = candidates.boxes, _ranking(candidates, window)
     if window is not None:
         shown = box_ops.clip(shown, window[:, tf.newaxis, :])
@@ -357,7 +330,7 @@ def _finish(candidates: _Candidates, options: NmsOptions, window: tf.Tensor | No
             shown = box_ops.change_frame(shown, window[:, tf.newaxis, :])
     limit = options.max_total_detections
     missing = tf.maximum(limit - tf.shape(ranking)[1], 0)
-    # Among equals top_k takes the first, which is that of the lower class, and there the one taken earlier.
+    # For ties, top_k takes the first: the lower class, and within it the box taken earlier.
     kept_scores, kept = tf.math.top_k(ranking, tf.minimum(limit, tf.shape(ranking)[1]))
     filled = kept_scores > NO_CANDIDATE
 

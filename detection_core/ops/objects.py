@@ -24,7 +24,7 @@ _DEFAULTS: dict[str, tuple[tuple[int, ...], tf.DType, float]] = {
 
 
 def new_truth(boxes: tf.Tensor, classes: tf.Tensor, **fields: tf.Tensor) -> GroundTruth:
-    """Make ground truth, with defaults for what is not known of the objects.
+    """Make ground truth, with defaults for missing fields.
 
     Args:
         boxes: float32 [..., G, 4].
@@ -43,24 +43,19 @@ def new_truth(boxes: tf.Tensor, classes: tf.Tensor, **fields: tf.Tensor) -> Grou
 
 
 def keep_objects(truth: GroundTruth, keep: tf.Tensor) -> GroundTruth:
-    """Keep some of the objects, in all fields alike.
+    """Select objects in all fields of unbatched ground truth.
 
-    Args:
-        truth: unbatched.
-        keep: bool [G], or integers [K]: rows in their new order.
+    `keep` is bool [G], or integers [K]: rows in their new order.
     """
     rows = tf.where(keep)[:, 0] if keep.dtype == tf.bool else keep
     return GroundTruth(*[tf.gather(field, rows) for field in truth])
 
 
 def end_at_last_pixel(truth: GroundTruth, size: tf.Tensor) -> GroundTruth:
-    """Clip normalised boxes to one pixel less than the frame, and drop those without area.
+    """Clip unbatched normalised boxes to one pixel less than the frame, and drop those without area.
 
-    This is how google/automl's EfficientDet reads ground truth, in training and in evaluation.
-
-    Args:
-        truth: unbatched.
-        size: float32 [2], rows and columns of the frame.
+    google/automl's EfficientDet reads ground truth in this way, in training and in evaluation. `size` is
+    float32 [2], rows and columns of the frame.
     """
     boxes = tf.clip_by_value(truth.boxes, 0.0, tf.tile((size - 1.0) / size, [2]))
     truth = truth._replace(boxes=boxes)
@@ -68,12 +63,12 @@ def end_at_last_pixel(truth: GroundTruth, size: tf.Tensor) -> GroundTruth:
 
 
 def keypoints_in_window(keypoints: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Normalise keypoints to a window [4] that has the same frame as they."""
+    """Normalise keypoints to a window [4] in the same frame."""
     return (keypoints - window[:2]) / (window[2:] - window[:2])
 
 
 def hide_outside(keypoints: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Make NaN what lies outside a window [4]; its border is inside."""
+    """Set keypoints outside a window [4] to NaN; its border is inside."""
     inside = tf.reduce_all((keypoints >= window[:2]) & (keypoints <= window[2:]), axis=-1, keepdims=True)
     return tf.where(inside, keypoints, math.nan)
 
@@ -85,16 +80,14 @@ def mirror_keypoints(keypoints: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def turn_keypoints(keypoints: tf.Tensor) -> tf.Tensor:
-    """Turn normalised keypoints by 90 degrees counter-clockwise."""
+    """Rotate normalised keypoints by 90 degrees counter-clockwise."""
     return tf.stack([1.0 - keypoints[..., 1], keypoints[..., 0]], axis=-1)
 
 
 def reorder_keypoints(truth: GroundTruth, permutation: Sequence[int]) -> GroundTruth:
-    """Let keypoint i become what `permutation[i]` was, as a mirrored left hand is a right one.
+    """Replace keypoint i by keypoint `permutation[i]`, because a mirrored left hand is a right hand.
 
-    Args:
-        truth: unbatched.
-        permutation: K numbers; empty: the order stays. It may be given where keypoints are not used.
+    An empty permutation keeps the order. It is ignored if there are no keypoints.
     """
     if not permutation or truth.keypoints.shape[1] == 0:
         return truth
@@ -105,7 +98,7 @@ def reorder_keypoints(truth: GroundTruth, permutation: Sequence[int]) -> GroundT
 
 
 def with_keypoints(truth: GroundTruth, keypoints: tf.Tensor) -> GroundTruth:
-    """Put moved keypoints into the ground truth; those that are NaN now weigh nothing."""
+    """Replace the keypoints; those that are now NaN get weight 0."""
     seen = tf.reduce_all(tf.math.is_finite(keypoints), axis=-1)
     weights = tf.where(seen, truth.keypoint_weights, 0.0)
     return truth._replace(keypoints=keypoints, keypoint_weights=weights)

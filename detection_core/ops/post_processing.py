@@ -1,4 +1,4 @@
-"""Raw predictions to scores and detections: calibration, score conversion."""
+"""Score conversion and calibration of raw predictions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.ops.nms import NmsOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PiecewiseLinear:
-    """Linear interpolation between given points; outside them, the value of the nearest end.
+    """Linear interpolation between given points; beyond the ends it is constant.
 
     Attributes:
         x: scores of the points, rising.
@@ -23,14 +23,7 @@ class PiecewiseLinear:
     y: tuple[float, ...]
 
     def __call__(self, scores: tf.Tensor) -> tf.Tensor:
-        """Calibrate scores.
-
-        Args:
-            scores: float32 [...].
-
-        Returns:
-            float32 [...].
-        """
+        """Calibrate scores, float32 [...]."""
         x, y = tf.constant(self.x, scores.dtype), tf.constant(self.y, scores.dtype)
         if len(self.x) == 1:
             return tf.fill(tf.shape(scores), y[0])
@@ -44,23 +37,16 @@ class PiecewiseLinear:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PerClass:
-    """A separate map for some classes; the others keep their scores.
+    """A separate calibration for some classes; the others keep their scores.
 
     Attributes:
-        functions: index in the last axis of the scores -> map.
+        functions: maps an index in the scores' last axis to its calibration.
     """
 
     functions: Mapping[int, PiecewiseLinear]
 
     def __call__(self, scores: tf.Tensor) -> tf.Tensor:
-        """Calibrate scores.
-
-        Args:
-            scores: float32 [..., K].
-
-        Returns:
-            float32 [..., K].
-        """
+        """Calibrate scores, float32 [..., K]."""
         columns = tf.unstack(scores, axis=-1)
         mapped = [self.functions[k](c) if k in self.functions else c for k, c in enumerate(columns)]
         return tf.stack(mapped, axis=-1)
@@ -68,7 +54,7 @@ class PerClass:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """Divides logits by one number, before they become scores.
+    """Divides logits by a temperature before the activation.
 
     Guo et al., "On Calibration of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599.
 
@@ -79,14 +65,7 @@ class Temperature:
     scaler: float
 
     def __call__(self, logits: tf.Tensor) -> tf.Tensor:
-        """Scale logits.
-
-        Args:
-            logits: float32 [...].
-
-        Returns:
-            float32 [...].
-        """
+        """Scale logits, float32 [...]."""
         return logits / self.scaler
 
 
@@ -95,13 +74,13 @@ Elementwise = Callable[[tf.Tensor], tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreConverter:
-    """Class logits to scores: prepare, scale, activate, calibrate.
+    """Converts class logits to scores: prepare, scale, activate, calibrate.
 
     Attributes:
         activation: logits to scores, over the last axis where classes compete.
-        logit_scale: logits are divided by it.
-        prepare: applied to the logits first; None does nothing.
-        calibrate: applied to the scores; None does nothing.
+        logit_scale: divisor of the logits.
+        prepare: applied to the logits first; None: nothing.
+        calibrate: applied to the scores; None: nothing.
     """
 
     activation: Elementwise
@@ -110,14 +89,7 @@ class ScoreConverter:
     calibrate: Elementwise | None = None
 
     def __call__(self, logits: tf.Tensor) -> tf.Tensor:
-        """Convert logits.
-
-        Args:
-            logits: float32 [B, A, C + 1], with the background if the model has one.
-
-        Returns:
-            float32 [B, A, C + 1].
-        """
+        """Convert logits, float32 [B, A, C + 1], with the background if the model has one, to scores."""
         if self.prepare is not None:
             logits = self.prepare(logits)
         scores = self.activation(logits / self.logit_scale)
@@ -126,11 +98,11 @@ class ScoreConverter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PostProcessing:
-    """How a detector turns its raw heads into detections.
+    """How raw predictions become detections.
 
     Attributes:
         score_converter: class logits to scores.
-        nms: how to drop duplicate detections.
+        nms: options of non-maximum suppression.
     """
 
     score_converter: ScoreConverter

@@ -27,7 +27,7 @@ def resize_pixels(
 ) -> tf.Tensor:
     """Resize [H, W, c], uint8 or float32, to float32 [h, w, c]; size is int32 [2]."""
     channels = image.shape[-1]
-    shift = {"half_pixel_centers": True} if half_pixel_centers else {}  # which AREA does not know
+    shift = {"half_pixel_centers": True} if half_pixel_centers else {}  # AREA has no such argument
     resized = _INTERPOLATIONS[method](
         images=image[tf.newaxis], size=size, align_corners=align_corners, **shift
     )[0]
@@ -38,7 +38,7 @@ def resize_pixels(
 def resize_masks(
     masks: tf.Tensor, size: tf.Tensor, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> tf.Tensor:
-    """Resize [G, H, W] with nearest neighbour; zero-sized masks stay as they are."""
+    """Resize [G, H, W] with nearest neighbour; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
     count = tf.shape(masks)[0]
@@ -59,7 +59,7 @@ def resize_masks(
 
 
 def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()) -> tf.Tensor:
-    """Pad float32 [H, W, c] below and to the right up to `size`, with zero or a value a channel."""
+    """Pad float32 [H, W, c] below and to the right to `size`, with zero or one value per channel."""
     room = size - tf.shape(image)[:2]
     paddings = [[0, room[0]], [0, room[1]], [0, 0]]
     if not value:
@@ -69,7 +69,7 @@ def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...]
 
 
 def pad_masks_bottom_right(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] below and to the right with zero; zero-sized masks stay as they are."""
+    """Pad [G, H, W] below and to the right with zero; zero-sized masks are unchanged."""
     if masks.shape[1:] == [0, 0]:
         return masks
     room = size - tf.shape(masks)[1:]

@@ -1,6 +1,6 @@
-"""Random numbers of an update that depend on the seed, the update and who draws them, and on nothing else.
+"""Random numbers that depend only on the seed, the update and the name of the drawing layer.
 
-A training that is stopped and gone on with draws as one that was not: no generator's state has to be kept.
+So a resumed training run draws the same numbers without any stored generator state.
 """
 
 from __future__ import annotations
@@ -13,16 +13,11 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-_TAG = zlib.crc32(b"updates")  # apart from the draws of the examples, which follow the same seed
+_TAG = zlib.crc32(b"updates")  # separates these draws from those of the examples, which use the same seed
 
 
 class _Draws:
-    """The draws of one forward pass.
-
-    Attributes:
-        seed: int64 [2].
-        counts: how often each name has drawn, as a layer may be called more than once.
-    """
+    """The draws of one forward pass: an int64 [2] seed, and counts per name for repeated calls."""
 
     def __init__(self, seed: tf.Tensor) -> None:
         self.seed = seed
@@ -34,11 +29,9 @@ _current: contextvars.ContextVar[_Draws | None] = contextvars.ContextVar("update
 
 @contextlib.contextmanager
 def update_draws(seed: int, *position: tf.Tensor | int) -> Iterator[None]:
-    """Let what is computed in a `with` block draw by a seed and a position.
+    """Set the seed and position for draws inside a `with` block.
 
-    Args:
-        seed: of the training.
-        position: where in the training this is, integers []: the update, the part of its batch, the replica.
+    The position is integers []: the update, the part of its batch, the replica.
     """
     combined = tf.constant([seed, _TAG], tf.int64)
     for number in position:
@@ -51,7 +44,7 @@ def update_draws(seed: int, *position: tf.Tensor | int) -> Iterator[None]:
 
 
 def draw_seed(name: str) -> tf.Tensor | None:
-    """Return the seed of the next draw of that name, int64 [2]; None outside of `update_draws`."""
+    """Return the seed of a name's next draw, int64 [2]; None outside of `update_draws`."""
     draws = _current.get()
     if draws is None:
         return None
@@ -61,11 +54,6 @@ def draw_seed(name: str) -> tf.Tensor | None:
 
 
 def draw_uniform(name: str, shape: tf.Tensor) -> tf.Tensor:
-    """Draw float32 numbers from [0, 1).
-
-    Args:
-        name: who draws.
-        shape: int32 [N].
-    """
+    """Draw float32 numbers from [0, 1) for the layer `name`; `shape` is int32 [N]."""
     seed = draw_seed(name)
     return tf.random.uniform(shape) if seed is None else tf.random.stateless_uniform(shape, seed)

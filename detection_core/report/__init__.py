@@ -1,1 +1,1 @@
-"""Pages for people: formats, charts, summaries and templates of the run report and of Kubeflow's pages."""
+"""Formats, charts, summaries and templates of the run report and of Kubeflow's pages."""

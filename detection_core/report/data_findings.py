@@ -1,4 +1,4 @@
-"""What DataValidator found, for a page."""
+"""DataValidator's findings for a page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PICTURES = "pictures"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShownFinding:
-    """A finding as its section shows it.
+    """A finding with its pictures.
 
     Attributes:
-        finding: what was found.
+        finding: from findings.json.
         pictures: of its examples.
     """
 
@@ -29,17 +29,17 @@ class ShownFinding:
 
     @property
     def rows(self) -> Sequence[FoundExample]:
-        """The examples that are listed."""
+        """The listed examples."""
         return self.finding.examples[:_ROWS]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FindingsSummary:
-    """The findings as their section of a page shows them.
+    """The findings' section of a page.
 
     Attributes:
         found: content of findings.json.
-        folder: that it is in, with the pictures.
+        folder: with findings.json and the pictures.
     """
 
     found: DataFindings
@@ -47,7 +47,7 @@ class FindingsSummary:
 
     @property
     def shown(self) -> list[ShownFinding]:
-        """The findings with their pictures, until the page is large enough."""
+        """The findings with their pictures, within the byte budget."""
         left, shown = _BUDGET_BYTES, []
         for finding in self.found.findings:
             pictures = []
@@ -61,7 +61,7 @@ class FindingsSummary:
 
     @property
     def not_made(self) -> dict[str, str]:
-        """Checks that were not made, each with the reason."""
+        """Skipped checks, each with the reason."""
         made = ("passed", "warn", "stop")
         return {name: how for name, how in self.found.checks.items() if how not in made}
 
@@ -71,7 +71,7 @@ class FindingsSummary:
         return FINDINGS.path(self.folder)
 
     def _read(self, example: FoundExample) -> str:
-        # A name, never a path: the file may come from elsewhere.
+        # Only a file name, never a path: the file may come from elsewhere.
         name = example.picture
         if not name or "/" in name or "\\" in name or name.startswith("."):
             return ""

@@ -1,4 +1,4 @@
-"""The page of a data set, all of it from the one folder that DataValidator fills."""
+"""The page of a data set, made from DataValidator's output folder."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from detection_core.report.pictures import PictureBudget
 
 PAGE = "index.html"
 SAMPLE_BYTES = 1_500_000
-"""What the samples may take of a page that is one of several."""
+"""Default limit of the samples' bytes on a page."""
 
 
 def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummary | None:
-    """Return a data set as its section of a page shows it; None of what an older version has validated.
+    """Return a data set's section of a page from DataValidator's output ("": none).
 
-    Args:
-        folder: that DataValidator filled; "" where there is none.
-        sample_bytes: what its samples may take of the page.
+    It is None for output of an older version. `sample_bytes` limits the samples.
 
     Raises:
-        ContractError: for a file that is something else.
+        ContractError: for a file with other content.
     """
     card = CARD.find(folder)
     if card is None:
@@ -41,15 +39,12 @@ def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummar
 
 
 def data_page(folder: str, *, title: str = "", sample_bytes: int = SAMPLE_BYTES) -> str:
-    """Return the page.
+    """Return the page for the output of DataValidator or `detflow data report`.
 
-    Args:
-        folder: that DataValidator, or `detflow data report`, filled.
-        title: of the page, such as the path of the data.
-        sample_bytes: what the samples may take of it.
+    `sample_bytes` limits the samples.
 
     Raises:
-        ContractError: for a file that is missing or something else.
+        ContractError: for a missing file or one with other content.
     """
     validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder)
     context = {

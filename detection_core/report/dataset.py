@@ -1,4 +1,4 @@
-"""What a dataset card says, for a page."""
+"""A dataset card's content for a page."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ TRAIN = "train"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatasetSummary:
-    """A data set as its section of a page shows it.
+    """A data set's section of a page.
 
     Attributes:
-        card: its numbers.
+        card: the data set's statistics.
         quarantined: rejected images and annotations.
         folder: of the examples.
-        profiles: their boxes; None of examples that an older version made.
+        profiles: statistics of the boxes; None for examples from an older version.
         samples: class to images with objects of it.
         smallest: the smallest boxes, enlarged.
-        anchors: how well the anchors of a config fit the boxes; None where no config was given, or by a
-            family without anchors.
+        anchors: fit of a config's anchors to the boxes; None without a config or for a family without
+            anchors.
     """
 
     card: DatasetCard
@@ -61,32 +61,32 @@ class DatasetSummary:
 
     @property
     def charts(self) -> list[Chart]:
-        """Charts of the boxes; none where they are not known."""
+        """Charts of the boxes; empty if unknown."""
         return profile_charts(self.profiles.splits) if self.profiles else []
 
     @property
     def maps(self) -> list[HeatMap]:
-        """Maps of the boxes; none where they are not known."""
+        """Maps of the boxes; empty if unknown."""
         return profile_maps(self.profiles.splits) if self.profiles else []
 
     @property
     def anchor_charts(self) -> list[Chart]:
-        """Charts of how well anchors fit; none where that is not known."""
+        """Charts of the anchors' fit; empty if unknown."""
         return anchor_charts(self.anchors) if self.anchors else []
 
     @property
     def anchor_maps(self) -> list[HeatMap]:
-        """Maps of boxes and anchors; none where they are not known."""
+        """Maps of boxes and anchors; empty if unknown."""
         return anchor_maps(self.anchors) if self.anchors else []
 
     @functools.cached_property
     def most_objects(self) -> int:
-        """Objects of the most frequent class, 1 at least: what a bar of full width stands for."""
+        """Objects of the most frequent class, at least 1: the value of a full-width bar."""
         return max((c.objects for c in self.card.classes), default=0) or 1
 
     @functools.cached_property
     def classes(self) -> Sequence[ClassCard]:
-        """The classes that are listed: all, or of very many those with the most objects, in their order."""
+        """The listed classes, in order: all, or in large sets those with the most objects."""
         found = self.card.classes
         if len(found) <= _CLASSES:
             return found
@@ -95,17 +95,17 @@ class DatasetSummary:
 
     @property
     def more_classes(self) -> int:
-        """Number of classes that are not listed."""
+        """Number of unlisted classes."""
         return len(self.card.classes) - len(self.classes)
 
     @property
     def rows(self) -> Sequence[QuarantinedEntry]:
-        """The entries that are listed."""
+        """The listed entries."""
         return self.quarantined[:_ROWS]
 
     @property
     def more_rows(self) -> int:
-        """Number of entries that are not listed."""
+        """Number of unlisted entries."""
         return max(0, len(self.quarantined) - _ROWS)
 
     @property
@@ -115,17 +115,15 @@ class DatasetSummary:
 
 
 def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
-    """Return class to pictures of it, and pictures of the smallest boxes, as DataValidator drew them.
+    """Return DataValidator's pictures by class, and its pictures of the smallest boxes.
 
-    Args:
-        folder: with `pictures/index.json`; one without, or "", has none.
-        budget: of the page.
+    A folder without `pictures/index.json`, or "", has none.
     """
     entries: dict[str, list[PictureFile]] = {}
     for entry in list_pictures(folder) if folder else []:
         if entry.kind in (SAMPLE, SMALLEST):
             entries.setdefault("" if entry.kind == SMALLEST else entry.caption, []).append(entry)
-    # Rows of one picture of each class: a page without room for all has none without any.
+    # In rounds of one picture per class, so that a short page shows at least one image of each class.
     smallest = entries.pop("", [])
     rounds = [row for row in itertools.zip_longest(*entries.values())]
     rounds.insert(1, tuple(smallest))

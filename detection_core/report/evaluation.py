@@ -1,4 +1,4 @@
-"""What an evaluation found, for a page: metrics, verdicts, curves, confusion and mistakes."""
+"""Evaluation results for a page: metrics, verdicts, curves, confusion matrix and mistakes."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ WORDS = dict(
 """COCO's metrics in words, in the order of the table."""
 
 MATRIX_LABELS = 32
-"""Labels above which a confusion matrix is too large to read."""
+"""Maximum labels of a readable confusion matrix."""
 
 Metrics = Mapping[str, float | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSummary:
-    """An evaluation as its section of a page shows it.
+    """An evaluation's section of a page.
 
     Attributes:
         id: anchor of the section.
         title: heading.
-        report: what was measured.
+        report: the measured metrics.
         pictures: kind to pictures.
-        folder: where all pictures are; "" where nobody who reads the page can look there.
-        curves: of the classes; None where there are none.
-        chart: the curves as one chart; None where there is none.
-        left_out: classes that the chart has no line of.
+        folder: of all pictures; "" if the page's readers have no access to it.
+        curves: of the classes, if any.
+        chart: the curves as one chart, if any.
+        left_out: number of classes without a line in the chart.
     """
 
     id: str
@@ -65,22 +65,17 @@ class EvaluationSummary:
 
     @property
     def verdicts(self) -> list[ThresholdVerdict]:
-        """The verdicts on thresholds, without the metric's name in the text: it stands beside it."""
+        """Verdicts on thresholds; the text omits the metric's name, which stands beside it."""
         return [_short(verdict) for verdict in self.report.thresholds]
 
     @property
     def confusion(self) -> dict[str, Any] | None:
-        """The confusion matrix with each count as a percentage of its row; None where it is too large."""
+        """The confusion matrix with percentages per row; None if it is too large."""
         return _confusion(self.curves.confusion) if self.curves else None
 
 
 def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = WORDS) -> dict[str, Any]:
-    """Return a table of metrics, a column a detector.
-
-    Args:
-        columns: (title, metrics) each.
-        names: of the metrics, a row each.
-    """
+    """Return a table: one column per (title, metrics), one row per metric name."""
     rows = [
         {
             "name": name,
@@ -93,12 +88,11 @@ def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = 
 
 
 def _short(verdict: ThresholdVerdict) -> ThresholdVerdict:
-    """Take the metric's name off the text, which stands below it."""
     return dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
 
 
 def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
-    """Return the chart of the weakest classes' curves, and how many classes it has no line of."""
+    """Return the chart of the weakest classes' curves, and the number of omitted classes."""
     drawn = [c for c in curves.classes if c.precision]
     weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:SERIES]
     kept = [c for c in drawn if c in weakest]
@@ -109,7 +103,7 @@ def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
 
 
 def _confusion(confusion: Confusion | None) -> dict[str, Any] | None:
-    """Return the matrix with each count as a percentage of its row, which shades its cell."""
+    """Return the matrix with each count as a percentage of its row, for the cell's shade."""
     if not confusion or len(confusion.labels) > MATRIX_LABELS:
         return None
     rows = []

@@ -1,4 +1,4 @@
-"""Lines, bars and heat maps, which a page draws as SVG elements in its own colours."""
+"""Lines, bars and heat maps as data; a page draws them as SVG in its colours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from detection_core.artifacts.box_profile import AnchorMatches, BoxProfile, Histogram, SizeGrid
 
 WIDTH, HEIGHT = 360, 194
-"""Of a chart, units of its view box."""
+"""Size of a chart, in units of its view box."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 24, 10, 38
 _LABELS = 7
 SERIES = 12
-"""How many colours there are; more splits than that share them."""
+"""Number of colours; further splits reuse them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class Bar:
         y: upper edge.
         width: of the bar.
         height: of the bar.
-        series: which colour.
-        text: what it stands for, which shows under the pointer.
+        series: index of the colour.
+        text: tooltip.
     """
 
     x: float
@@ -43,9 +43,9 @@ class Line:
     """One line of a chart.
 
     Attributes:
-        label: for the legend; may hold any text.
-        x: abscissas.
-        y: ordinates.
+        label: for the legend; any text.
+        x: x coordinates.
+        y: y coordinates.
         thick: draw it thick.
     """
 
@@ -61,13 +61,13 @@ class Chart:
 
     Attributes:
         title: name of the chart.
-        x_label: what the x axis shows.
-        bars: all of them, those of a split in one colour.
+        x_label: label of the x axis.
+        bars: bars of all splits; one colour per split.
         lines: (points of a polyline, whether it is thick), each in a different colour.
         ticks: (x, text) below.
-        levels: (y, text) of the lines across.
+        levels: (y, text) of the horizontal lines.
         series: name of the split or line of each colour.
-        left: where the plot begins.
+        left: left edge of the plot.
     """
 
     title: str
@@ -84,13 +84,13 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """Cells whose shade tells how many boxes are in each.
+    """Cells whose shade shows the number of boxes.
 
     Attributes:
         title: name of the map.
-        cells: (column, row, shade from 0 to 1, text under the pointer); empty cells are left out.
-        columns: how many.
-        rows: how many.
+        cells: (column, row, shade from 0 to 1, tooltip); without empty cells.
+        columns: number of columns.
+        rows: number of rows.
         x_ticks: (column, text) below.
         y_ticks: (row, text) beside.
         points: (column, row) of marks, in units of cells from the upper left corner.
@@ -108,14 +108,9 @@ class HeatMap:
 def bar_chart(
     title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
 ) -> Chart:
-    """Draw the histograms of several splits beside each other, each as fractions of its sum.
+    """Draw several splits' histograms beside each other, each as fractions of its sum.
 
-    Args:
-        title: name of the chart.
-        x_label: what the bins are of.
-        histograms: split to counts; all of the same bins.
-        labels: of the bins.
-        unit: what is counted.
+    All histograms have the same bins. `labels` name the bins, `unit` names what is counted.
     """
     counts, labels = _without_empty_ends(histograms, labels)
     shares = {name: [count / max(1, sum(values)) for count in values] for name, values in counts.items()}
@@ -158,14 +153,14 @@ def bar_chart(
 def line_chart(
     title: str, x_label: str, lines: Sequence[Line], *, unit_square: bool = False, log_y: bool = False
 ) -> Chart:
-    """Draw lines.
+    """Draw lines; non-finite values are left out.
 
     Args:
         title: name of the chart.
-        x_label: what the x axis shows.
-        lines: at most `SERIES`, or colours come twice. Values that are not finite are left out.
+        x_label: label of the x axis.
+        lines: up to `SERIES`; more lines reuse colours.
         unit_square: both axes run from 0 to 1.
-        log_y: logarithmic y axis; values that are not positive are left out.
+        log_y: logarithmic y axis; values of 0 or less are left out.
     """
     points = [_points(line, log_y=log_y) for line in lines]
     columns = _grid([0, 1] if unit_square else [x for line in points for x, _ in line])
@@ -181,7 +176,7 @@ def line_chart(
     drawn = []
     for line, found in zip(lines, points, strict=True):
         places = list(dict.fromkeys(f"{across(x):g},{down(y):g}" for x, y in found))
-        # A single point has no line to see: its round end is drawn.
+        # A single point has no visible line, so its round end is drawn.
         drawn.append((" ".join(places * 2 if len(places) == 1 else places), line.thick))
     return Chart(
         title=title,
@@ -199,12 +194,7 @@ def _points(line: Line, *, log_y: bool) -> list[tuple[float, float]]:
 
 
 def _grid(values: Sequence[float], *, whole: bool = False) -> list[float]:
-    """Return round numbers at equal distances, the first below all values and the last above.
-
-    Args:
-        values: what is drawn.
-        whole: whole numbers only.
-    """
+    """Return equidistant round numbers around all values; `whole`: integers only."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     step = max(_round_up((high - low) / 5), 1.0 if whole else 0.0)
     first, last = math.floor(low / step), math.ceil(high / step - 1e-9)
@@ -214,20 +204,14 @@ def _grid(values: Sequence[float], *, whole: bool = False) -> list[float]:
 def _without_empty_ends(
     histograms: Mapping[str, Histogram], labels: Sequence[str]
 ) -> tuple[dict[str, list[int]], Sequence[str]]:
-    """Return counts and labels of the bins from the first to the last that any split has something in."""
+    """Return counts and labels without the bins that are empty in all splits at both ends."""
     used = [place for h in histograms.values() for place, count in enumerate(h.counts) if count]
     kept = slice(max(0, min(used, default=0) - 1), max(used, default=0) + 2)
     return {name: h.counts[kept] for name, h in histograms.items()}, labels[kept]
 
 
 def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -> HeatMap:
-    """Draw a table of counts.
-
-    Args:
-        title: name of the map.
-        counts: a row a row, from the top.
-        unit: what is counted.
-    """
+    """Draw a table of counts, with rows from the top; `unit` names what is counted."""
     most = max((max(row) for row in counts), default=0) or 1
     cells = [
         (column, row, round(math.sqrt(count / most), 3), f"{count:,} {unit}")
@@ -239,13 +223,7 @@ def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -
 
 
 def size_map(title: str, grid: SizeGrid, shapes: Sequence[tuple[float, float]] = ()) -> HeatMap:
-    """Draw boxes by width, to the right, and height, upwards.
-
-    Args:
-        title: name of the map.
-        grid: the counts.
-        shapes: heights and widths that are marked.
-    """
+    """Draw boxes by width (to the right) and height (upwards), and mark (height, width) shapes."""
     drawn = heat_map(title, grid.counts[::-1])
     bins = len(grid.up_to)
     marks = [
@@ -262,7 +240,7 @@ def size_map(title: str, grid: SizeGrid, shapes: Sequence[tuple[float, float]] =
 
 
 def _place(value: float, grid: SizeGrid) -> float:
-    """Return where a value lies among bins of equal ratio, in units of bins, at the edge where beyond."""
+    """Return a value's position among bins of equal ratio, in bins, clipped to the range."""
     edges, bins = grid.up_to, len(grid.up_to)
     if bins < 2 or value <= 0:
         return 0.0
@@ -271,7 +249,7 @@ def _place(value: float, grid: SizeGrid) -> float:
 
 
 def anchor_charts(matches: AnchorMatches) -> list[Chart]:
-    """Return the chart of how well anchors fit boxes."""
+    """Return the chart of the anchors' fit to boxes."""
     if not matches.splits:
         return []
     first = next(iter(matches.splits.values())).overlaps
@@ -287,7 +265,7 @@ def anchor_charts(matches: AnchorMatches) -> list[Chart]:
 
 
 def anchor_maps(matches: AnchorMatches) -> list[HeatMap]:
-    """Return maps of each split: boxes and anchors by width and height, then boxes that no anchor matches."""
+    """Return maps of each split: boxes and anchors by width and height, then unmatched boxes."""
     splits = matches.splits.items()
     return [
         *(size_map(f"{name}: boxes, and the anchors as dots", m.sizes, matches.shapes) for name, m in splits),
@@ -296,7 +274,7 @@ def anchor_maps(matches: AnchorMatches) -> list[HeatMap]:
 
 
 def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
-    """Return the charts of a data set's boxes: sizes, aspects, boxes of an image."""
+    """Return the charts of a data set's boxes: sizes, aspect ratios, boxes per image."""
     if not any(profile.boxes for profile in profiles.values()):
         return []
     first = next(iter(profiles.values()))
@@ -329,7 +307,7 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
 
 
 def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
-    """Return three maps of each split's boxes: centres, what they cover, width against height."""
+    """Return three maps of each split's boxes: centres, coverage, width against height."""
     maps = []
     for name, profile in profiles.items():
         if profile.boxes:
@@ -358,7 +336,7 @@ def _percent(edge: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power: float = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Readable numbers and times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
 
 def duration(seconds: Any) -> str:
-    """Write seconds as `0.4 s`, `12 s`, `3 min 05 s` or `2 h 07 min`; a dash where they are not known."""
+    """Format seconds as `0.4 s`, `12 s`, `3 min 05 s` or `2 h 07 min`; a dash if unknown."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return DASH
     if seconds < 10:
@@ -23,21 +23,21 @@ def duration(seconds: Any) -> str:
 
 
 def metric(value: Any, digits: int = 3) -> str:
-    """Write a metric; a dash where it was not measured (missing, not a number, or COCO's -1)."""
+    """Format a metric; a dash if it was not measured (missing, NaN, or COCO's -1)."""
     if not isinstance(value, int | float) or not math.isfinite(value) or value == -1:
         return DASH
     return f"{value:.{digits}f}"
 
 
 def signed(value: Any, digits: int = 3) -> str:
-    """Write a difference with its sign; a dash where there is none."""
+    """Format a difference with its sign; a dash if there is none."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return DASH
     return f"{value:+.{digits}f}".replace("-", MINUS)
 
 
 def size(count: float) -> str:
-    """Write a number of bytes, such as `3.4 MB`."""
+    """Format a number of bytes, such as `3.4 MB`."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
@@ -46,12 +46,12 @@ def size(count: float) -> str:
 
 
 def thousands(value: Any) -> str:
-    """Write a count with thin spaces between thousands."""
+    """Format a count with thin spaces between thousands."""
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else str(value)
 
 
 def moment(iso: str) -> str:
-    """Write an ISO 8601 time as `21 Nov 2026, 10:05 UTC`; what is no time stays as it is."""
+    """Format an ISO 8601 time as `21 Nov 2026, 10:05 UTC`; other text is unchanged."""
     try:
         when = datetime.datetime.fromisoformat(iso)
     except ValueError:
@@ -61,7 +61,7 @@ def moment(iso: str) -> str:
 
 
 def seconds_between(start: str, end: str) -> float | None:
-    """Return the time between two ISO 8601 times; None where one is missing."""
+    """Return the seconds between two ISO 8601 times; None if one is missing."""
     try:
         return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(start)).total_seconds()
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""HTML pages from the templates beside this module: one file each, without scripts and links elsewhere."""
+"""Self-contained HTML pages from templates, without scripts and external links."""
 
 from __future__ import annotations
 
@@ -11,26 +11,21 @@ from detection_core.report import formats
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
-"""No script, no font, no frame, no request; pictures and styles that are in the page itself."""
+"""No scripts, fonts, frames or requests; only embedded pictures and styles."""
 
 TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
 _FILTERS = ("duration", "metric", "signed", "size", "thousands", "moment")
 
 
 def shown(value: Any) -> str:
-    """Return a value as text in which nothing is invisible: control characters are written out."""
+    """Return a value as text, with control characters made visible."""
     return visible(str(value))
 
 
 def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] = ()) -> str:
-    """Return a page.
+    """Render a page; every value of the context is escaped, and templates mark none as safe.
 
-    Every value of the context is escaped; a template marks nothing of it as safe.
-
-    Args:
-        template: name of a template.
-        context: what it shows.
-        folders: further folders that templates are looked for in, before those of this package.
+    Templates are searched in `folders` first, then in this package.
 
     Raises:
         ValueError: when the context does not fit the template.
@@ -54,5 +49,5 @@ def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] =
 
 
 def _visible_text(value: Any) -> Any:
-    """Return what a text becomes before it is escaped; markup of a template's own macros stays as it is."""
+    """Make text visible before it is escaped; markup from a template's macros is unchanged."""
     return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -1,4 +1,4 @@
-"""Pictures of an evaluation inside the page, within a budget of bytes."""
+"""Embedded pictures of an evaluation, within a byte budget."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ BUDGET_BYTES = 2_200_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A picture and what it shows.
+    """A picture with its caption.
 
     Attributes:
         source_id: id of the image.
-        caption: what is to be seen.
+        caption: description of the picture.
         data: the picture as a data URI.
     """
 
@@ -26,7 +26,7 @@ class Picture:
 
 
 class PictureBudget:
-    """Hands out pictures until the page is large enough; the rest stay where they are, in the artifact.
+    """Embeds pictures until the budget is spent; the others stay in the artifact.
 
     Args:
         left: bytes that pictures may take.
@@ -36,12 +36,7 @@ class PictureBudget:
         self._left = left
 
     def embed(self, evaluation_dir: str, limits: dict[str, int]) -> dict[str, list[Picture]]:
-        """Return the pictures of an evaluation by kind.
-
-        Args:
-            evaluation_dir: has `pictures/index.json`.
-            limits: kind to how many to show at most.
-        """
+        """Return the pictures of an evaluation's `pictures/index.json` by kind; `limits` are per kind."""
         found: dict[str, list[Picture]] = {kind: [] for kind in KINDS}
         for entry in list_pictures(evaluation_dir):
             shown = found.get(entry.kind)
@@ -52,7 +47,7 @@ class PictureBudget:
         return found
 
     def embed_one(self, entry: PictureFile) -> Picture | None:
-        """Return a picture; None where it cannot be shown, or the page is large enough."""
+        """Return a picture; None if it is empty or exceeds the budget."""
         text = base64.b64encode(entry.read()).decode()
         if not text or len(text) > self._left:
             return None
