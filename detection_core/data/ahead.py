@@ -44,8 +44,10 @@ def done_ahead(
                     spent -= paid
                     yield future.result()
                     del future  # else this result would stay in memory while the next is made
-                waiting.append((pool.submit(work, item), cost(item) if price is None else price))
-                spent += price or 0
+                if price is None:
+                    price = cost(item)  # raises before any work on the item, after all items before it
+                waiting.append((pool.submit(work, item), price))
+                spent += price
             while waiting:
                 yield waiting.popleft()[0].result()
         finally:

@@ -191,12 +191,13 @@ def test_a_failure_comes_at_its_turn_and_no_more_is_read_than_there_is_work_for(
             raise ValueError(item)
         return 1
 
-    found = []
+    found, worked = [], []
     refused(KeyError, "", list, done_ahead(range(9), work, lambda _: 1, budget=9, threads=2))
     with pytest.raises(ValueError, match="5"):
-        for item in done_ahead(range(9), str, cost, budget=9, threads=2):
+        for item in done_ahead(range(9), lambda n: worked.append(n) or str(n), cost, budget=9, threads=2):
             found.append(item)
-    assert found == ["0", "1", "2", "3", "4"]
+    # An image whose cost is refused, such as a decompression bomb, is not decoded.
+    assert found == ["0", "1", "2", "3", "4"] and sorted(worked) == [0, 1, 2, 3, 4]
     read = []
     stream = done_ahead((read.append(n) or n for n in range(1000)), str, lambda _: 1, budget=100, threads=2)
     assert next(stream) == "0" and len(read) <= 5
