@@ -111,9 +111,7 @@ class TrainingCheckpoints:
             files.remove_tree(path)
 
     def _fetch(self, step: int) -> str:
-        """Download a checkpoint and return its local prefix; it stays, because some values are read on
-        demand.
-        """
+        """Download a checkpoint; it stays, because some values are read on demand. Return its prefix."""
         if self._scratch is not None:
             for path in files.list_matching(self.directory, f"ckpt-{step}.*"):
                 files.download(path, files.join(self._local, os.path.basename(path)))

@@ -108,9 +108,7 @@ class FiniteGuard(tf.Module):
         self.halted.assign(number > self._limit)
 
     def found(self) -> list[SkippedUpdate]:
-        """Wait for the device, and return the updates skipped since the last call; of very many, the last
-        few.
-        """
+        """Wait for the device, and return updates skipped since the last call, the last few of very many."""
         count = int(self.count.numpy())
         if count == self._seen:
             return []
