@@ -184,9 +184,7 @@ class CheckpointFile:
             raise self.damaged(error) from error
 
     def _copied_here(self, names_only: bool) -> str:
-        """Download a remote checkpoint, as TensorFlow cannot open every kind of path; return the local
-        prefix.
-        """
+        """Download a remote checkpoint, as TensorFlow cannot open every path; return the local prefix."""
         self._scratch = ScratchFolder()  # Goes with this object.
         paths = checkpoint_files(self.prefix)
         index = [path for path in paths if path.endswith(".index")]

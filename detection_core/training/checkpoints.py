@@ -165,7 +165,7 @@ class TrainingCheckpoints:
         return 0
 
     def _unfinished(self, step: int) -> str:
-        """Return the folder that TensorFlow removes once a checkpoint is complete; its index is written last."""
+        """Return the folder that TensorFlow removes once a checkpoint is complete."""
         return f"{self.path(step)}_temp"
 
     def restore(self, step: int) -> bool:

@@ -39,9 +39,7 @@ def available_memory(system: System = THIS_SYSTEM) -> int:
 
 
 def allowed_memory(system: System = THIS_SYSTEM) -> int:
-    """Return the bytes available to this process if it were alone on the machine and in its container; 0:
-    unknown.
-    """
+    """Return the bytes that this process could use alone on the machine and in its container; 0: unknown."""
     limits = [total_memory(system), *(group.limit for group in _groups(system))]
     return min((limit for limit in limits if limit), default=0)
 

@@ -74,7 +74,7 @@ class ProfilerTrace(TrainingAction):
             tf.profiler.experimental.start(self._scratch.name if self._scratch else self._directory)
         except (tf.errors.OpError, OSError) as error:
             _logger.warning("the profiler does not start, and nothing is traced: %s", error)
-            self._end = step  # it is not asked again
+            self._end = step  # do not retry
             return
         self._is_tracing = True
         _logger.info("tracing the updates from %d to %d", step, self._end)

@@ -263,10 +263,10 @@ def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[
 def shape_gradients(
     gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], options: TrainOptions
 ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-    """Multiply bias gradients, clip, and measure norms, as the options ask.
+    """Multiply bias gradients, clip, and measure norms, as the options say.
 
     Returns:
-        The gradients, and name to norm (before clipping) when gradients are summarised.
+        The gradients, and name -> norm (before clipping) when gradients are summarised.
     """
     names = [scoped_name(v) for v in variables]
     shaped = list(gradients)

@@ -193,7 +193,7 @@ class Validation:
         Where the best ones cannot be read, the next best are used, with a warning.
         """
         if self._worker.count > 1:
-            on_any_worker(False)  # the chief, which alone has measured, has written its lines before this
+            on_any_worker(False)  # waits until the chief has written its lines
             self._lines = VALIDATIONS.read(self._folder)
         for line in best_lines(self._lines, self.options.keep_best):
             if line.step in self._best.steps() and self._best.restore(line.step):
