@@ -55,7 +55,7 @@ class ValidationOptions:
     averaged: bool = False
 
     def score(self, metrics: Mapping[str, float | None]) -> float | None:
-        """Return the weighted sum of metrics, or None where one is undefined; None is worse than any score."""
+        """Return the weighted sum of metrics; None where one is undefined, which is worse than any score."""
         values = [(metrics.get(name), weight) for name, weight in self.objective.items() if weight]
         known = [value * weight for value, weight in values if value is not None and math.isfinite(value)]
         return sum(known) if len(known) == len(values) else None
