@@ -33,8 +33,7 @@ DEFAULT_CACHE_BYTES = 1 << 30
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkerShard:
-    """The part of every batch that one worker reads; together, all workers see the images that one alone
-    would.
+    """The part of every batch that one worker reads; all parts together are the batch of a single worker.
 
     Attributes:
         worker: its number, from 0.
@@ -102,18 +101,18 @@ def training_records(
     step: int,
     left_out: Sequence[LeftOut] = (),
 ) -> list[bytes]:
-    """Return the records that a batch of a training is made of, as they are in their files.
+    """Return the records of a training batch, as stored in their files.
 
     Args:
         config: as for `build_train_dataset`.
-        label_map: class text to class id.
+        label_map: class text -> class id.
         seed: that of the training.
         step: number of the batch, from 0.
-        left_out: records that the training leaves out.
+        left_out: records that the training skips.
 
     Returns:
-        `batch_size` records in the batch's order; where images are mixed, after them those that the last ones
-        may be mixed with.
+        `batch_size` records in the batch's order. If images are mixed, further records follow, with which
+        the last ones may be mixed.
     """
     reader = train_reader(config, label_map).leaving_out(left_out).undecoded()
     batch_size = config.train_config.batch_size

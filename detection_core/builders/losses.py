@@ -78,7 +78,7 @@ def build_localization_loss(message: losses_pb2.LocalizationLoss) -> Localizatio
 
 
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
-    """Build the miner of a Loss message, or return None without one; the loss weights decide which are hard."""
+    """Build the miner of a Loss message, whose loss weights decide which anchors are hard; None: no miner."""
     if not message.HasField("hard_example_miner"):
         return None
     miner = message.hard_example_miner

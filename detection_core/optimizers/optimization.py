@@ -16,8 +16,7 @@ def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.Ab
 
 
 class MovingAverage(tf.Module):
-    """An exponential moving average of weights, which often generalises a little better than the last
-    weights.
+    """An exponential moving average of weights, which often generalises better than the last weights.
 
     The averages start at zero. At update t, counted from 1, they keep min(decay, (1 + t) / (10 + t)) of their
     value, so the zeros fade within a few tens of updates. Averages that start from the weights, as in
