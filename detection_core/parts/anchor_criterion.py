@@ -1,4 +1,4 @@
-"""What an anchor-based detector minimises."""
+"""The training criterion of anchor-based detectors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from detection_core.structures import GroundTruth
 
 
 class AnchorPredictions(NamedTuple):
-    """What is predicted for every anchor, by a one-stage detector or a region proposal network.
+    """Predictions for every anchor, by a one-stage detector or a region proposal network.
 
     Attributes:
         box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
         class_logits: float32 [B, A, C + 1], background first.
-        anchors: float32 [A, 4] of all images, or [B, A, 4] of each, such as proposals, whose gradient the
-            caller stops; normalised to the (padded) network input, not clipped.
+        anchors: float32 [A, 4] shared by all images, or [B, A, 4] per image, such as proposals, whose
+            gradient
+            the caller stops; normalised to the (padded) network input, not clipped.
     """
 
     box_codes: tf.Tensor
@@ -27,7 +28,7 @@ class AnchorPredictions(NamedTuple):
     anchors: tf.Tensor
 
     def anchors_at(self, places: tf.Tensor) -> tf.Tensor:
-        """Take anchors by their places in each image, int32 [B, N]; gives float32 [B, N, 4]."""
+        """Gather anchors by their indices in each image, int32 [B, N]; returns float32 [B, N, 4]."""
         anchors = self.anchors[0] if tuple(self.anchors.shape[:-2]) == (1,) else self.anchors
         return tf.gather(anchors, places, batch_dims=len(anchors.shape) - 2)
 
@@ -46,13 +47,13 @@ class CriterionLosses(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorCriterion:
-    """Compares predictions with the targets of their anchors.
+    """Computes the losses of predictions against the targets of their anchors.
 
     Attributes:
-        assigner: makes the targets.
-        losses: the losses per anchor, their weights, and what chooses the anchors that count.
-        normalize_by_matches: divide by the number of positive anchors of the batch, at least one.
-        normalize_by_code_size: divide the localisation loss by the numbers in a box code too.
+        assigner: computes the targets.
+        losses: the losses per anchor, their weights, and the selection of anchors that count.
+        normalize_by_matches: whether to divide by the batch's number of positive anchors, at least one.
+        normalize_by_code_size: whether to divide the localisation loss by the box code size too.
     """
 
     assigner: AnchorTargetAssigner
@@ -64,7 +65,7 @@ class AnchorCriterion:
         """Compute the losses.
 
         Args:
-            predictions: raw heads.
+            predictions: raw outputs of the heads.
             truth: of the same images; boxes normalised to the network input.
         """
         targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
@@ -110,10 +111,10 @@ class AnchorCriterion:
 
 
 def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
-    """Compute the loss of each anchor's classes, float32 [B, A], the faster way where there is one.
+    """Compute the loss of each anchor's classes, float32 [B, A], by column if the loss supports it.
 
     Args:
-        loss: which.
+        loss: the classification loss.
         logits: float32 [B, A, K].
         targets: of the anchors.
     """

@@ -1,4 +1,4 @@
-"""What a box coder is: a way to write a box relative to an anchor in numbers near zero."""
+"""Protocol of box coders, which encode a box relative to an anchor as numbers near zero."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 import tensorflow as tf
 
-# Added to widths and heights before a division or a logarithm, as checkpoints in the field were trained.
+# Added to widths and heights before a division or logarithm, to match published checkpoints.
 EPSILON = 1e-8
 
 
 class BoxCoder(Protocol):
-    """Turns boxes into codes and back.
+    """Encodes boxes and decodes them.
 
     Attributes:
         code_size: numbers per box, the last dimension of the codes.
@@ -24,11 +24,11 @@ class BoxCoder(Protocol):
 
     @property
     def num_keypoints(self) -> int:
-        """Keypoints of each object, K, that a code holds behind the box; 0 for a coder of boxes alone."""
+        """Keypoints per object, K, in a code after the box; 0 for a coder of boxes only."""
         ...
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors.
+        """Encode boxes relative to anchors.
 
         Args:
             boxes: float32 [..., A, 4].
@@ -41,10 +41,10 @@ class BoxCoder(Protocol):
         ...
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes.
+        """Decode boxes.
 
         Args:
-            codes: float32 [..., A, code_size], as `encode` gives them.
+            codes: float32 [..., A, code_size], from `encode`.
             anchors: float32 [A, 4] or [..., A, 4].
 
         Returns:
@@ -53,10 +53,10 @@ class BoxCoder(Protocol):
         ...
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the keypoint part of the codes back into keypoints.
+        """Decode keypoints.
 
         Args:
-            codes: float32 [..., A, code_size], as `encode` gives them.
+            codes: float32 [..., A, code_size], from `encode`.
             anchors: float32 [A, 4] or [..., A, 4].
 
         Returns:
@@ -66,11 +66,11 @@ class BoxCoder(Protocol):
 
 
 class BoxesAlone:
-    """The part of a coder that says that its codes hold no keypoints."""
+    """Base of coders without keypoints."""
 
     @property
     def num_keypoints(self) -> int:
-        """None of them."""
+        """0."""
         return 0
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

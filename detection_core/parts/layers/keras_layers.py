@@ -1,4 +1,4 @@
-"""Single layers, activations and the mapping of pixels to a backbone's input range."""
+"""Single layers, activations and the conversion of pixels to a backbone's input range."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SMOOTHNESS = 20.0**4
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def hard_swish(features: tf.Tensor) -> tf.Tensor:
-    """Multiply by a piecewise linear sigmoid, https://arxiv.org/abs/1905.02244."""
+    """Return x times a piecewise linear sigmoid, https://arxiv.org/abs/1905.02244."""
     return features * tf.nn.relu6(features + 3.0) / 6.0
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def mish(features: tf.Tensor) -> tf.Tensor:
-    """Multiply by the hyperbolic tangent of the softplus, https://arxiv.org/abs/1908.08681."""
+    """Return x * tanh(softplus(x)), https://arxiv.org/abs/1908.08681."""
     return features * tf.math.tanh(tf.math.softplus(features))
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def smooth_relu(features: tf.Tensor) -> tf.Tensor:
-    """Go from 0 to the identity without a corner, https://arxiv.org/abs/2006.14536."""
+    """Return google/automl's smooth ReLU, https://arxiv.org/abs/2006.14536."""
     exact = tf.cast(features, tf.float32)  # the smoothness is beyond float16
     positive = exact > 0.0
     logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * exact + 1.0, 1.0))
@@ -43,7 +43,7 @@ FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 class _WithConstant(tf_keras.layers.Layer):
-    """What both layers share.
+    """Base of layers with one constant.
 
     Args:
         value: the constant.
@@ -79,7 +79,7 @@ class MultiplyByConstant(_WithConstant):
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class Dropout(tf_keras.layers.Dropout):
-    """Keras' layer; in an update of a training it draws as `update_draws` says."""
+    """Keras' layer; in a training update it draws from `update_draws`."""
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
         """Drop values in training, and scale up the others; the shape stays."""
@@ -101,7 +101,7 @@ def stochastic_depth(rate: float, name: str) -> Dropout:
 
 
 def hard_sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
-    """Go from 0 at -3 to 1 at 3 in a straight line, https://arxiv.org/abs/1905.02244.
+    """Return max(0, min(1, x / 6 + 1/2)), https://arxiv.org/abs/1905.02244.
 
     Each step is a layer, as each is an operation of an integer network.
     """
@@ -111,15 +111,15 @@ def hard_sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
-    """The logistic function."""
+    """Return the logistic function."""
     return tf_keras.layers.Activation("sigmoid", name=name)(features)
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class NearestResize(tf_keras.layers.Layer):
-    """Repeats rows and columns: each takes the one at its place times the ratio of sizes, rounded down.
+    """Nearest-neighbour resize: output index i takes input index floor(i * input size / output size).
 
-    Unlike `UpSampling2D` with a crop it spreads the repetitions over an odd size.
+    Unlike a cropped `UpSampling2D`, it spreads the repetitions over an odd size.
 
     Args:
         rows: of the output.
