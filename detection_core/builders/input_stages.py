@@ -33,10 +33,8 @@ def build_input_stages(
 
     Returns:
         Name -> dataset. READ and WHOLE read files; DECODE includes parsing, AUGMENT includes resizing. BARE
-        only
-        decodes and resizes the pixels of JPEG and PNG files. Elements of BATCH and WHOLE are batches, those
-        of
-        the others are single images.
+        only decodes and resizes the pixels of JPEG and PNG files. Elements of BATCH and WHOLE are batches,
+        those of the others are single images.
 
     Raises:
         DataError: when there are no records, or one is damaged.

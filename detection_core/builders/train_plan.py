@@ -126,8 +126,7 @@ def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> Validat
     """Read the validation of a training from a checked config.
 
     It is on if `train_config.validation` is set, or `eval_config.eval_interval_secs` as for the Object
-    Detection
-    API's evaluation beside a training.
+    Detection API's evaluation beside a training.
 
     Args:
         config: its input readers are filled in.
@@ -272,8 +271,7 @@ def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
     """Return the identity of a config's training; the config is not changed.
 
     The text names folders of unfinished work, which must be found again after an update of detflow. So it
-    never
-    changes for existing configs.
+    never changes for existing configs.
     """
     about = copy.deepcopy(config)
     reader = about.train_input_reader
@@ -304,8 +302,7 @@ def build_fine_tune_options(config: CheckedConfig) -> FineTuneOptions:
     """Return what a checked config restores from its `fine_tune_checkpoint`.
 
     The old `from_detection_checkpoint` decides if `fine_tune_checkpoint_type` is unset. A detector of the
-    model
-    zoo is object-based; without a type, everything that fits is restored.
+    model zoo is object-based; without a type, everything that fits is restored.
     """
     train = config.train_config
     of_zoo = train.fine_tune_checkpoint.startswith(ZOO)

@@ -72,8 +72,7 @@ class Optimization:
     """An optimizer and its moving average of weights.
 
     The optimizers are tf_keras' legacy ones with slots. They run one fused operation per variable on CPU and
-    GPU,
-    and use the slot names of Object Detection API checkpoints.
+    GPU, and use the slot names of Object Detection API checkpoints.
 
     Attributes:
         optimizer: a `tf_keras.optimizers.legacy.Optimizer`.

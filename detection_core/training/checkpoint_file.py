@@ -149,8 +149,7 @@ class CheckpointFile:
 
         Args:
             path: the checkpoint's prefix, or a folder whose newest checkpoint is opened; the file itself for
-                the
-                oldest format of TensorFlow 1.
+                the oldest format of TensorFlow 1.
             names_only: values will not be read, so only the index of a remote checkpoint is downloaded.
 
         Raises:

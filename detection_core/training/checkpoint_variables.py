@@ -70,8 +70,7 @@ class ObjectCheckpoint:
         Args:
             path: escaped object names from the root on, joined with "/"; the last is the variable's. With
                 `OPTIMIZER_SLOT` and a slot's name appended, it means the variable's optimizer slot, whichever
-                object
-                the optimizer is.
+                object the optimizer is.
 
         Returns:
             The variable's key in the file, or None.

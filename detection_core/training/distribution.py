@@ -85,8 +85,7 @@ def distributed(
 
     Args:
         make_dataset: start step -> dataset. On one machine it yields global batches. On several it yields
-            this
-            worker's share, in batches for one replica.
+            this worker's share, in batches for one replica.
         start: first step.
     """
     strategy = tf.distribute.get_strategy()

@@ -20,8 +20,7 @@ class StepOutputs(NamedTuple):
         learning_rate: float32 [].
         scalars: name -> float32 []: gradient norms if summarised, and the loss scale in float16.
         skipped: float32 [], above 0 where the update was skipped because its loss or a gradient is not
-            finite.
-            A gradient beyond float16's range does not count: the loss scale adapts to it.
+            finite. A gradient beyond float16's range does not count: the loss scale adapts to it.
         histograms: name -> float32 [BINS, 3], zeros where none are due, see `measured_histograms`.
     """
 

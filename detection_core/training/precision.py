@@ -71,8 +71,7 @@ def device_precision() -> Precision:
     """Return the precision that is fastest on this machine's devices.
 
     CPUs with AMX-BF16, too, are faster in float32. Their 16-bit depthwise convolutions and normalisations
-    cost
-    more than matrix products gain, see docs/measured.md.
+    cost more than matrix products gain, see docs/measured.md.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
@@ -227,8 +226,7 @@ class ScaledUpdates(PlainUpdates):
     """Scales the loss, so that small gradients do not underflow in float16, and unscales the gradients.
 
     An update with non-finite gradients in any replica is skipped in all, and halves the factor; 2,000 good
-    ones
-    in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
+    ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
     """
 
     def __init__(self, optimizer: Any, initial_scale: float) -> None:

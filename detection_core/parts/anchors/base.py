@@ -56,7 +56,7 @@ class AnchorGenerator(Protocol):
 
 
 def size_of(scale: float, aspect_ratio: float) -> Size:
-    """Return height and width for a scale (square root of the area) and an aspect ratio (width over height)."""
+    """Return height and width for a scale (square root of area) and an aspect ratio (width over height)."""
     root = math.sqrt(aspect_ratio)
     return scale / root, scale * root
 

@@ -64,7 +64,7 @@ def best_overlaps(boxes: np.ndarray, maps: Sequence[AnchorMap]) -> np.ndarray:
 
 
 def _overlaps(sides: np.ndarray, size: np.ndarray, away: np.ndarray) -> np.ndarray:
-    """Return the IoU of boxes with an anchor at center distance `away`, all [N, 2] or [2]."""
+    """Return the IoU of boxes with an anchor at centre distance `away`, all [N, 2] or [2]."""
     common = np.minimum(np.minimum(sides, size), (sides + size) / 2 - away)
     intersection = np.prod(np.maximum(common, 0.0), axis=1)
     union = np.prod(sides, axis=1) + np.prod(size) - intersection

@@ -204,7 +204,7 @@ def _is_one(size: int) -> bool:
 
 
 def _offset(image_size: int, stride: float) -> tf.Tensor:
-    """Return the centre of the first cell: half a stride if strides divide the image or its size is unknown."""
+    """Return the first centre: half a stride if strides divide the image or its size is unknown."""
     size = tf.cast(image_size, tf.float32)
     half = tf.logical_or(tf.equal(tf.math.floormod(size, stride), 0.0), tf.equal(size, 1.0))
     return tf.where(half, stride / 2.0, 0.0)

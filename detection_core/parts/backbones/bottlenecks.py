@@ -33,8 +33,7 @@ class Bottleneck:
             "tucker": a full convolution between 1x1 ones.
         kernel_size: of the depthwise or full convolution.
         expansion: factor of the channels in the first convolution, which is omitted if it adds no channels;
-            not
-            for "tucker".
+            not for "tucker".
         ranks: of "tucker": input and output channels of its full convolution, as fractions of the block's.
         stride: of the depthwise or full convolution.
         gated: whether a gate weights the features before the projection.

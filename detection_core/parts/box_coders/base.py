@@ -70,7 +70,7 @@ class BoxesAlone:
 
     @property
     def num_keypoints(self) -> int:
-        """0."""
+        """Number of keypoints: none."""
         return 0
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

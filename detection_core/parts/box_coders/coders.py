@@ -138,8 +138,7 @@ class SquareBoxCoder(BoxesAlone):
     """Codes (ty, tx, tl): shifts in anchor lengths and log length ratio, each times its scale.
 
     From the Object Detection API, without a paper. The length of a box is the side of the square of equal
-    area,
-    so decoded boxes are squares.
+    area, so decoded boxes are squares.
 
     Attributes:
         y_scale: factor of the vertical shift.

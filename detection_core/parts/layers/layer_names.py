@@ -97,8 +97,7 @@ def parse_layer_name(name: str) -> LayerName | None:
 
     Returns:
         The parsed name; a backbone name outside the grammar becomes the `part` as a whole. None for a layer
-        of no
-        part, such as an input or an operation between parts.
+        of no part, such as an input or an operation between parts.
     """
     match = _LAYER.fullmatch(name)
     if match is None:

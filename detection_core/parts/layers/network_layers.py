@@ -129,12 +129,10 @@ class NetworkLayers:
         bias: float = 0.0,
         plain: tuple[bool, bool] = (False, True),
     ) -> LayerCall:
-        """Create a depthwise and a 1x1 convolution, `NAME_depthwise` and `NAME_pointwise`, with nothing in
-        between.
+        """Create a depthwise and a 1x1 convolution, `NAME_depthwise` and `NAME_pointwise`, nothing in between.
 
         `plain` applies to the two in turn. By default the hyperparameters do not apply to the 1x1
-        convolution, as
-        in published models.
+        convolution, as in published models.
         """
         depthwise = self.depthwise(f"{name}_depthwise", kernel_size, stride=stride, plain=plain[0])
         pointwise = self.conv(f"{name}_pointwise", filters, 1, use_bias=use_bias, bias=bias, plain=plain[1])
@@ -231,8 +229,9 @@ class GateOptions:
 
 
 def squeeze_excite(features: tf.Tensor, layers: NetworkLayers, name: str, options: GateOptions) -> tf.Tensor:
-    """Apply squeeze-and-excitation: weight channels by a gate from their means,
-    https://arxiv.org/abs/1709.01507.
+    """Apply squeeze-and-excitation: a gate weights channels by their means.
+
+    https://arxiv.org/abs/1709.01507
 
     Args:
         features: [B, H, W, C].

@@ -30,9 +30,7 @@ class ClassificationLoss(Protocol):
 
 @runtime_checkable
 class ColumnLoss(Protocol):
-    """A classification loss with a faster form for targets of which at most one per anchor is 1, the
-    others 0.
-    """
+    """A classification loss with a faster form for targets that are 0 except for at most one 1 per anchor."""
 
     def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, the sum over its classes.

@@ -17,8 +17,7 @@ class ArgMaxMatcherOptions:
         matched_threshold: lowest similarity of a match; None: every anchor matches.
         unmatched_threshold: anchors below it are negatives; those between the thresholds are ignored.
         negatives_lower_than_unmatched: False swaps the two: anchors between the thresholds are negatives,
-            those
-            below are ignored.
+            those below are ignored.
         force_match_for_each_row: whether each valid row also takes its most similar anchor, regardless of the
             thresholds.
     """

@@ -64,8 +64,7 @@ def feature_pyramid(
 
     Returns:
         Features of min_level to max_level, finest first, each [B, h, w, channels]. The coarsest level from
-        the
-        backbone is its projection only, without smoothing.
+        the backbone is its projection only, without smoothing.
     """
     top = min(options.max_level, options.backbone_max_level)
     channels = options.channels

@@ -37,8 +37,7 @@ class AnchorTargetAssigner:
     """Matches anchors with ground truth and computes classification and box targets.
 
     Padded rows of the ground truth never match. A row of weight 0 is not forced onto an anchor. An anchor
-    that
-    is similar enough still matches it, and then counts neither as positive nor as negative.
+    that is similar enough still matches it, and then counts neither as positive nor as negative.
     """
 
     def __init__(
@@ -62,8 +61,7 @@ class AnchorTargetAssigner:
             negative_class_weight: classification weight of anchors without an object.
             add_background_class: whether class targets have a background column before the C classes.
             encode_background_as_zeros: whether anchors without an object have zeros in all columns, rather
-                than a
-                one in the background column.
+                than a one in the background column.
         """
         self.box_coder = box_coder
         self.num_classes = num_classes

@@ -72,11 +72,11 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     def assign_confidences(
         self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
     ) -> AnchorTargets:
-        """Write the targets of a batch.
+        """Compute the targets of a batch.
 
         Args:
-            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
-            truth: ground truth of a batch; its classes are not read.
+            anchors: as for `match`.
+            truth: ground truth of a batch; its classes are not used.
             confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
 
         Returns:
