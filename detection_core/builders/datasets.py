@@ -216,13 +216,7 @@ def build_eval_dataset(
 ) -> tf.data.Dataset:
     """Build the dataset for evaluation losses: each example once, in the records' order, not augmented.
 
-    Args:
-        config: its first eval_input_reader names the records.
-        label_map: class text -> class id.
-        batch_size: B; the last batch may be smaller.
-
-    Returns:
-        `Batch`es.
+    It yields `Batch`es of the first eval_input_reader's records; the last batch may be smaller.
 
     Raises:
         DataError: when there are no records.
@@ -235,13 +229,7 @@ def build_representative_dataset(
 ) -> tf.data.Dataset:
     """Build the dataset for calibrating quantization: each training example once, in order, not augmented.
 
-    Args:
-        config: its train_input_reader names the records.
-        label_map: class text -> class id.
-        batch_size: B; the last batch may be smaller.
-
-    Returns:
-        `Batch`es.
+    It yields `Batch`es; the last one may be smaller.
 
     Raises:
         DataError: when there are no records.
@@ -276,11 +264,7 @@ def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data
 
 
 def iterate_truth(config: CheckedConfig, *, label_map: LabelMap) -> Iterator[tuple[np.ndarray, Instances]]:
-    """Yield each evaluation image as stored, uint8 [H, W, 3] RGB, with all its ground truth.
-
-    Args:
-        config: its first eval_input_reader names the records.
-        label_map: class text -> class id.
+    """Yield each image of the first eval_input_reader as stored, uint8 [H, W, 3] RGB, with its ground truth.
 
     Raises:
         DataError: when there are no records, or one is damaged.

@@ -80,7 +80,7 @@ def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int])
 
 
 def _with_size(config: CheckedConfig, size: tuple[int, int]) -> CheckedConfig:
-    """Return a config with another input size that its model supports."""
+    """Return a checked config with another input size, unless the model cannot take it."""
     other = copy.deepcopy(config)
     resizer = model_message(other.model)[0].image_resizer
     resizer.Clear()

@@ -1,8 +1,8 @@
 """Learning rates as functions of the number of applied updates.
 
 The schedules of google/automl's EfficientDet (Tan et al., 2020, https://arxiv.org/abs/1911.09070) follow the
-published code. After the warm-up they continue with the schedule's rate for that step, which is below
-`learning_rate`: no schedule counts from the end of the warm-up.
+published code. After the warm-up they continue with the schedule's rate for that step. It is below
+`learning_rate`, as no schedule counts from the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -258,10 +258,7 @@ class AutomlStepwiseOptions:
 
 
 class _Warmed(Schedule):
-    """A schedule after a warm-up."""
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Return the rate at `step`, float32 []."""
         warmup: WarmupOptions = self.options.warmup
         step = tf.cast(step, tf.float32)
         rate = warmup.learning_rate * self.factor(step)
@@ -272,7 +269,6 @@ class _Warmed(Schedule):
 
     @property
     def warmup_end(self) -> int:
-        """Step at which the warm-up ends."""
         return int(self.options.warmup.warmup_steps)
 
     def factor(self, step: tf.Tensor) -> Any:

@@ -1,6 +1,6 @@
 """Initialise a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
 
-The backbones compute the same as the classifiers, with three differences that the copy corrects:
+The backbones compute the same as the classifiers, with three differences that the copy corrects.
 Keras' ResNets take BGR channels, have biases before their batch norms, and use another epsilon in them.
 One difference stays. With an even number of rows or columns, Keras' first pooling lies one pixel further up
 and left than here and in the Object Detection API.
@@ -148,7 +148,6 @@ def _backbone_layers(model: Detector) -> Iterator[Any]:
 
 
 def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[str, Any], source: str) -> Any:
-    """Return the classifier's layer for a layer of the backbone."""
     name, is_norm = split_norm(layer.name)
     names = rename(name)
     required = (names.norm if is_norm else names.layer) if names else layer.name
@@ -163,7 +162,6 @@ def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[st
 
 
 def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> list[tuple[Any, np.ndarray]]:
-    """Return the variables of a layer with their new values."""
     if split_norm(layer.name)[1]:
         return _norm_values(layer, found, _bias_before(found, theirs), source)
     given = {_leaf(variable): variable.numpy() for variable in found.weights}

@@ -92,7 +92,7 @@ def _content_damage(prefix: str) -> str:
     try:
         reader = tf.train.load_checkpoint(prefix)
     except tf.errors.OpError as error:
-        raise OSError(first_line(error)) from error  # its class says nothing, see `find_damage`
+        raise OSError(first_line(error)) from error  # its class is unreliable, see `find_damage`
     dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph.numpy()).nodes
     missing = {saved.checkpoint_key for node in nodes for saved in node.attributes} - dtypes.keys()
@@ -184,7 +184,7 @@ class CheckpointFile:
 
     def _copied_here(self, names_only: bool) -> str:
         """Download a remote checkpoint, as TensorFlow cannot open every path; return the local prefix."""
-        self._scratch = ScratchFolder()  # Goes with this object.
+        self._scratch = ScratchFolder()  # Deleted with this object.
         paths = checkpoint_files(self.prefix)
         index = [path for path in paths if path.endswith(".index")]
         for path in (index if names_only else []) or paths:

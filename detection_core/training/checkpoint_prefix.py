@@ -94,7 +94,7 @@ def _latest(folder: str) -> str:
     try:
         text = files.read_text(note) if files.exists(note) and not files.is_dir(note) else ""
     except UnicodeDecodeError:
-        text = ""  # no note of TensorFlow's
+        text = ""  # no `checkpoint` file
     latest = re.search(r'^model_checkpoint_path: "(.+)"', text)
     # The folder may have been moved since an absolute path was written to the file.
     return files.join(folder, latest[1].rpartition("/")[2]) if latest else ""

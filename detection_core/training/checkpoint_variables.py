@@ -89,7 +89,6 @@ class ObjectCheckpoint:
         return ()
 
     def _node(self, path: str) -> int | None:
-        """Follow a path; return the object's number, or None."""
         number = 0
         for name in path.split("/"):
             children = self._nodes[number].children

@@ -101,7 +101,7 @@ class TrainingCheckpoints:
         return self.path(step)
 
     def _put(self, step: int) -> None:
-        """Move a checkpoint from the local disk to the store."""
+        """Upload a checkpoint to the store."""
         if self._scratch is None:
             return
         written = files.list_matching(self._local, f"ckpt-{step}.*")  # the index comes after the data

@@ -15,8 +15,8 @@ _DISABLED = "disable_meta_optimizer"
 def gains_nothing_from_rewrites(precision: Precision) -> bool:
     """Return whether a step in the current strategy is as fast without graph rewrites.
 
-    On CPUs in float32, the rewrites make no step faster or smaller, but take up to half of the first step
-    (compared by `benchmarks/training_step.py`). They help elsewhere. GPUs want another layout, several
+    On CPUs in float32, no step becomes faster or smaller, and rewriting takes up to half of the first step
+    (see `benchmarks/training_step.py`). They help elsewhere. GPUs want another layout, several
     replicas want joined collectives, and 16-bit products want fusion.
     """
     alone = tf.distribute.get_strategy().num_replicas_in_sync == 1

@@ -31,7 +31,7 @@ def measured_histograms(
         Name -> float32 [BINS, 3]: lower edge, upper edge and count; all zero where not due.
     """
     names = [scoped_name(variable) for variable in variables]
-    if replicas > 1:  # all of them take part in a sum, due or not
+    if replicas > 1:  # all replicas take part in a sum, due or not
         gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))
 
     def measure() -> list[tf.Tensor]:

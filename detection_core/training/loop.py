@@ -135,7 +135,7 @@ def _checkpoints(state: TrainState, options: TrainOptions, work_dir: str) -> Tra
         files.join(work_dir, CHECKPOINTS),
         keep=options.checkpoints_to_keep,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
-        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # one of a training in another precision has none
+        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # missing after training in another precision
     )
 
 
@@ -156,8 +156,6 @@ def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
 
 
 class _Loop:
-    """The loop over updates and its state."""
-
     def __init__(
         self,
         state: TrainState,
@@ -187,7 +185,6 @@ class _Loop:
         self._saved_at = time.monotonic()
 
     def run(self, make_batches: Callable[[], Iterator[Any]], step: int) -> tuple[StepReport | None, int]:
-        """Update from `step` to the end; return the last report and the final step."""
         total, report = self._options.num_steps, None
         if step:
             self._catch_up(step)
@@ -260,23 +257,21 @@ class _Loop:
             with with_average(self._state.average, asked=validation.options.averaged):
                 line = validation.run(step)
         except (KeyboardInterrupt, SystemExit):
-            self._checkpoints.save(step)  # the validation is made up for when the training is resumed
+            self._checkpoints.save(step)  # a resumed training catches up on the validation
             raise
         finally:
             self._stop.at_once = before
         for action in self._actions:
             action.validated(line)
-        self._start_meters(step)  # the time was not training's
+        self._start_meters(step)  # exclude the time of the validation
         return True
 
     def _start_meters(self, step: int) -> None:
-        """Start measuring speed and data wait."""
         self._meter = RateMeter()
         self._meter.mark(step)
         self._wait.fraction()
 
     def _is_exhausted(self, step: int) -> bool:
-        """Whether training stops early at this step."""
         total, validation = self._options.num_steps, self._validation
         if step == total or validation is None or not validation.is_exhausted():
             return False
@@ -289,7 +284,6 @@ class _Loop:
         return True
 
     def _is_stopping(self, step: int) -> bool:
-        """Whether to save and stop."""
         return self._agreed(step, bool(self._stop.received))
 
     def _is_saving(self, step: int) -> bool:

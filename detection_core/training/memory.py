@@ -61,7 +61,7 @@ def _of_machine(system: System, name: str) -> int | None:
 
 
 class _Group(NamedTuple):
-    """A control group with a limit; all values in bytes."""
+    """All values in bytes."""
 
     limit: int
     usage: int
@@ -140,7 +140,7 @@ def _allocated(name: str, when: str) -> int:
     try:
         return int(tf.config.experimental.get_memory_info(name)[when])
     except (ValueError, KeyError, tf.errors.OpError):
-        return 0  # a device whose allocator does not count
+        return 0  # the device's allocator has no statistics
 
 
 _KEEP, _LIMIT_MB = "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB"

@@ -81,7 +81,6 @@ def device_precision() -> Precision:
 
 
 def _capability(gpu: Any) -> tuple[int, int]:
-    """Return a GPU's compute capability; (0, 0) where it has none."""
     major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
     return int(major), int(minor)
 
@@ -225,7 +224,7 @@ class LossScale(tf.Module):
 class ScaledUpdates(PlainUpdates):
     """Scales the loss, so that small gradients do not underflow in float16, and unscales the gradients.
 
-    An update with non-finite gradients in any replica is skipped in all, and halves the factor; 2,000 good
+    An update with non-finite gradients in any replica is skipped in all, and halves the factor. 2,000 good
     ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
     """
 

@@ -103,7 +103,7 @@ class TrialUpdates:
         return next(filter(self._goes_through, numbers), 0)
 
     def _goes_through(self, parts: int) -> bool:
-        """Make two updates, because the first allocates memory that the second needs."""
+        """Make two updates: the second runs with the memory that the first one allocated."""
         try:
             self._update(parts)
         except (MemoryError, tf.errors.OpError) as error:

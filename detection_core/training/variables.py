@@ -18,7 +18,7 @@ from detection_core.training.loop_options import TrainOptions
 def backbone_stages(networks: Iterable[tf_keras.Model]) -> Mapping[str, int]:
     """Return the stage of each variable of a backbone, by the variable's name.
 
-    A layer is of stage s when its output has a stride of 2^s: a stem is stage 1, and C5 of a pyramid is
+    A layer is of stage s when its output has a stride of 2^s. A stem is stage 1, and C5 of a pyramid is
     stage 5. Layers without spatial dimensions, as in squeeze-and-excitation, belong to the stage before.
 
     Args:
@@ -120,7 +120,6 @@ def trained_variables(
 
 
 def _first_stages(networks: Iterable[tf_keras.Model], count: int) -> set[str]:
-    """Return the names of the variables of a backbone's first stages."""
     return {name for name, stage in backbone_stages(networks).items() if stage <= count} if count else set()
 
 

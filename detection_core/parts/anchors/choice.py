@@ -108,9 +108,9 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
 
 SIDES = tuple(float(f"{2 ** (step / 6):.2g}") for step in range(19))
 """Tried sides of the smallest anchor, in cells: from 1 to 8."""
-_FEW = 3_000  # boxes that candidates are tried on
-_WORTH = 0.004  # of all boxes: what a further anchor at each place has to match to be laid
-_BESIDE = 1.5  # a ratio so many times another one is another shape
+_FEW = 3_000  # number of boxes for trying candidates
+_WORTH = 0.004  # fraction of all boxes that a further anchor per location must match
+_BESIDE = 1.5  # smallest quotient of two distinct aspect ratios
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,8 +112,6 @@ class EfficientNetOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Block:
-    """An inverted residual block."""
-
     name: str
     kernel_size: int
     expansion: int
@@ -157,7 +155,7 @@ class _Builder:
         before = features.shape[-1]
         if block.expansion > 1:
             features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
-        # Published models regularize no depthwise kernels, but the biases of the gates.
+        # Published models regularize the biases of the gates, but no depthwise kernels.
         depthwise = self._without_regularizer.depthwise(
             f"{name}_depthwise", block.kernel_size, stride=block.stride
         )

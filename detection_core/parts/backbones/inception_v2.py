@@ -21,8 +21,7 @@ from detection_core.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 64
 _MOST_FILTERS_A_COLOUR = 8
-# Deviations of the initial weights: of convolutions that reduce channels, of those after a pooling, and
-# first.
+# Deviations of initial weights: of 1x1 convolutions before larger ones, after a pooling, of the stem.
 _SHRINKING, _POOLED, _FIRST = 0.09, 0.1, 1.0
 
 

@@ -59,7 +59,7 @@ def _tucker(channels: int, before: float, after: float) -> Bottleneck:
 
 
 def _stage(stride: int, *blocks: Bottleneck) -> tuple[Bottleneck, ...]:
-    """Give the stride to the first block, which never has a shortcut."""
+    """Give the stride to the first block, which has no shortcut, whatever its channels are."""
     return (dataclasses.replace(blocks[0], stride=stride, shortcut=False), *blocks[1:])
 
 

@@ -43,19 +43,13 @@ FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 class _WithConstant(tf_keras.layers.Layer):
-    """Base of layers with one constant.
-
-    Args:
-        value: the constant.
-        **settings: of every layer.
-    """
+    """Base of layers with one constant, `value`."""
 
     def __init__(self, value: float, **settings: Any) -> None:
         super().__init__(**settings)
         self.value = value
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
         return {**super().get_config(), "value": self.value}
 
 

@@ -129,7 +129,7 @@ class NetworkLayers:
         bias: float = 0.0,
         plain: tuple[bool, bool] = (False, True),
     ) -> LayerCall:
-        """Create a depthwise and a 1x1 convolution, `NAME_depthwise` and `NAME_pointwise`, nothing in between.
+        """Create a depthwise and a 1x1 convolution, `NAME_depthwise` and `NAME_pointwise`, nothing between.
 
         `plain` applies to the two in turn. By default the hyperparameters do not apply to the 1x1
         convolution, as in published models.
@@ -192,7 +192,6 @@ class NetworkLayers:
         return lambda features: layer(pad(features))
 
     def _initializer(self, weight: str, plain: bool) -> tf_keras.initializers.Initializer:
-        """Create the weight's initialiser and record its regularizer."""
         options: InitializerOptions = GLOROT_UNIFORM if plain else self.hyperparams.initializer
         if self.hyperparams.regularizer is not None and not plain:
             self.regularizers[weight] = self.hyperparams.regularizer

@@ -82,16 +82,7 @@ class ArgMaxMatcher(Matcher):
 
 
 def _first_claim(best_anchor: tf.Tensor, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Return the first valid row that claims each anchor.
-
-    Args:
-        best_anchor: int32 [B, G], the anchor most similar to each row.
-        valid: bool [B, G], rows whose claim counts.
-        anchors: int32 [], A.
-
-    Returns:
-        int32 [B, A], G where no row claims the anchor.
-    """
+    """Return the first valid row that claims each anchor, int32 [B, A], or G; best_anchor is int32 [B, G]."""
     batch, rows = tf.unstack(tf.shape(valid))
     claims = tf.where(valid, tf.range(rows)[tf.newaxis, :], rows)
     images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, rows])
