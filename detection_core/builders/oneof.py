@@ -16,7 +16,7 @@ def build_oneof(message: Message, oneof_name: str, table: Mapping[str, Callable[
     Args:
         message: the message with the oneof.
         oneof_name: name of the oneof in the schema.
-        table: field name -> builder of the field's message, or of its value for a scalar; it has every field
+        table: field name -> builder of the field's message, or of its value for a scalar. It has every field
             that the check accepts.
     """
     arm = str(message.WhichOneof(oneof_name))

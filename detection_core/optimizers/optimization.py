@@ -19,7 +19,7 @@ class MovingAverage(tf.Module):
     """An exponential moving average of weights, which often generalises better than the last weights.
 
     The averages start at zero. At update t, counted from 1, they keep min(decay, (1 + t) / (10 + t)) of their
-    value, so the zeros fade within a few tens of updates. Averages that start from the weights, as in
+    value. So the zeros fade within a few tens of updates. Averages that start from the weights, as in
     google/automl, count updates from 0.
 
     Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992,

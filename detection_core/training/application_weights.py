@@ -1,9 +1,9 @@
 """Initialise a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
 
-The backbones compute the same as the classifiers, with three differences that the copy corrects.
-Keras' ResNets take BGR channels, have biases before their batch norms, and use another epsilon in them.
-One difference stays. With an even number of rows or columns, Keras' first pooling lies one pixel further up
-and left than here and in the Object Detection API.
+The backbones compute the same as the classifiers, with three differences that the copy corrects. Keras'
+ResNets take BGR channels, have biases before their batch norms, and use another epsilon in them. One
+difference stays. For an even number of rows or columns, Keras' first pooling is shifted by one pixel up and
+left, compared to here and the Object Detection API.
 
 Files for inference have batch norms folded into the convolutions; these are unfolded first.
 """

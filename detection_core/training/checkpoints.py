@@ -67,8 +67,8 @@ class TrainingCheckpoints:
         # Every worker creates it here: if only the chief did, at its first `save`, it would wait for the
         # others.
         _ = self._checkpoint.save_counter
-        # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
-        # remove those of a neighbour; so it removes none.
+        # TensorFlow's manager treats the folder's name as a pattern when it removes checkpoints. It could
+        # remove those of another folder, so it removes none here.
         native = files.opened_by_tensorflow(directory)
         self._scratch = None if native else ScratchFolder()
         self._local = self._scratch.name if self._scratch else directory

@@ -1,8 +1,8 @@
 """Choose anchors that fit the boxes of a data set, for any generator. Nothing here imports TensorFlow.
 
-As many boxes as possible should have a similar anchor, with as few anchors as possible: Redmon and Farhadi,
-2017, section 2, https://arxiv.org/abs/1612.08242. Coverage is measured without generating all anchors. A box
-and an anchor overlap most where their centres are nearest, so only one location per feature map counts.
+The aim is a similar anchor for most boxes, with few anchors: Redmon and Farhadi, 2017, section 2,
+https://arxiv.org/abs/1612.08242. Coverage is measured without generating all anchors. A box and an anchor
+overlap most where their centres are nearest, so only one location per feature map counts.
 """
 
 from __future__ import annotations

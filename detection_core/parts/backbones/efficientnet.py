@@ -179,12 +179,7 @@ class _Builder:
 
 
 def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
-        layers: creates the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
 
     Returns:
         Levels 1 to `max_level`.

@@ -73,12 +73,7 @@ LEVELS = {"Mixed_3c": 3, "Mixed_4c": 4, "Mixed_5c": 5}
 
 
 def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: creates the layers.
-        options: factor and lower bound of the channel counts.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
         Levels 1 to 5.

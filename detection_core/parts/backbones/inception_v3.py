@@ -110,12 +110,7 @@ LEVELS = {"Mixed_5d": 3, "Mixed_6e": 4, "Mixed_7c": 5}
 
 
 def inception_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
-        layers: creates the layers.
-        options: factor and lower bound of the channel counts.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
 
     Returns:
         Levels 3 to 5; maps are smaller than the input divided by the stride, as borders are not padded.

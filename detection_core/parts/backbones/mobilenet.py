@@ -70,12 +70,7 @@ class MobileNetV1Options(MobileNetOptions):
 
 
 def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: creates the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
         Levels 1 to 5.
@@ -155,15 +150,10 @@ class _Builder:
 
 
 def mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: creates the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
-        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        Levels 1 to 5, level 5 after the final 1x1 convolution. Expanded levels 1 to 4, the expansion of the
         first block of the next stride.
     """
     builder = _Builder(layers, options)

@@ -48,12 +48,9 @@ EXPANDED = {4: 16}
 
 
 def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: creates the layers; the network sets their activations.
-        options: shape of the backbone.
+    The network sets the activations of `layers`.
 
     Returns:
         Levels 1 to 5; expanded level 4, the expansion of the last block of that stride.

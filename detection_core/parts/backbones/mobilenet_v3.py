@@ -102,15 +102,12 @@ class MobileNetV3Options(MobileNetOptions):
 
 
 def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3Options) -> Endpoints:
-    """Build the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: creates the layers; the network sets their activations.
-        options: shape of the backbone.
+    The network sets the activations of `layers`.
 
     Returns:
-        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        Levels 1 to 5, level 5 after the final 1x1 convolution. Expanded levels 1 to 4, the expansion of the
         first block of the next stride.
     """
     builder = BottleneckBuilder(

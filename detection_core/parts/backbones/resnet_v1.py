@@ -81,12 +81,7 @@ def _block(
 
 
 def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> Endpoints:
-    """Build the backbone.
-
-    Args:
-        inputs: float32 [B, H, W, 3], the channel means subtracted.
-        layers: creates the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], the channel means subtracted.
 
     Returns:
         Levels 2 to 5, the outputs of the stages.

@@ -51,7 +51,7 @@ class WeightSharedHead:
 
     Args:
         options: shape of the head.
-        survival_probability: if above 0, each layer of a tower but the first has a shortcut from its input;
+        survival_probability: if above 0, each layer of a tower but the first has a shortcut from its input.
             training keeps the layer with this probability.
     """
 

@@ -9,8 +9,8 @@ Builders compose names, this module parses them, and all other modules use the `
 
 `index` counts the units of a part: the block of a backbone, the level of a pyramid, the layer of a tower.
 `piece` is the layer's role in its unit, such as "depthwise" or "expand". `number` distinguishes equal pieces.
-"_level_" marks a layer for one call of a layer that pyramid levels share: its normalisation, or the copy
-that a rewrite makes of it for that call. "_bn" marks the normalisation after the layer.
+"_level_" marks what belongs to one call of a layer that pyramid levels share. That is its normalisation, or
+the copy that a rewrite makes for that call. "_bn" marks the normalisation after the layer.
 
     backbone_block_3_expand_bn  part "backbone_block", index 3, piece "expand", normalisation
     fpn_smooth_4_depthwise      part "fpn_smooth", index 4, piece "depthwise"

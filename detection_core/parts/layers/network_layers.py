@@ -1,7 +1,7 @@
 """Create the standard layers of a detector's single flat functional network.
 
 Layers have no tf_keras regularizers. The regularizer of each kernel is recorded by name instead. So each
-variable counts once, however often a shared layer is called, and a rewritten copy of the network is
+variable counts once, however often a shared layer is called. A rewritten copy of the network is
 regularized like the original.
 """
 

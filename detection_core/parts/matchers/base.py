@@ -28,7 +28,7 @@ class Matcher(abc.ABC):
 
         Args:
             similarity_of: returns the similarities of one row.
-            valid: bool [B, G], rows that may force a match; a real row that is not valid (an object of weight
+            valid: bool [B, G], rows that may force a match. A real row that is not valid (an object of weight
                 0) can still match by its similarity.
             anchors: int32 [], A.
 

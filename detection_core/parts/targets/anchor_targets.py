@@ -21,7 +21,7 @@ class AnchorTargets(NamedTuple):
         box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
         box_weights: float32 [B, A].
         matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
-        class_columns: int32 [B, A], the one column of class_targets that is 1, -1 where all are 0; None if
+        class_columns: int32 [B, A], the one column of class_targets that is 1, -1 where all are 0. None if
             class_targets may have other values.
     """
 
