@@ -277,10 +277,7 @@ def sampled_evaluation(
 ) -> tuple[CheckedConfig, int]:
     """Limit a config's evaluation to a fixed sample of images, spread evenly over the records.
 
-    Args:
-        config: its first eval_input_reader names the records; it is not changed.
-        images: largest number of images; 0: all.
-        label_map: class text -> class id.
+    The first eval_input_reader names the records; 0 images means all. The given config is not changed.
 
     Returns:
         The new config, and the number of images that it evaluates.

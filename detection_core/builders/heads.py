@@ -190,11 +190,6 @@ BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
 
 
 def build_head(message: BoxPredictor, *, code_size: int = 4) -> HeadPlan:
-    """Build the prediction head of a one-stage detector.
-
-    Args:
-        message: the message, checked.
-        code_size: numbers in a code of the detector's box coder.
-    """
+    """Build the prediction head of a one-stage detector from a checked message."""
     plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS)
     return dataclasses.replace(plan, code_size=code_size)

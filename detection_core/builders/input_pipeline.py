@@ -231,23 +231,14 @@ class TrainingStream:
     mixed: int
 
     def drawn(self, samples: tf.data.Dataset, start: int) -> tf.data.Dataset:
-        """Return the inputs of `pair` for each sample.
-
-        Args:
-            samples: `SeededElement`s of samples.
-            start: number of the first of them in the training.
-        """
+        """Return the inputs of `pair` for `SeededElement`s; the first is number `start` in the training."""
         if isinstance(self.augment, Augmentations):
             return samples
         return with_following(samples, self.pool).enumerate(start)
 
     @tf.autograph.experimental.do_not_convert
     def pair(self, *drawn: Any) -> tuple[Sample, Batch]:
-        """Return a sample as decoded, and as an element of a batch without the leading B.
-
-        Args:
-            drawn: an element of `drawn`.
-        """
+        """Return a sample from `drawn` as decoded, and as an element of a batch without the leading B."""
         if isinstance(self.augment, Augmentations):
             sample, seed = drawn[0]
             return sample, self._finished(sample, self.augment(sample, seed))

@@ -29,10 +29,6 @@ def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiS
 
     Call it in the strategy scope and precision in which the detector was built.
 
-    Args:
-        config: its `train_config` has the sizes; the detector was built from its `model`.
-        detector: whose weights are trained.
-
     Returns:
         None if all images have the detector's own size.
 

@@ -13,8 +13,7 @@ def with_steps(config: CheckedConfig) -> CheckedConfig:
 
     An epoch is one pass over the training examples, batch_size of them per update.
 
-    Args:
-        config: with its input readers filled in; returned unchanged if nothing is in epochs.
+    The input readers must be filled in. A config without epochs is returned unchanged.
 
     Raises:
         ConfigError: when the reader is invalid, or a length has more updates than its field can hold.

@@ -44,11 +44,7 @@ class MovingAverage(tf.Module):
         ]
 
     def update(self, updates: tf.Tensor) -> None:
-        """Move the averages towards the weights.
-
-        Args:
-            updates: int64 [], number of updates of the weights, including this one.
-        """
+        """Move the averages towards the weights; updates is int64 [], their count including this one."""
         t = tf.cast(updates - 1 + self._first, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + t) / (10.0 + t))
         for average, variable in zip(self.averages, self.averaged, strict=True):

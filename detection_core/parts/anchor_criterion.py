@@ -61,12 +61,7 @@ class AnchorCriterion:
     normalize_by_code_size: bool
 
     def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> CriterionLosses:
-        """Compute the losses.
-
-        Args:
-            predictions: raw outputs of the heads.
-            truth: of the same images; boxes normalised to the network input.
-        """
+        """Compute the losses of raw predictions; boxes of the truth are normalised to the network input."""
         targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
         localization = self._localization(predictions, targets)
         classification = classification_loss(self.losses.classification, predictions.class_logits, targets)
@@ -110,13 +105,7 @@ class AnchorCriterion:
 
 
 def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
-    """Compute the loss of each anchor's classes, float32 [B, A], by column if the loss supports it.
-
-    Args:
-        loss: the classification loss.
-        logits: float32 [B, A, K].
-        targets: of the anchors.
-    """
+    """Compute the loss of each anchor's classes, float32 [B, A], for logits [B, A, K]; by column if possible."""
     if isinstance(loss, ColumnLoss) and targets.class_columns is not None:
         return loss.of_columns(logits, targets.class_columns, targets.class_weights[..., 0])
     found = loss(logits, targets.class_targets, targets.class_weights)

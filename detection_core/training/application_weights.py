@@ -34,9 +34,7 @@ _SHARE = 0.5
 def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], int]:
     """Find batch norms that only add an offset to their input.
 
-    Args:
-        model: with its initial weights.
-        taken: names of the restored variables; newly initialised norms are always trivial.
+    Newly initialised norms always add only an offset, so only the restored variables (`taken`) count.
 
     Returns:
         Names of the layers, and the number of all restored batch norms.
@@ -58,10 +56,7 @@ def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], in
 def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: bool) -> bool:
     """Warn if a training starts from weights with folded batch norms.
 
-    Args:
-        model: with its initial weights.
-        taken: names of the restored variables.
-        frozen: whether training normalises with the initial statistics.
+    Training is `frozen` if it normalises with the initial statistics.
 
     Returns:
         Whether a warning was logged.

@@ -9,10 +9,7 @@ from detection_core.storage import files
 
 
 def find_prefix(path: str) -> str:
-    """Find the checkpoint that a path refers to.
-
-    Args:
-        path: prefix of the checkpoint's files, one of them, or a folder whose newest checkpoint is meant.
+    """Find the checkpoint of a path: a prefix, one of its files, or a folder with a newest checkpoint.
 
     Returns:
         Its prefix; for the single-file format before 2017, that file.

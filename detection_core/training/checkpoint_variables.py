@@ -110,9 +110,7 @@ class NamedCheckpoint:
     def __init__(self, file: CheckpointFile, stored_names: StoredNames | None = None) -> None:
         """Read the names in an opened checkpoint.
 
-        Args:
-            file: the checkpoint.
-            stored_names: maps stored names to other names; None: every name is used as it is.
+        `stored_names` maps stored names to other names; None: every name is used as it is.
 
         Raises:
             ModelError: when it is object-based.
@@ -176,12 +174,7 @@ class CheckpointContent:
 
 
 def checkpoint_content(file: CheckpointFile, names: CheckpointNames) -> CheckpointContent:
-    """Determine the content of an opened checkpoint from its names alone.
-
-    Args:
-        file: the checkpoint.
-        names: the family's variable names in checkpoints.
-    """
+    """Determine the content of an opened checkpoint from its names alone."""
     keys = sorted(key for key in file.shapes if key != OBJECT_GRAPH)
     named = not file.is_object_based
     naming = names.naming(named=named)

@@ -68,12 +68,7 @@ class FiniteGuard(tf.Module):
     """
 
     def __init__(self, step: tf.Variable, limit: int = 0) -> None:
-        """Create the variables.
-
-        Args:
-            step: the global step.
-            limit: number of updates that may be skipped; 0: training stops at the first.
-        """
+        """Create the variables; at limit 0, training stops at the first skipped update."""
         super().__init__(name=SKIPPED_UPDATES)
         self._step, self._limit = step, limit
         self._room = min(limit + 1, _REMEMBERED)
@@ -133,9 +128,7 @@ class FiniteGuard(tf.Module):
     def refuse(self, update: SkippedUpdate, note: str = "") -> None:
         """Stop the training if a skipped update exceeds the limit.
 
-        Args:
-            update: from `found`.
-            note: further details, a sentence.
+        `note` is a sentence with further details for the error.
 
         Raises:
             ModelError: naming the step, its losses, and the remedy.

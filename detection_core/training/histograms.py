@@ -19,13 +19,9 @@ GRADIENTS, PARAMETERS = "gradients", "parameters"
 def measured_histograms(
     due: tf.Tensor, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor], replicas: int
 ) -> dict[str, tf.Tensor]:
-    """Compute histograms of variables and gradients in the current replica, if due.
+    """Compute histograms of variables and of gradients summed over the replicas, if due.
 
-    Args:
-        due: bool [], the same in all replicas.
-        variables: the trained ones.
-        gradients: this replica's part; their sums over the replicas are measured.
-        replicas: number of replicas.
+    `due` is bool [], the same in all replicas.
 
     Returns:
         Name -> float32 [BINS, 3]: lower edge, upper edge and count; all zero where not due.

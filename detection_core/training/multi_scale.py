@@ -58,12 +58,7 @@ class MultiScaleModel:
 
 
 def resized(batch: Batch, size: tuple[int, int]) -> Batch:
-    """Resize a batch; normalised coordinates stay.
-
-    Args:
-        batch: images and truth, pixels float32 [B, H, W, 3].
-        size: rows and columns.
-    """
+    """Resize a batch, pixels float32 [B, H, W, 3], to rows and columns; normalised coordinates stay."""
     images, truth = batch
     scale = tf.constant(size, tf.float32) / tf.cast(tf.shape(images.pixels)[1:3], tf.float32)
     true_sizes = tf.cast(tf.round(tf.cast(images.true_sizes, tf.float32) * scale), tf.int32)
@@ -79,9 +74,8 @@ def resized(batch: Batch, size: tuple[int, int]) -> Batch:
 def sharing_layers(network: tf_keras.Model, owner: tf_keras.Model) -> tf_keras.Model:
     """Return a network that shares the weights of another, built alike for images of another size.
 
-    Args:
-        network: provides the layers without weights.
-        owner: provides the layers with weights, matched by name.
+    The result has the layers without weights of `network`, and those with weights of `owner`, matched by
+    name.
     """
     owned = {layer.name: layer for layer in owner.layers}
 

@@ -62,10 +62,7 @@ def restore_variables(
 ) -> list[str]:
     """Restore variables from a TensorFlow 1 checkpoint where it has them with the same shape.
 
-    Args:
-        variables: as in `variables_in_checkpoint`.
-        checkpoint: prefix of its files.
-        include_global_step: False leaves the step unchanged.
+    The variables are as in `variables_in_checkpoint`. Without include_global_step, the step stays unchanged.
 
     Returns:
         The names of the restored variables.

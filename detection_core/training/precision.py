@@ -48,8 +48,7 @@ def choose_precision(asked: Precision | None) -> Precision:
 
     With several workers, all call it in the strategy's scope and use the precision that suits every worker.
 
-    Args:
-        asked: from the config; None: the one that is fast on the device.
+    If the config does not ask for a precision (None), it is the one that is fast on the device.
     """
     fast = device_precision()
     if asked is not None:
@@ -139,9 +138,8 @@ class PlainUpdates:
     ) -> Applied:
         """Update variables in the current replica, unless a gradient is not finite in any replica.
 
-        Args:
-            gradients_and_variables: gradients are this replica's.
-            wanted: bool [], false in any replica skips the update in all.
+        The gradients are this replica's. `wanted` is bool []; if false in any replica, the update is skipped
+        in all.
         """
         gradients, variables = zip(*gradients_and_variables, strict=True)
         context = tf.distribute.get_replica_context()
@@ -261,12 +259,9 @@ class ScaledUpdates(PlainUpdates):
 
 
 def updates_in(precision: Precision, optimizer: Any, initial_scale: float) -> PlainUpdates:
-    """Return the object that applies an optimizer's updates in a precision.
+    """Return the object that applies a legacy tf_keras optimizer's updates in a precision.
 
-    Args:
-        precision: compute precision of the network.
-        optimizer: a `tf_keras.optimizers.legacy.Optimizer`.
-        initial_scale: initial loss scale, where the precision needs one.
+    `initial_scale` is the initial loss scale, where the precision needs one.
     """
     return (
         ScaledUpdates(optimizer, initial_scale) if precision is Precision.FLOAT16 else PlainUpdates(optimizer)

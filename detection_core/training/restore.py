@@ -29,11 +29,7 @@ def restore_fine_tune_checkpoint(
 
     Nothing changes unless the whole checkpoint could be read. Steps and optimizer slots are not restored.
 
-    Args:
-        model: a detector of the same family as `names`, before any quantization rewrite.
-        names: the family's variable names in checkpoints.
-        options: which parts to restore.
-        file: the checkpoint.
+    The model is of the same family as `names` and not yet rewritten for quantization.
 
     Returns:
         The outcome for each variable.

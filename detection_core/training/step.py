@@ -128,13 +128,9 @@ class TrainState:
 
 
 def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: Batch) -> StepOutputs:
-    """Apply one update in the current replica.
+    """Apply one update in the current replica, on its part of the batch.
 
-    Args:
-        state: what the update changes.
-        options: settings of losses and gradients.
-        replicas: number of replicas over which gradients are summed.
-        batch: this replica's part of the batch.
+    `replicas` is the number of replicas over which gradients are summed.
     """
     statistics = state.statistics()
     losses, gradients = accumulated(state, options, replicas, batch)

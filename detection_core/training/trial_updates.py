@@ -38,12 +38,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError:
-    """Return the error for a batch that does not fit in memory.
-
-    Args:
-        error: from TensorFlow.
-        options: of the training, with the number of parts of the batch.
-    """
+    """Return the error for a batch that does not fit in memory with the options' number of parts."""
     parts = options.gradient_accumulation_steps
     images = f"{options.batch_size} images" + (f" in {parts} parts" if parts > 1 else "")
     found = _MEMORY.search(str(error))
@@ -60,12 +55,7 @@ def equal_parts(parts: int, images: int) -> int:
 
 
 def more_parts(parts: int, images: int) -> Iterator[int]:
-    """Yield rising numbers of equal parts, each at least doubled; the last has one image per part.
-
-    Args:
-        parts: a number that is too small.
-        images: of a batch.
-    """
+    """Yield rising numbers of equal parts, each at least doubled; the last has one image per part."""
     while parts < images:
         parts = equal_parts(2 * parts, images)
         yield parts

@@ -21,8 +21,7 @@ def backbone_stages(networks: Iterable[tf_keras.Model]) -> Mapping[str, int]:
     A layer is of stage s when its output has a stride of 2^s. A stem is stage 1, and C5 of a pyramid is
     stage 5. Layers without spatial dimensions, as in squeeze-and-excitation, belong to the stage before.
 
-    Args:
-        networks: flat functional models on images.
+    The networks are flat functional models on images.
     """
     stages: dict[str, int] = {}
     for network in networks:
@@ -66,9 +65,7 @@ def scaled_updates(variables: Sequence[tf.Variable], factors: Sequence[float]) -
     Every optimizer here adds a multiple of the learning rate, and its momentum is one as well. So the result
     equals that of a separate learning rate for each variable.
 
-    Args:
-        variables: the updated ones.
-        factors: of each; empty: 1.
+    `factors` has one factor per variable; empty: 1.
     """
     scaled = [(v, tf.identity(v), f) for v, f in zip(variables, factors, strict=bool(factors)) if f != 1.0]
     yield

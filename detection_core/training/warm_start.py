@@ -29,10 +29,6 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
 
     `copy_matching_weights` alone compares sizes only, so it would copy heads trained for other classes.
 
-    Args:
-        detector_dir: detector to start from.
-        label_map_path: classes of the examples.
-
     Raises:
         ModelError: when the classes differ.
         ContractError: when the detector was not written by this project.

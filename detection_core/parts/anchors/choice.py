@@ -204,9 +204,7 @@ def _count(maps: Sequence[AnchorMap]) -> int:
 def scales_and_ratios(boxes: np.ndarray, ratios: int) -> Iterable[tuple[float, int, list[float]]]:
     """Yield sides of the smallest anchor in cells, sizes per octave, and the boxes' aspect ratios.
 
-    Args:
-        boxes: float [N, 4], pixels.
-        ratios: largest number of aspect ratios.
+    Boxes are float [N, 4] in pixels; `ratios` bounds the number of aspect ratios.
     """
     for count in range(1, ratios + 1):
         if found := aspect_ratios(boxes, count):

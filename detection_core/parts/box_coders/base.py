@@ -41,11 +41,7 @@ class BoxCoder(Protocol):
         ...
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Decode boxes.
-
-        Args:
-            codes: float32 [..., A, code_size], from `encode`.
-            anchors: float32 [A, 4] or [..., A, 4].
+        """Decode codes from `encode`, float32 [..., A, code_size]; anchors are [A, 4] or [..., A, 4].
 
         Returns:
             float32 [..., A, 4], in the unit of the anchors, not clipped.
@@ -53,11 +49,7 @@ class BoxCoder(Protocol):
         ...
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Decode keypoints.
-
-        Args:
-            codes: float32 [..., A, code_size], from `encode`.
-            anchors: float32 [A, 4] or [..., A, 4].
+        """Decode the keypoints of codes from `encode`; anchors are float32 [A, 4] or [..., A, 4].
 
         Returns:
             float32 [..., A, K, 2], (y, x), in the unit of the anchors.

@@ -52,7 +52,7 @@ class WeightSharedHead:
     Args:
         options: shape of the head.
         survival_probability: if above 0, each layer of a tower but the first has a shortcut from its input.
-            training keeps the layer with this probability.
+            Training keeps the layer with this probability.
     """
 
     def __init__(self, options: WeightSharedHeadOptions, *, survival_probability: float = 0.0) -> None:

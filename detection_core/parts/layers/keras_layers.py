@@ -85,12 +85,7 @@ class Dropout(tf_keras.layers.Dropout):
 
 
 def stochastic_depth(rate: float, name: str) -> Dropout:
-    """Return a layer that drops whole images, https://arxiv.org/abs/1603.09382.
-
-    Args:
-        rate: probability that an image is dropped.
-        name: of the layer.
-    """
+    """Return a layer that drops whole images with probability `rate`, https://arxiv.org/abs/1603.09382."""
     return Dropout(rate, noise_shape=(None, 1, 1, 1), name=name)
 
 

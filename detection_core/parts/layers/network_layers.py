@@ -232,11 +232,7 @@ def squeeze_excite(features: tf.Tensor, layers: NetworkLayers, name: str, option
 
     https://arxiv.org/abs/1709.01507
 
-    Args:
-        features: [B, H, W, C].
-        layers: creates the layers.
-        name: prefix of the layers' names.
-        options: shape of the gate.
+    The features are [B, H, W, C]; `name` is the prefix of the layers' names.
     """
     inner = layers.under(dataclasses.replace(layers.hyperparams, activation=options.activation))
     gate = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)

@@ -75,10 +75,6 @@ class LocalizationLoss(Protocol):
 def replace_nan_targets(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Replace NaN targets by the prediction, so that the loss is 0 there; NaN marks unknown keypoints.
 
-    Args:
-        prediction: float32 [...].
-        target: float32 [...].
-
     Returns:
         float32 [...], the target without NaN.
     """

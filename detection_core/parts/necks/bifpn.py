@@ -161,12 +161,9 @@ class _Nodes:
 def bidirectional_pyramid(
     levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: BifpnOptions
 ) -> list[tf.Tensor]:
-    """Build the pyramid on backbone features.
+    """Build the pyramid, of at least two levels, on the backbone's features by level.
 
-    Args:
-        levels: features of the backbone by level, at least min_level to the coarsest used.
-        layers: creates the layers.
-        options: shape of the pyramid; it has at least two levels.
+    The levels reach at least from min_level to the coarsest used.
 
     Returns:
         Features of min_level to max_level, finest first, each [B, h, w, channels].

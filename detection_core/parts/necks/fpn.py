@@ -55,12 +55,9 @@ def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor
 def feature_pyramid(
     levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: FpnOptions
 ) -> list[tf.Tensor]:
-    """Build the pyramid on backbone features.
+    """Build the pyramid on the backbone's features by level.
 
-    Args:
-        levels: features of the backbone by level, at least min_level to the coarsest used.
-        layers: creates the layers.
-        options: shape of the pyramid.
+    The levels reach at least from min_level to the coarsest used.
 
     Returns:
         Features of min_level to max_level, finest first, each [B, h, w, channels]. The coarsest level from
@@ -120,12 +117,7 @@ def _halve(
 def extra_layers(
     backbone_maps: Sequence[tf.Tensor], layers: NetworkLayers, options: ExtraLayersOptions
 ) -> list[tf.Tensor]:
-    """Append feature maps, each with half the rows and columns of the one before.
-
-    Args:
-        backbone_maps: the backbone's feature maps, finest first.
-        layers: creates the layers.
-        options: shape of the extra layers.
+    """Append feature maps to the backbone's, finest first, each with half the rows and columns.
 
     Returns:
         `num_layers` feature maps, finest first.

@@ -80,9 +80,7 @@ class AnchorTargetAssigner:
     def match(self, anchors: tf.Tensor, truth: GroundTruth) -> tf.Tensor:
         """Match each anchor with an object.
 
-        Args:
-            anchors: float32 [A, 4] shared by all images, or [B, A, 4] per image, in the frame of the boxes.
-            truth: ground truth of a batch.
+        Anchors are float32 [A, 4] shared by all images, or [B, A, 4] per image, in the frame of the boxes.
 
         Returns:
             int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
@@ -105,11 +103,7 @@ class AnchorTargetAssigner:
         return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[-2]])
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Compute the targets of a batch.
-
-        Args:
-            anchors: as for `match`.
-            truth: ground truth of a batch.
+        """Compute the targets of a batch; anchors are as for `match`.
 
         Returns:
             The targets; class_weights is float32 [B, A, 1], one weight for all columns.
@@ -163,10 +157,7 @@ class AnchorTargetAssigner:
     def box_targets(self, anchors: tf.Tensor, truth: GroundTruth, matched: tf.Tensor) -> tf.Tensor:
         """Encode the matched box of each anchor, with its keypoints if the coder has them.
 
-        Args:
-            anchors: float32 [A, 4] or [B, A, 4], as for `match`.
-            truth: ground truth of a batch.
-            matched: int32 [B, A].
+        Anchors are as for `match`; matched is int32 [B, A].
 
         Returns:
             float32 [B, A, code size], zeros where there is no match, NaN where a keypoint is missing.
@@ -190,10 +181,7 @@ class AnchorTargetAssigner:
 def gather_matched(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
     """Gather the matched row of each anchor, and zeros where there is none.
 
-    Args:
-        rows: [B, G, ...], values of the ground truth.
-        matched: int32 [B, A].
-        positive: bool [B, A].
+    The rows are [B, G, ...], matched is int32 [B, A], and positive is bool [B, A].
 
     Returns:
         [B, A, ...].

@@ -52,12 +52,9 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         self._implicit_class_weight = implicit_class_weight
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Compute the targets of a batch.
+        """Compute the targets of a batch; anchors are as for `match`.
 
-        Args:
-            anchors: as for `match`.
-            truth: ground truth of a batch; an object without class scores was verified for its own class
-                only.
+        An object without class scores was verified for its own class only.
 
         Returns:
             The targets.
