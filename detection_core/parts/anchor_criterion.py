@@ -105,7 +105,7 @@ class AnchorCriterion:
 
 
 def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
-    """Compute the loss of each anchor's classes, float32 [B, A], for logits [B, A, K]; by column if possible."""
+    """Compute the loss of anchors' classes, float32 [B, A], for logits [B, A, K], by column if possible."""
     if isinstance(loss, ColumnLoss) and targets.class_columns is not None:
         return loss.of_columns(logits, targets.class_columns, targets.class_weights[..., 0])
     found = loss(logits, targets.class_targets, targets.class_weights)
