@@ -116,8 +116,7 @@ def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedu
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API passes RMSProp's
-# `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 version passed it to
-# rho.
+# `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 version set rho.
 def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
     if message.decay:
         _logger.warning(

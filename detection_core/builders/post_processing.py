@@ -101,8 +101,7 @@ def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreC
 
 
 # These only select a TPU or CPU kernel and do not change detections: use_static_shapes,
-# use_partitioned_nms,
-# use_cpu_nms, and use_combined_nms, whose kernel runs every hard suppression here.
+# use_partitioned_nms, use_cpu_nms and use_combined_nms. Every hard suppression here uses the combined kernel.
 def build_nms_options(message: post_processing_pb2.BatchNonMaxSuppression) -> NmsOptions:
     """Build the options of non-max suppression."""
     return NmsOptions(

@@ -97,7 +97,7 @@ class AnchorCriterion:
         if self.losses.localization.compares_boxes:
             predicted, target = (self._decode(codes, predictions.anchors) for codes in (predicted, target))
         elif self.assigner.box_coder.num_keypoints:
-            target = replace_nan_targets(predicted, target)  # keypoints that the object does not show
+            target = replace_nan_targets(predicted, target)  # NaN marks keypoints that are not visible
         return self.losses.localization(predicted, target, targets.box_weights)
 
     def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

@@ -64,8 +64,7 @@ class TrainingCheckpoints:
         self._is_chief = current_worker().is_chief
         files.make_dirs(directory)
         self._checkpoint = tf.train.Checkpoint(**parts)
-        # Every worker creates it here: if only the chief did, at its first `save`, it would wait for the
-        # others.
+        # Every worker creates it here: the chief alone, at its first `save`, would wait for the others.
         _ = self._checkpoint.save_counter
         # TensorFlow's manager treats the folder's name as a pattern when it removes checkpoints. It could
         # remove those of another folder, so it removes none here.
@@ -75,7 +74,7 @@ class TrainingCheckpoints:
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
         steps, now = self.steps(), time.monotonic()
-        # Whatever an earlier process left beside the newest ones, it kept for good.
+        # Older checkpoints that an earlier process left are kept permanently.
         self._kept_for_good = set(steps[: max(0, len(steps) - keep)])
         self._last_kept, self._saved_at = now, dict.fromkeys(steps, now)
 

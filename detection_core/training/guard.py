@@ -77,8 +77,7 @@ class FiniteGuard(tf.Module):
         self.halted = tf.Variable(False, trainable=False, name="halted")
         self._steps = tf.Variable(tf.zeros([self._room], tf.int64), trainable=False, name="steps")
         self._rates = tf.Variable(tf.zeros([self._room]), trainable=False, name="rates")
-        # Created here, before the number of losses is known: a function that creates variables is traced
-        # twice.
+        # Created before the number of losses is known: a function that creates variables is traced twice.
         self._losses = tf.Variable(tf.zeros([self._room, _LOSSES]), trainable=False, name="losses")
         self._seen = 0
 

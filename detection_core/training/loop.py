@@ -112,7 +112,7 @@ def run_training(
     began = time.monotonic()
     if validation is not None:
         validation.start(start)
-    # Before the end of the first step there is nothing to save; but other workers would wait.
+    # Before the end of the first step there is nothing to save, but other workers would wait.
     alone = current_worker().count == 1
     with _following(actions, start), StopSignal(at_once=alone) as stop:
         loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)

@@ -315,8 +315,7 @@ def compile_steps(
             outputs = one_step_function(iterator)
         return outputs
 
-    # Steps have no Python control flow over tensors; AutoGraph would take as long as the rest of the first
-    # step.
+    # Steps have no Python control flow over tensors. AutoGraph would double the time of the first step.
     one_step_function = tf.function(one_step, autograph=False)
     compiled = (
         many_steps if options.steps_per_call > 1 else lambda iterator, count: one_step_function(iterator)

@@ -47,9 +47,8 @@ SCALES = {
     8: (2.2, 3.6),
     L2: (4.3, 5.3),
 }
-# (stage, block) -> its level. The Object Detection API takes these blocks in every version. So deeper
-# versions
-# have more blocks of the same stride after them, and omit the last ones.
+# (stage, block) -> its level. The Object Detection API takes these blocks in every version. In deeper
+# versions, more blocks of the same stride follow, and the last ones are omitted.
 LEVEL_ENDS = {(0, 0): 1, (1, 1): 2, (2, 1): 3, (4, 2): 4, (6, 0): 5}
 # In google/automl's detectors, a level is the end of a stage at any depth.
 LAST_STAGES = {0: 1, 1: 2, 2: 3, 4: 4, 6: 5}

@@ -10,7 +10,7 @@ import tf_keras
 
 from detection_core.ops.update_draws import draw_seed
 
-# Of google/automl's smooth ReLU.
+# The value of google/automl's smooth ReLU.
 _SMOOTHNESS = 20.0**4
 
 
@@ -29,7 +29,7 @@ def mish(features: tf.Tensor) -> tf.Tensor:
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def smooth_relu(features: tf.Tensor) -> tf.Tensor:
     """Return google/automl's smooth ReLU, https://arxiv.org/abs/2006.14536."""
-    exact = tf.cast(features, tf.float32)  # the smoothness is beyond float16
+    exact = tf.cast(features, tf.float32)  # the smoothness exceeds float16's range
     positive = exact > 0.0
     logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * exact + 1.0, 1.0))
     return tf.cast(tf.where(positive, exact - logarithm / _SMOOTHNESS, 0.0), features.dtype)

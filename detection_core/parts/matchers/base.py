@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-# Values of a match that are not rows.
+# Match values other than row numbers.
 UNMATCHED = -1
 IGNORED = -2
 

@@ -59,7 +59,7 @@ class WeightedFusion(tf_keras.layers.Layer):
             name="bifpn_combine_weights",
             shape=(len(input_shape), 1),
             initializer="ones",
-            experimental_autocast=False,  # EPSILON is lost in fewer bits
+            experimental_autocast=False,  # EPSILON needs float32
         )
         super().build(input_shape)
 
@@ -180,7 +180,7 @@ def bidirectional_pyramid(
             above = down[level] = nodes.from_above([maps[level]], above)
         up = {low: down[low]}
         for level in range(low + 1, high + 1):
-            # The coarsest level is passed on the way up only.
+            # The bottom-up path alone has a node at the coarsest level.
             same = [maps[level], down[level]] if level < high else [maps[level]]
             up[level] = nodes.from_below(same, up[level - 1])
         maps = up

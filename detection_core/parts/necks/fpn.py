@@ -117,7 +117,7 @@ def _halve(
 def extra_layers(
     backbone_maps: Sequence[tf.Tensor], layers: NetworkLayers, options: ExtraLayersOptions
 ) -> list[tf.Tensor]:
-    """Append feature maps to the backbone's, finest first, each with half the rows and columns.
+    """Append feature maps, each with half the rows and columns of the one before.
 
     Returns:
         `num_layers` feature maps, finest first.
