@@ -41,11 +41,7 @@ def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector
 
 @dataclasses.dataclass(frozen=True)
 class ConfiguredModel:
-    """The `model` section of a config; two are equal if their sections are.
-
-    Attributes:
-        message: the section; only builders read its fields.
-    """
+    """The `model` section of a config, whose fields only builders read; equal if the sections are."""
 
     message: DetectionModel
 

@@ -29,11 +29,7 @@ class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConstantOptions:
-    """A rate that never changes.
-
-    Attributes:
-        learning_rate: the rate.
-    """
+    """A rate that never changes."""
 
     learning_rate: float
 

@@ -66,7 +66,7 @@ class TrialUpdates:
     """Trial updates of a model, which is reset after each.
 
     Attributes:
-        model: the model to update.
+        model: to update.
         make_dataset: as in `run_training`.
         optimization: creates the optimizer and its learning rate.
         options: of the training.

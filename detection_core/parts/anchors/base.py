@@ -21,11 +21,7 @@ Size = tuple[float, float]
 
 
 class AnchorGenerator(Protocol):
-    """Generates the anchors of the feature maps of one image size.
-
-    Attributes:
-        normalised: whether anchors are fractions of the image, rather than pixels.
-    """
+    """Generates the anchors of the feature maps of one image size."""
 
     @property
     def normalised(self) -> bool:

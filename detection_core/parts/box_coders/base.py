@@ -11,15 +11,11 @@ EPSILON = 1e-8
 
 
 class BoxCoder(Protocol):
-    """Encodes boxes and decodes them.
-
-    Attributes:
-        code_size: numbers per box, the last dimension of the codes.
-    """
+    """Encodes boxes and decodes them."""
 
     @property
     def code_size(self) -> int:
-        """Numbers per box."""
+        """Numbers per box, the last dimension of the codes."""
         ...
 
     @property

@@ -109,11 +109,6 @@ class NearestResize(tf_keras.layers.Layer):
     """Nearest-neighbour resize: output index i takes input index floor(i * input size / output size).
 
     Unlike a cropped `UpSampling2D`, it spreads the repetitions over an odd size.
-
-    Args:
-        rows: of the output.
-        columns: of the output.
-        **settings: of every layer.
     """
 
     def __init__(self, rows: int, columns: int, **settings: Any) -> None:

@@ -47,11 +47,7 @@ class ColumnLoss(Protocol):
 
 
 class LocalizationLoss(Protocol):
-    """Compares boxes or box codes with their targets.
-
-    Attributes:
-        compares_boxes: whether it needs decoded boxes rather than codes.
-    """
+    """Compares boxes or box codes with their targets."""
 
     @property
     def compares_boxes(self) -> bool:

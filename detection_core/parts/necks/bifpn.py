@@ -42,12 +42,7 @@ COMBINE_METHODS = (PLAIN_SUM, *SHARES)
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class WeightedFusion(tf_keras.layers.Layer):
-    """Sums maps of one shape, each times its weight.
-
-    Args:
-        method: a name in `SHARES`.
-        **settings: of every layer.
-    """
+    """Sums maps of one shape, each times its weight; the method is a name in `SHARES`."""
 
     def __init__(self, method: str, **settings: Any) -> None:
         super().__init__(**settings)
