@@ -79,7 +79,7 @@ def _groups(system: System) -> Iterator[_Group]:
 
 
 def _limited(root: str, path: str, limit_name: str, usage_name: str) -> Iterator[_Group]:
-    """Yield a group and its ancestors; in a container, the path may be relative to the host."""
+    """Yield a group and its ancestors; in a container, the path may be the host's."""
     names = [name for name in path.split("/") if name]
     for depth in range(len(names), -1, -1):
         folder = os.path.join(root, *names[:depth])
