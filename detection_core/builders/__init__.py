@@ -1,1 +1,1 @@
-"""From configuration messages to built parts."""
+"""Builders of parts from configuration messages."""

@@ -1,4 +1,4 @@
-"""Anchor generators, box coders, matchers and similarities from their messages."""
+"""Build anchor generators, box coders, matchers and similarities from their messages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> AnchorGener
 
 
 def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
-    """Join the per-layer values of the two axes."""
+    """Pair the per-layer values of the two axes."""
     return tuple((float(y), float(x)) for y, x in zip(y_values, x_values, strict=True))
 
 
@@ -118,7 +118,7 @@ ANCHOR_GENERATORS: dict[str, Callable[[Any], AnchorGenerator]] = {
 
 
 def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> AnchorGenerator:
-    """Build the anchor generator that a checked message describes."""
+    """Build the anchor generator of a checked message."""
     return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)
 
 
@@ -154,11 +154,11 @@ BOX_CODERS: dict[str, Callable[[Any], BoxCoder]] = {
 
 
 def build_box_coder(message: box_coder_pb2.BoxCoder) -> BoxCoder:
-    """Build the box coder that a checked message describes."""
+    """Build the box coder of a checked message."""
     return build_oneof(message, "box_coder_oneof", BOX_CODERS)
 
 
-# `use_matmul_gather` only chose a kernel for TPUs; matches do not depend on it.
+# `use_matmul_gather` only selects a TPU kernel; matches do not depend on it.
 def _argmax(message: argmax_matcher_pb2.ArgMaxMatcher) -> Matcher:
     thresholds = None if message.ignore_thresholds else message
     options = ArgMaxMatcherOptions(
@@ -182,7 +182,7 @@ MATCHERS: dict[str, Callable[[Any], Matcher]] = {
 
 
 def build_matcher(message: matcher_pb2.Matcher) -> Matcher:
-    """Build the matcher that a checked message describes."""
+    """Build the matcher of a checked message."""
     return build_oneof(message, "matcher_oneof", MATCHERS)
 
 
@@ -197,5 +197,5 @@ SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
 def build_similarity(
     message: region_similarity_calculator_pb2.RegionSimilarityCalculator,
 ) -> Similarity:
-    """Build the similarity that a checked message describes, of rows [..., G, 4] and columns [..., A, 4]."""
+    """Build the similarity of a checked message, for rows [..., G, 4] and columns [..., A, 4]."""
     return build_oneof(message, "region_similarity", SIMILARITIES)

@@ -1,4 +1,4 @@
-"""Preprocessing steps of train_config.data_augmentation_options to augmentations."""
+"""Build augmentations from train_config.data_augmentation_options."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Padded = pb.RandomCropPadImage | pb.SSDRandomCropPadOperation | pb.SSDRandomCro
 
 
 def _same_fields(step: Callable[..., _Step]) -> Callable[[Any], _Step]:
-    """Return a builder for a step whose options carry the names and defaults of the message's fields."""
+    """Return a builder for a step whose options have the names and defaults of the message's fields."""
 
     def build(message: Message) -> _Step:
         fields = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def _crop(message: _Crop, **changed: Any) -> crops.RandomCropImage:
-    """Build a crop from any message with the fields of one; `changed` goes before the message."""
+    """Build a crop from any message with a crop's fields; `changed` overrides the message."""
     ranges = {
         "aspect_ratio_range": ("min_aspect_ratio", "max_aspect_ratio"),
         "area_range": ("min_area", "max_area"),
@@ -98,7 +98,7 @@ def _ssd_crop_pad(message: pb.SSDRandomCropPad) -> Augmentation:
         )
         for operation in message.operations
     )
-    # Unlike SSD's plain crop, this one always requires part of an object.
+    # Unlike SSD's plain crop, this one always keeps part of an object.
     defaults = (pads.RandomCropPadImage(crop=crop) for crop in crops.ssd_crops()[1:])
     return OneOf(augmentations=chosen or tuple(defaults))
 
@@ -111,7 +111,7 @@ def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRati
 
 
 def _padded_sizes(message: _Padded) -> dict[str, Any]:
-    """Read how large a padded image may be, as fractions of its rows and columns; unset: no option."""
+    """Read the size limits of a padded image, as fractions of its rows and columns; unset: no option."""
     found = {}
     for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
         values = tuple(getattr(message, name))
@@ -120,7 +120,7 @@ def _padded_sizes(message: _Padded) -> dict[str, Any]:
 
 
 def _colour(message: pb.RandomCropPadImage | pb.RandomPadImage | pb.RandomAbsolutePadImage) -> Any:
-    """Read R, G and B; () where they are not set."""
+    """Read R, G and B; () where unset."""
     return tuple(message.pad_color)
 
 
@@ -238,17 +238,17 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
 
 
 def build_augmentation(message: pb.PreprocessingStep) -> Augmentation | Mixing:
-    """Build the step that a checked message describes."""
+    """Build the step of a checked message."""
     return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS)
 
 
 def describe_augmentations(config: CheckedConfig) -> list[str]:
-    """Return the augmentations of a config in their order, each as the text of its message on one line."""
+    """Return the augmentations of a config in order, each as its message's text on one line."""
     return [format_message(m, one_line=True) for m in config.train_config.data_augmentation_options]
 
 
 def build_augmentations(messages: Sequence[pb.PreprocessingStep]) -> Augmentations | MixedAugmentations:
-    """Build all steps, to be applied in the order of the configuration."""
+    """Build all steps in the order of the configuration."""
     steps = tuple(map(build_augmentation, messages))
     plain = tuple(step for step in steps if not isinstance(step, Mixing))
     return Augmentations(augmentations=plain) if plain == steps else MixedAugmentations(steps=steps)

@@ -1,4 +1,4 @@
-"""Names of backbones -> the networks that features are taken from."""
+"""Registry of backbones by name."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class BackboneShape:
     Attributes:
         depth_multiplier: factor of all channel counts.
         min_depth: lower bound of channel counts.
-        max_level: coarsest level that is needed.
-        narrow_top: whether the neck adds separable convolutions, for which MobileNetV1 has fewer
-            channels in its last blocks.
+        max_level: coarsest level needed.
+        narrow_top: whether the neck adds separable convolutions; MobileNetV1 then has fewer channels in its
+            last blocks.
     """
 
     depth_multiplier: float = 1.0
@@ -52,7 +52,7 @@ class BackboneEntry:
         preprocessing: name in `parts.layers.preprocessing.PREPROCESSORS`.
         hyperparams: of the backbone, where the config does not override them.
         build: adds the backbone to a network, from its preprocessed input [B, H, W, 3].
-        overrides_regularizer_only: overriding the hyperparameters replaces the regularizer and nothing else.
+        overrides_regularizer_only: overriding the hyperparameters replaces only the regularizer.
     """
 
     family: str
@@ -62,7 +62,7 @@ class BackboneEntry:
     overrides_regularizer_only: bool = False
 
     def overridden(self, own: LayerHyperparams) -> LayerHyperparams:
-        """Return hyperparameters in which the message's own override the backbone's."""
+        """Return the hyperparameters after the message's own override the backbone's."""
         if self.overrides_regularizer_only:
             return dataclasses.replace(self.hyperparams, regularizer=own.regularizer)
         return own
@@ -97,7 +97,7 @@ PlainBackbone = Callable[[tf.Tensor, NetworkLayers, mobilenet.MobileNetOptions],
 
 
 def _plain(family: str, backbone: PlainBackbone) -> BackboneEntry:
-    """A backbone that has no options but its channel counts."""
+    """Return the entry of a backbone whose only options are channel counts."""
 
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
         options = mobilenet.MobileNetOptions(
@@ -172,13 +172,13 @@ BACKBONES: dict[str, BackboneEntry] = {
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
     **{f"efficientnet_b{version}": _efficientnet(version) for version in range(8)},
 }
-"""Name, as `Extractor.backbone` has it, to backbone; `register_backbone` adds to it."""
+"""Backbones by name, as in `Extractor.backbone`; `register_backbone` adds to it."""
 
 
 def register_backbone(name: str, entry: BackboneEntry) -> None:
-    """Add a backbone from outside the package.
+    """Register an external backbone.
 
-    `config.messages.extractors.register_extractor` names it for configs.
+    `config.messages.extractors.register_extractor` makes it available to configs.
 
     Raises:
         ValueError: when the name is taken.
@@ -189,5 +189,5 @@ def register_backbone(name: str, entry: BackboneEntry) -> None:
 
 
 def unregister_backbone(name: str) -> None:
-    """Forget a backbone from outside, as tests do."""
+    """Remove an external backbone, as tests do."""
     BACKBONES.pop(name, None)

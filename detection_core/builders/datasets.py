@@ -1,4 +1,4 @@
-"""Input readers of a pipeline.config to datasets of batches, and to ground truth on original images."""
+"""Build datasets of batches, and iterators of ground truth on original images, from input readers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
 from detection_core.structures import Batch, Instances, Sample
 
-# Decoded images up to this many bytes stay in memory: then each is decoded once instead of every epoch.
+# Decoded images up to this size stay in memory: each is then decoded once instead of every epoch.
 DEFAULT_CACHE_BYTES = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkerShard:
-    """The part of every batch that one of several workers reads; together they see the images of one alone.
+    """The part of every batch that one worker reads; all parts together are the batch of a single worker.
 
     Attributes:
         worker: its number, from 0.
-        workers: how many there are.
+        workers: number of workers.
         replicas: over all workers; each element of a dataset is the batch of one replica.
         left_out: records that no worker reads.
     """
@@ -61,19 +61,19 @@ def build_train_dataset(
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     shard: WorkerShard = _ALL,
 ) -> tf.data.Dataset:
-    """Build the dataset to train on, endless unless the reader's num_epochs says otherwise.
+    """Build the training dataset, endless unless the reader sets num_epochs.
 
-    The order and all random changes depend on the records, the configuration and `seed` alone, so that a
-    dataset that begins at `start_step` gives what one from step 0 gives from there on.
+    The order and all random changes depend only on the records, the configuration and `seed`. So a dataset
+    that begins at `start_step` yields the same batches as one from step 0 does from there on.
 
     Args:
         config: its train_input_reader names the records, its train_config the augmentations.
-        label_map: class text to class id.
-        batch_size: images an update, over all replicas.
+        label_map: class text -> class id.
+        batch_size: images per update, over all replicas.
         seed: any integer.
-        start_step: batches to leave out; costs reading, but not decoding, of less than one epoch.
-        cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
-            a cached and an uncached run.
+        start_step: number of batches to skip; less than one epoch is read, but not decoded.
+        cache_bytes: keep decoded images in memory if they need at most this. The order differs between a
+            cached and an uncached run.
         shard: this worker's part of every batch.
 
     Returns:
@@ -101,18 +101,18 @@ def training_records(
     step: int,
     left_out: Sequence[LeftOut] = (),
 ) -> list[bytes]:
-    """Return the records that a batch of a training is made of, as they are in their files.
+    """Return the records of a training batch, as stored in their files.
 
     Args:
         config: as for `build_train_dataset`.
-        label_map: class text to class id.
+        label_map: class text -> class id.
         seed: that of the training.
         step: number of the batch, from 0.
-        left_out: records that the training leaves out.
+        left_out: records that the training skips.
 
     Returns:
-        `batch_size` records in the batch's order; where images are mixed, after them those that the last ones
-        may be mixed with.
+        `batch_size` records in the batch's order. If images are mixed, further records follow, with which
+        the last ones may be mixed.
     """
     reader = train_reader(config, label_map).leaving_out(left_out).undecoded()
     batch_size = config.train_config.batch_size
@@ -124,9 +124,9 @@ def training_records(
 
 
 def one_batch_config(config: CheckedConfig) -> CheckedConfig:
-    """Return a copy of a training's config for records of one batch of it, read in their order.
+    """Return a copy of a training's config for the records of one of its batches, read in order.
 
-    It trains as the config does, without validation and from no checkpoint: the start is said beside.
+    It trains as the config does, but without validation and checkpoint: the start is given separately.
     """
     alone = copy.deepcopy(config)
     alone.train_input_reader.shuffle = False
@@ -140,11 +140,11 @@ def one_batch_config(config: CheckedConfig) -> CheckedConfig:
 def iterate_training_pairs(
     config: CheckedConfig, *, label_map: LabelMap, seed: int
 ) -> Iterator[tuple[Sample, Batch]]:
-    """Yield each training sample as decoded and as training takes it, in the order in which it takes them.
+    """Yield each training sample both decoded and as trained on, in the training's order.
 
     Args:
-        config: as for `build_train_dataset`, whose first elements these are where it is not sharded.
-        label_map: class text to class id.
+        config: as for `build_train_dataset`; without a shard, these are its first elements.
+        label_map: class text -> class id.
         seed: as for `build_train_dataset`.
 
     Yields:
@@ -163,10 +163,6 @@ def iterate_training_pairs(
 def count_train_examples(config: CheckedConfig, *, label_map: LabelMap) -> int:
     """Count the examples of an epoch of the train_input_reader.
 
-    Args:
-        config: its train_input_reader names the records.
-        label_map: class text to class id.
-
     Raises:
         DataError: when there are no records, or a file is damaged.
     """
@@ -174,7 +170,7 @@ def count_train_examples(config: CheckedConfig, *, label_map: LabelMap) -> int:
 
 
 def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
-    """Return what reads the records of the train_input_reader, all of them.
+    """Return the reader of all records of the train_input_reader.
 
     Raises:
         DataError: when there are no records.
@@ -203,7 +199,7 @@ def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tup
     """Decode every training record once.
 
     Returns:
-        Those that fail, and how many records there are in all.
+        The records that fail, and the total number of records.
 
     Raises:
         DataError: when a file itself is damaged.
@@ -218,15 +214,9 @@ def build_eval_dataset(
     label_map: LabelMap,
     batch_size: int = 1,
 ) -> tf.data.Dataset:
-    """Build the dataset to compute losses on: each example once, in the records' order, not augmented.
+    """Build the dataset for evaluation losses: each example once, in the records' order, not augmented.
 
-    Args:
-        config: its first eval_input_reader names the records.
-        label_map: class text to class id.
-        batch_size: B; the last batch may be smaller.
-
-    Returns:
-        `Batch`es.
+    It yields `Batch`es of the first eval_input_reader's records; the last batch may be smaller.
 
     Raises:
         DataError: when there are no records.
@@ -237,15 +227,9 @@ def build_eval_dataset(
 def build_representative_dataset(
     config: CheckedConfig, *, label_map: LabelMap, batch_size: int
 ) -> tf.data.Dataset:
-    """Build the dataset to measure ranges on: each training example once, in order, not augmented.
+    """Build the dataset for calibrating quantization: each training example once, in order, not augmented.
 
-    Args:
-        config: its train_input_reader names the records.
-        label_map: class text to class id.
-        batch_size: B; the last batch may be smaller.
-
-    Returns:
-        `Batch`es.
+    It yields `Batch`es; the last one may be smaller.
 
     Raises:
         DataError: when there are no records.
@@ -280,11 +264,7 @@ def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data
 
 
 def iterate_truth(config: CheckedConfig, *, label_map: LabelMap) -> Iterator[tuple[np.ndarray, Instances]]:
-    """Yield each evaluation image as stored, uint8 [H, W, 3] RGB, with all its ground truth.
-
-    Args:
-        config: its first eval_input_reader names the records.
-        label_map: class text to class id.
+    """Yield each image of the first eval_input_reader as stored, uint8 [H, W, 3] RGB, with its ground truth.
 
     Raises:
         DataError: when there are no records, or one is damaged.
@@ -295,15 +275,12 @@ def iterate_truth(config: CheckedConfig, *, label_map: LabelMap) -> Iterator[tup
 def sampled_evaluation(
     config: CheckedConfig, images: int, *, label_map: LabelMap
 ) -> tuple[CheckedConfig, int]:
-    """Let a config evaluate a fixed sample of its images, spread evenly over the records.
+    """Limit a config's evaluation to a fixed sample of images, spread evenly over the records.
 
-    Args:
-        config: its first eval_input_reader names the records; left as it is.
-        images: at most so many; 0: all.
-        label_map: class text to class id.
+    The first eval_input_reader names the records; 0 images means all. The given config is not changed.
 
     Returns:
-        The config, and how many images it evaluates.
+        The new config, and the number of images that it evaluates.
 
     Raises:
         DataError: when there are no records, or a file is damaged.

@@ -1,4 +1,4 @@
-"""A config's detector: built, described, and its quantization options."""
+"""Build and describe a config's detector, and read its quantization options."""
 
 from __future__ import annotations
 
@@ -26,37 +26,33 @@ if TYPE_CHECKING:
 
 
 def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector:
-    """Build the detector that a checked config describes.
+    """Build the detector of a checked config.
 
     Args:
-        message: the `model` of a config that `check_detector` accepted, or that has its number of classes.
-        seed: of the first weights, which depend on it and on their names only. None: zeros, made faster,
-            for a detector that is only looked at.
+        message: the `model` of a config that `check_detector` accepted, or one with a number of classes.
+        seed: of the initial weights, which depend only on it and their names. None: zeros, which is faster,
+            for a detector that is only inspected.
 
     Raises:
-        ConfigError: when a backbone from outside the package is not registered.
+        ConfigError: when an external backbone is not registered.
     """
     return family_of(message).build(*model_message(message), seed)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfiguredModel:
-    """What a config says of its detector; two are equal where their `model` sections are.
-
-    Attributes:
-        message: the section; only builders read its fields.
-    """
+    """The `model` section of a config, whose fields only builders read; equal if the sections are."""
 
     message: DetectionModel
 
     @property
     def family(self) -> Family:
-        """The family that builds it."""
+        """The detector's family."""
         return family_of(self.message)
 
     @property
     def architecture(self) -> str:
-        """The name of the family; "" where the section names nothing."""
+        """The name of the family; "" where the section names none."""
         return family_name(self.message)
 
     @property
@@ -66,19 +62,19 @@ class ConfiguredModel:
 
     @property
     def resizer_name(self) -> str:
-        """Arm of the image resizer; "none" where there is none."""
+        """The type of image resizer; "none" without one."""
         return resizer_name(self.message)
 
     def build(self, *, seed: int | None = 0) -> Detector:
-        """Build the detector, as `build_detector` does."""
+        """Build the detector; see `build_detector`."""
         return build_detector(self.message, seed=seed)
 
     def build_resizer(self) -> Resizer:
-        """Build what brings images to the size of the detector's input."""
+        """Build the resizer to the detector's input size."""
         return model_image_resizer(self.message)
 
     def anchors(self) -> np.ndarray | None:
-        """Return the anchors that objects are matched with; None for a family without fixed ones.
+        """Return the anchors, or None for a family without fixed ones.
 
         Returns:
             float32 [A, 4], normalised to the detector's input.
@@ -87,12 +83,12 @@ class ConfiguredModel:
         return support.boxes(*model_message(self.message)) if support else None
 
     def describe(self, detector: Detector) -> FamilyDescription:
-        """Return what the family says of the detector that was built."""
+        """Return the family's description of the built detector."""
         return self.family.describe(model_message(self.message)[0], detector)
 
 
 def configured_model(config: CheckedConfig) -> ConfiguredModel:
-    """Return what a config says of its detector."""
+    """Return a config's model section."""
     return ConfiguredModel(config.model)
 
 
@@ -104,7 +100,7 @@ def find_quantization_options(config: CheckedConfig) -> QuantizationOptions | No
 
 
 def build_quantization_options(config: CheckedConfig) -> QuantizationOptions:
-    """Read a config's `graph_rewriter { quantization { ... } }`, which `check_quantization` asks for."""
+    """Read a config's `graph_rewriter { quantization { ... } }`, which `check_quantization` requires."""
     message = config.graph_rewriter.quantization
     return QuantizationOptions(
         delay=message.delay,

@@ -1,4 +1,4 @@
-"""EvalConfig messages to options of an evaluation."""
+"""Read evaluation options from EvalConfig messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class EvaluationSettings:
     """The options of an evaluation.
 
     Attributes:
-        label_map_path: of the first eval_input_reader; "" where there is none.
-        pictures: how many images to draw.
-        min_score: lowest score of the detections that are drawn; None: the one with the best F1.
-        drawing: how pictures look.
-        metrics: what to report.
+        label_map_path: of the first eval_input_reader; "" without one.
+        pictures: number of images to draw.
+        min_score: lowest score of drawn detections; None: the score with the best F1.
+        drawing: style of the images.
+        metrics: which metrics to report.
     """
 
     label_map_path: str
@@ -31,7 +31,7 @@ class EvaluationSettings:
 
 
 def build_evaluation_settings(config: CheckedConfig) -> EvaluationSettings:
-    """Read the `eval_config` of a checked config, and where its first reader has the classes."""
+    """Read the `eval_config` of a checked config, and the label map of its first reader."""
     message, readers = config.eval_config, config.eval_input_reader
     return EvaluationSettings(
         label_map_path=readers[0].label_map_path if readers else "",

@@ -1,4 +1,4 @@
-"""Prediction heads from BoxPredictor messages, and layer settings from Hyperparams messages."""
+"""Build prediction heads from BoxPredictor messages, and layer settings from Hyperparams messages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ NORMALIZERS = ("batch_norm", "sync_batch_norm")
 def build_hyperparams(message: Hyperparams) -> LayerHyperparams:
     """Read the settings of a group of convolutions from a checked message.
 
-    Without an initializer kernels are drawn as tf_keras does by itself, with Glorot's uniform distribution.
+    Without an initializer, kernels use tf_keras' default, Glorot's uniform distribution.
     """
     return LayerHyperparams(
         initializer=_build_initializer(message.initializer),
@@ -132,7 +132,7 @@ class HeadPlan:
     Attributes:
         head: adds the layers to a network.
         hyperparams: of the layers.
-        code_clip: smallest and largest box code; minus and plus infinity for no bounds.
+        code_clip: smallest and largest box code; infinite where unbounded.
         code_size: numbers in a box code.
     """
 
@@ -155,7 +155,7 @@ def _options(
     message: ConvolutionalBoxPredictor | WeightSharedConvolutionalBoxPredictor,
     **by_hand: Any,
 ) -> Any:
-    """Fill the options whose fields carry the message's field names."""
+    """Fill the options whose fields have the names of the message's fields."""
     names = {field.name for field in dataclasses.fields(options_class)} - set(by_hand)
     return options_class(**{name: getattr(message, name) for name in sorted(names)}, **by_hand)
 
@@ -190,11 +190,6 @@ BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
 
 
 def build_head(message: BoxPredictor, *, code_size: int = 4) -> HeadPlan:
-    """Read the prediction head of a one-stage detector.
-
-    Args:
-        message: the message, checked.
-        code_size: numbers in a code of the detector's box coder.
-    """
+    """Build the prediction head of a one-stage detector from a checked message."""
     plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS)
     return dataclasses.replace(plan, code_size=code_size)

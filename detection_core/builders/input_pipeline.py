@@ -1,4 +1,4 @@
-"""From records to the network's input: resizers, readers, labels and the training stream."""
+"""Build resizers, readers, label targets and the training stream, from records to the network's input."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
 
 
 def build_image_resizer(message: resizer_pb.ImageResizer) -> Resizer:
-    """Build the resizer that a checked message describes."""
+    """Build the resizer of a checked message."""
     return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
 
 
 def resizer_name(model: model_pb2.DetectionModel) -> str:
-    """Return the arm of a model's image resizer; "none" where it has none."""
+    """Return the type of a model's image resizer; "none" without one."""
     message, _ = model_resizer(model)
     return message.WhichOneof("image_resizer_oneof") or "none"
 
 
 def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
-    """Build the resizer of whatever kind of model is configured."""
+    """Build the image resizer of a model of any family."""
     return build_image_resizer(model_resizer(model)[0])
 
 
@@ -128,8 +128,8 @@ class ScoreColumns:
     """The layout of class scores in a record.
 
     Attributes:
-        count: scores, one a class.
-        background: whether the first of them is the background's.
+        count: number of scores, one per class.
+        background: whether the first score is the background's.
     """
 
     count: int
@@ -143,16 +143,16 @@ def build_input_reader(
     *,
     scores: ScoreColumns | None = None,
 ) -> Reader:
-    """Build the reader that a checked message describes.
+    """Build the reader of a checked message.
 
     Args:
         message: the message.
-        label_map: class text to class id.
-        where: its path in the configuration, for records that are missing.
-        scores: what class scores look like; None: they are left alone, as they only serve training.
+        label_map: class text -> class id.
+        where: its path in the configuration, for errors about missing records.
+        scores: layout of class scores; None: ignore them, as only training uses them.
 
     Raises:
-        DataError: when a pattern names no file.
+        DataError: when a pattern matches no file.
     """
     patterns = tuple(message.tf_record_input_reader.input_path)
     paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
@@ -179,7 +179,7 @@ def build_input_reader(
 
 
 def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> DecodeOptions:
-    """Build the decoder options of a record; see `build_input_reader`."""
+    """Build the decoding options of a record; see `build_input_reader`."""
     options = DecodeOptions(
         masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
         keypoints=message.num_keypoints,
@@ -199,11 +199,7 @@ def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
 
 
 def build_label_targets(config: CheckedConfig) -> LabelTargets:
-    """Build what chooses the labels that a model is trained on.
-
-    Args:
-        config: its train_config says which labels, its train_input_reader what is read.
-    """
+    """Build the selection of training labels from the train_config and the train_input_reader."""
     train, reader = config.train_config, config.train_input_reader
     message: ModelMessage | None = model_message(config.model)[0]
     return LabelTargets(
@@ -216,15 +212,15 @@ def build_label_targets(config: CheckedConfig) -> LabelTargets:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingStream:
-    """Samples to elements of batches.
+    """Converts samples to elements of batches.
 
     Attributes:
         augment: the augmentations.
-        targets: labels to what is trained on.
-        resizer: gives the network's input size.
+        targets: selects the training labels.
+        resizer: resizes to the network's input size.
         max_boxes: G.
-        pool: how many following samples one may be mixed with.
-        mixed: samples of the training, from its first on, that are mixed; those after it are not.
+        pool: number of following samples with which one may be mixed.
+        mixed: number of samples, from the training's first, that are mixed; later ones are not.
     """
 
     augment: Augmentations | MixedAugmentations
@@ -235,23 +231,14 @@ class TrainingStream:
     mixed: int
 
     def drawn(self, samples: tf.data.Dataset, start: int) -> tf.data.Dataset:
-        """Return what `pair` takes, for each of the samples.
-
-        Args:
-            samples: `SeededElement`s of samples.
-            start: number of the first of them in the training.
-        """
+        """Return the inputs of `pair` for `SeededElement`s; the first is number `start` in the training."""
         if isinstance(self.augment, Augmentations):
             return samples
         return with_following(samples, self.pool).enumerate(start)
 
     @tf.autograph.experimental.do_not_convert
     def pair(self, *drawn: Any) -> tuple[Sample, Batch]:
-        """Return a sample as decoded, and as an element of a batch without the leading B.
-
-        Args:
-            drawn: an element of `drawn`.
-        """
+        """Return a sample from `drawn` as decoded, and as an element of a batch without the leading B."""
         if isinstance(self.augment, Augmentations):
             sample, seed = drawn[0]
             return sample, self._finished(sample, self.augment(sample, seed))
@@ -262,7 +249,7 @@ class TrainingStream:
 
     @tf.autograph.experimental.do_not_convert
     def element(self, *drawn: Any) -> Batch:
-        """Return the second of `pair`."""
+        """Return the second result of `pair`."""
         return self.pair(*drawn)[1]
 
     def _finished(self, decoded: Sample, augmented: Sample) -> Batch:
@@ -276,11 +263,11 @@ class TrainingStream:
 
 
 def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
-    """Build what turns the samples of a training into elements of batches.
+    """Build the conversion of training samples to elements of batches.
 
     Args:
         config: its train_config has the augmentations, its model the resizer.
-        batch_size: images an update, over all replicas.
+        batch_size: images per update, over all replicas.
     """
     train = config.train_config
     closed = train.close_mosaic_steps

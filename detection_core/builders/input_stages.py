@@ -1,4 +1,4 @@
-"""The stages of the training input one by one, each fed from memory, so that it can be measured alone."""
+"""Run each stage of the training input from memory, so that it can be measured alone."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ WHOLE, BARE = "whole input", "bare decoding"
 def build_input_stages(
     config: CheckedConfig, *, label_map: LabelMap, batch_size: int, images: int
 ) -> Mapping[str, tf.data.Dataset]:
-    """Build what the stages of a training's input make, endless, each from the stage before it in memory.
+    """Build the output of each stage of a training's input, endless, from the previous stage in memory.
 
     Args:
         config: as for `build_train_dataset`.
-        label_map: class text to class id.
-        batch_size: images an update.
-        images: how many of the training's first images go round.
+        label_map: class text -> class id.
+        batch_size: images per update.
+        images: how many of the training's first images are repeated.
 
     Returns:
-        Name to dataset: READ and WHOLE read files; DECODE parses too, AUGMENT resizes too. BARE is the pixels
-        of JPEG and PNG files and their resizing, without all that training needs beside them. Elements of
-        BATCH and WHOLE are batches, those of the others are of one image.
+        Name -> dataset. READ and WHOLE read files; DECODE includes parsing, AUGMENT includes resizing. BARE
+        only decodes and resizes the pixels of JPEG and PNG files. Elements of BATCH and WHOLE are batches,
+        those of the others are single images.
 
     Raises:
         DataError: when there are no records, or one is damaged.

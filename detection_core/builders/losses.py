@@ -1,4 +1,4 @@
-"""Loss messages to the losses of an anchor-based detector."""
+"""Build the losses of an anchor-based detector from Loss messages."""
 
 from __future__ import annotations
 
@@ -68,24 +68,17 @@ MINING_LOSSES: dict[int, MiningLoss] = {
 
 
 def build_classification_loss(message: losses_pb2.ClassificationLoss) -> ClassificationLoss:
-    """Build the classification loss that a checked message describes."""
+    """Build the classification loss of a checked message."""
     return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES)
 
 
 def build_localization_loss(message: losses_pb2.LocalizationLoss) -> LocalizationLoss:
-    """Build the localisation loss that a checked message describes."""
+    """Build the localisation loss of a checked message."""
     return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES)
 
 
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
-    """Build the miner of a Loss message, or None when it has none.
-
-    Args:
-        message: the loss message, as the weights of the two losses decide what is hard.
-
-    Returns:
-        The miner or None.
-    """
+    """Build the miner of a Loss message, whose loss weights decide which anchors are hard; None: no miner."""
     if not message.HasField("hard_example_miner"):
         return None
     miner = message.hard_example_miner
@@ -102,7 +95,7 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
 
 
 def build_losses(message: losses_pb2.Loss) -> AnchorLosses:
-    """Build the losses of an anchor-based detector, their weights and what chooses the anchors that count."""
+    """Build the losses of an anchor-based detector, their weights and the selection of anchors."""
     return AnchorLosses(
         classification=build_classification_loss(message.classification_loss),
         localization=build_localization_loss(message.localization_loss),

@@ -1,4 +1,4 @@
-"""A `multi_scale` block to the losses of a detector at several sizes."""
+"""Build the losses of a detector at several input sizes from a `multi_scale` block."""
 
 from __future__ import annotations
 
@@ -20,24 +20,20 @@ _MULTIPLE = 32
 
 
 def uses_multi_scale(config: CheckedConfig) -> bool:
-    """Tell whether a config's training goes through several sizes."""
+    """Return whether a config trains at several sizes."""
     return bool(config.train_config.HasField("multi_scale"))
 
 
 def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiScaleModel | None:
-    """Build the losses of a detector at the sizes that its training goes through.
+    """Build the losses of a detector at each size of its training.
 
-    Call it where the detector was built: in the same strategy's scope, to compute in the same precision.
-
-    Args:
-        config: its `train_config` says which sizes, its `model` was built.
-        detector: whose weights are trained.
+    Call it in the strategy scope and precision in which the detector was built.
 
     Returns:
-        None where all images have the detector's own size.
+        None if all images have the detector's own size.
 
     Raises:
-        ConfigError: when the detector takes images of several sizes already, or cannot take one of these.
+        ConfigError: when the detector already takes several sizes, or cannot take one of these.
     """
     train = config.train_config
     if not uses_multi_scale(config):
@@ -56,7 +52,7 @@ def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiS
 
 
 def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[int, int]]:
-    """Return rows and columns at each scale, of multiples of 32, the largest first; 1 keeps them."""
+    """Return rows and columns at each scale, multiples of 32, the largest first; scale 1 keeps the size."""
 
     def side(pixels: int, scale: float) -> int:
         return pixels if scale == 1 else max(1, math.floor(pixels * scale / _MULTIPLE + 0.5)) * _MULTIPLE
@@ -65,11 +61,7 @@ def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[
 
 
 def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int]) -> Losses:
-    """Return the losses of a detector on images of another size.
-
-    Raises:
-        ConfigError: when it cannot take images of this size.
-    """
+    """Return the losses of a detector at another input size; a ConfigError if it cannot take it."""
     try:
         like = build_detector(_with_size(config, size).model, seed=None)
         (owner,), (network,) = detector.networks.values(), like.networks.values()
@@ -84,7 +76,7 @@ def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int])
 
 
 def _with_size(config: CheckedConfig, size: tuple[int, int]) -> CheckedConfig:
-    """Return a config with another input size, which its model has to go with."""
+    """Return a checked config with another input size, unless the model cannot take it."""
     other = copy.deepcopy(config)
     resizer = model_message(other.model)[0].image_resizer
     resizer.Clear()

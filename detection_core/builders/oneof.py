@@ -1,4 +1,4 @@
-"""The one function that reads a oneof of a checked message and looks its arm up in a table."""
+"""Dispatch on a oneof of a checked message."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Built = TypeVar("Built")
 
 
 def build_oneof(message: Message, oneof_name: str, table: Mapping[str, Callable[[Any], Built]]) -> Built:
-    """Build the arm of a checked message's oneof that is set.
+    """Build the field of a checked message's oneof that is set.
 
     Args:
-        message: the message that has the oneof.
+        message: the message with the oneof.
         oneof_name: name of the oneof in the schema.
-        table: arm name -> builder of the arm's message (or of its value, for an arm that is a scalar); it has
-            every arm that the check does not refuse.
+        table: field name -> builder of the field's message, or of its value for a scalar. It has every field
+            that the check accepts.
     """
     arm = str(message.WhichOneof(oneof_name))
     return table[arm](getattr(message, arm))

@@ -1,4 +1,4 @@
-"""Optimizer messages to an `Optimization`."""
+"""Build an `Optimization` from Optimizer messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Rated = TypeVar(
     optimizer_pb2.MomentumOptimizer,
     optimizer_pb2.AdamOptimizer,
 )
-"""An optimizer's message; each of them has a learning rate."""
+"""An optimizer's message; each has a learning rate."""
 
 
 def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
@@ -111,12 +111,12 @@ LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
 
 
 def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedule:
-    """Build the learning rate that a checked message describes."""
+    """Build the learning rate of a checked message."""
     return build_oneof(message, "learning_rate", LEARNING_RATES)
 
 
-# tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API hands RMSProp's
-# `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 handed the field to rho.
+# tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API passes RMSProp's
+# `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 version set rho.
 def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
     if message.decay:
         _logger.warning(
@@ -160,7 +160,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 def build_optimizer(message: optimizer_pb2.Optimizer) -> Optimization:
     """Build the optimizer of a checked message, its learning rate and the moving average's decay.
 
-    Call it inside the distribution strategy's scope: the optimizer makes variables.
+    Call it inside the distribution strategy's scope: the optimizer creates variables.
     """
     optimizer = build_oneof(message, "optimizer", OPTIMIZERS)
     decay = message.moving_average_decay if message.use_moving_average else 0.0

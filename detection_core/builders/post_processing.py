@@ -1,4 +1,4 @@
-"""Score conversion, calibration and suppression from PostProcessing messages."""
+"""Build score conversion, calibration and non-max suppression from PostProcessing messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Calibration:
     """A calibration and the point of the graph where it applies.
 
     Attributes:
-        function: the map.
+        function: the mapping.
         on_logits: whether it takes logits rather than scores.
     """
 
@@ -65,7 +65,7 @@ CALIBRATIONS: dict[str, Callable[[Any], Calibration]] = {
 
 
 def build_calibration(message: calibration_pb2.CalibrationConfig) -> Calibration:
-    """Build the calibration that a checked message describes."""
+    """Build the calibration of a checked message."""
     return build_oneof(message, "calibrator", CALIBRATIONS)
 
 
@@ -77,7 +77,7 @@ SCORE_ACTIVATIONS: dict[int, Elementwise] = {
 
 
 def build_post_processing(message: post_processing_pb2.PostProcessing) -> PostProcessing:
-    """Build what makes detections of raw predictions, as a checked message describes it."""
+    """Build the conversion of raw predictions to detections from a checked message."""
     return PostProcessing(
         score_converter=build_score_converter(message),
         nms=build_nms_options(message.batch_non_max_suppression),
@@ -100,11 +100,10 @@ def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreC
     )
 
 
-# These chose a kernel for a TPU or CPU; detections do not depend on them:
-# use_static_shapes, use_partitioned_nms, use_cpu_nms, and use_combined_nms, whose kernel serves every
-# hard suppression here.
+# These only select a TPU or CPU kernel and do not change detections: use_static_shapes,
+# use_partitioned_nms, use_cpu_nms and use_combined_nms. Every hard suppression here uses the combined kernel.
 def build_nms_options(message: post_processing_pb2.BatchNonMaxSuppression) -> NmsOptions:
-    """Build the options of suppression."""
+    """Build the options of non-max suppression."""
     return NmsOptions(
         score_threshold=message.score_threshold,
         iou_threshold=message.iou_threshold,

@@ -1,6 +1,6 @@
-"""Everything a training reads from a config besides detector and examples.
+"""Read everything about a training from a config, except detector and examples.
 
-That is: the loop's options, loggers, validation, the optimizer, what to restore, and the training's identity.
+This covers the loop's options, loggers, validation, optimizer, fine-tuning and the training's identity.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def build_train_options(
     checkpoint_minutes: float = CHECKPOINT_MINUTES,
     steps_per_call: int = 1,
 ) -> TrainOptions:
-    """Turn a checked `train_config` into the loop's options.
+    """Convert a checked `train_config` to the loop's options.
 
     Args:
-        train_config: the message; its optimizer is read by `build_optimizer`.
+        train_config: the message; `build_optimizer` reads its optimizer.
         log_every: steps between reports.
-        checkpoint_every: steps between checkpoints; 0: a tenth of the training, of at most 1000 steps.
-        checkpoint_minutes: time after which one is written whatever the step; 0: by steps alone.
-        steps_per_call: updates in one call of the compiled function.
+        checkpoint_every: steps between checkpoints; 0: a tenth of the training, at most 1000 steps.
+        checkpoint_minutes: time after which one is written at any step; 0: by steps alone.
+        steps_per_call: updates per call of the compiled function.
 
     Raises:
         ConfigError: when the time is below 0.
@@ -82,7 +82,7 @@ def build_train_options(
 
 
 def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
-    """Return which updates a config wants to be traced; None: none."""
+    """Return which updates to trace; None: none."""
     message = train_config.monitoring
     if not message.HasField("profile"):
         return None
@@ -90,7 +90,7 @@ def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
 
 
 def build_loggers(train_config: TrainConfig) -> LoggerOptions:
-    """Read what a checked config says of where its training is followed."""
+    """Read the loggers of a checked config."""
     message = train_config.monitoring
     trackers = {
         name: {field.name: getattr(tracker, field.name) for field in tracker.DESCRIPTOR.fields}
@@ -102,18 +102,18 @@ def build_loggers(train_config: TrainConfig) -> LoggerOptions:
 
 
 PICTURES = 4
-"""Images drawn at each validation where `eval_config.num_visualizations` is not given."""
+"""Images drawn at each validation if `eval_config.num_visualizations` is unset."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationPlan:
-    """What a config says of validation while training.
+    """The validation of a training, from its config.
 
     Attributes:
-        options: when, by which score, and what follows.
-        max_images: at most so many images, the same each time; 0: all.
-        writes_best: the best weights are written, not the last ones.
-        pictures: images drawn at each validation, the same each time.
+        options: schedule, score and consequences.
+        max_images: largest number of images, the same each time; 0: all.
+        writes_best: whether the best weights are written, not the last ones.
+        pictures: number of images drawn at each validation, the same each time.
     """
 
     options: ValidationOptions
@@ -123,17 +123,17 @@ class ValidationPlan:
 
 
 def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> ValidationPlan | None:
-    """Read what a checked config says of validation while training.
+    """Read the validation of a training from a checked config.
 
-    It is on where `train_config.validation` is set, or `eval_config.eval_interval_secs` is given as for the
-    Object Detection API's evaluation beside a training.
+    It is on if `train_config.validation` is set, or `eval_config.eval_interval_secs` as for the Object
+    Detection API's evaluation beside a training.
 
     Args:
         config: its input readers are filled in.
-        checkpoint_every: updates between checkpoints, and between validations where nothing else is said.
+        checkpoint_every: updates between checkpoints, and by default between validations.
 
     Returns:
-        None where it is off.
+        None if it is off.
     """
     message, evaluation = config.train_config.validation, config.eval_config
     seconds = evaluation.eval_interval_secs if evaluation.HasField("eval_interval_secs") else 0
@@ -159,18 +159,18 @@ def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> Validat
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainPlan:
-    """What a config says of a training.
+    """The plan of a training, from its config.
 
     Attributes:
-        options: of the loop: how long, how often.
-        batch_size: images an update, over all replicas.
+        options: of the loop: length and intervals.
+        batch_size: images per update, over all replicas.
         label_map_path: of the train_input_reader.
-        keeps_average: the optimizer keeps a moving average of the weights.
-        writes_average: the average is what is written and evaluated, where one is kept.
-        validation: how the detector is measured on the way; None: it is not.
-        precision: what the network shall compute in; None: what the device is fast in.
-        reproducibility: what is drawn at random alike in every training of the config.
-        loggers: where the training is followed beside its own files.
+        keeps_average: whether the optimizer keeps a moving average of the weights.
+        writes_average: whether the average, if kept, is written and evaluated.
+        validation: how the detector is validated during training; None: not at all.
+        precision: the network's compute precision; None: the one that is fast on the device.
+        reproducibility: which random draws repeat in every training of the config.
+        loggers: where the training is logged besides its own files.
         profile: which updates are traced; None: none.
     """
 
@@ -186,19 +186,19 @@ class TrainPlan:
     profile: ProfileOptions | None = None
 
     def computing_in(self, precision: Precision) -> TrainPlan:
-        """Return the plan for a model that was built to compute in a precision."""
+        """Return the plan for a model built in a precision."""
         return dataclasses.replace(self, options=dataclasses.replace(self.options, precision=precision))
 
 
 def build_train_plan(
     config: CheckedConfig, *, log_every: int = 20, checkpoint_minutes: float = CHECKPOINT_MINUTES
 ) -> TrainPlan:
-    """Read what a checked config says of a training.
+    """Read the plan of a training from a checked config.
 
     Args:
         config: its `train_config`, `train_input_reader` and `eval_config` are read.
         log_every: steps between reports.
-        checkpoint_minutes: time after which a checkpoint is written whatever the step; 0: by steps alone.
+        checkpoint_minutes: time after which a checkpoint is written at any step; 0: by steps alone.
 
     Raises:
         ConfigError: when the time is below 0.
@@ -220,13 +220,13 @@ def build_train_plan(
 
 
 def build_precision(train_config: TrainConfig) -> Precision | None:
-    """Return what a config asks to compute in; None for what the device is fast in."""
+    """Return the configured compute precision; None: the one that is fast on the device."""
     name = proto.Precision.Name(train_config.precision)
     return None if name == "AUTO" else Precision[name]
 
 
 def build_reproducibility(train_config: TrainConfig) -> Reproducibility:
-    """Return what a config wants to be alike in every training of it."""
+    """Return which random draws repeat in every training of a config."""
     seed, deterministic = train_config.seed, train_config.deterministic
     return Reproducibility(
         seed=seed, deterministic=deterministic, seeds_weights=deterministic or train_config.HasField("seed")
@@ -249,18 +249,18 @@ _MEASURING = (
     "recall_upper_bound",
     "skip_predictions_for_unlabeled_class",
 )
-"""Fields of `eval_config` by which a training is validated; the others draw."""
+"""Fields of `eval_config` that affect validation; the others only affect drawing."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingIdentity:
-    """What a training was asked to do.
+    """The identity of a training: its config and its input files.
 
     Attributes:
-        text: the config without its paths, without where its training is followed, and without what evaluates
-            the result, unless it is validated.
-        inputs: glob patterns of the files that it trains on: the label map, then the records; where it is
-            validated, then the same of what it is validated on.
+        text: the config without paths and loggers. Without validation, it also omits the evaluation's
+            settings.
+        inputs: glob patterns of the input files: the label map, then the records; with validation, also
+            those of the validation data.
     """
 
     text: str
@@ -268,10 +268,10 @@ class TrainingIdentity:
 
 
 def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
-    """Tell what a config asks a training to do; the config itself is left as it is.
+    """Return the identity of a config's training; the config is not changed.
 
-    The text names folders of unfinished work, which an update of detflow must find again: it never changes
-    for a config that was there before.
+    The text names folders of unfinished work, which must be found again after an update of detflow. So it
+    never changes for existing configs.
     """
     about = copy.deepcopy(config)
     reader = about.train_input_reader
@@ -283,7 +283,7 @@ def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
     for field in ("eval_config", "eval_input_reader"):
         about.ClearField(field)
     if build_validation(config, checkpoint_every=1) is not None:
-        # Which weights are written then depends on what they are measured on, and how.
+        # The written weights then depend on the validation data and metrics.
         evaluated = config.eval_input_reader[0]
         inputs += (files.escape(evaluated.label_map_path), *evaluated.tf_record_input_reader.input_path)
         about.eval_config.CopyFrom(config.eval_config)
@@ -294,15 +294,15 @@ def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
 
 
 def freezes_batch_norm(config: CheckedConfig) -> bool:
-    """Tell whether a training normalises with the statistics that it starts with."""
+    """Return whether a training normalises with its initial batch-norm statistics."""
     return bool(getattr(model_message(config.model)[0], "freeze_batchnorm", False))
 
 
 def build_fine_tune_options(config: CheckedConfig) -> FineTuneOptions:
     """Return what a checked config restores from its `fine_tune_checkpoint`.
 
-    The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given. A detector of
-    the model zoo is object-based, and gives all that fits where no type is given.
+    The old `from_detection_checkpoint` decides if `fine_tune_checkpoint_type` is unset. A detector of the
+    model zoo is object-based; without a type, everything that fits is restored.
     """
     train = config.train_config
     of_zoo = train.fine_tune_checkpoint.startswith(ZOO)

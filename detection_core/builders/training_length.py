@@ -9,15 +9,14 @@ from detection_core.config.pipeline_config import CheckedConfig
 
 
 def with_steps(config: CheckedConfig) -> CheckedConfig:
-    """Return a config in which every length is in steps.
+    """Return a config with every length in steps.
 
-    An epoch is one pass over the training examples, batch_size of them an update.
+    An epoch is one pass over the training examples, batch_size of them per update.
 
-    Args:
-        config: with its input readers filled in; returned as it is where nothing is in epochs.
+    The input readers must be filled in. A config without epochs is returned unchanged.
 
     Raises:
-        ConfigError: when the reader cannot be followed, or a length has more updates than a field holds.
+        ConfigError: when the reader is invalid, or a length has more updates than its field can hold.
         DataError: when there are no records, or a file is damaged.
     """
     if not fields_in_epochs(config.train_config):

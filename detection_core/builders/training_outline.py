@@ -1,4 +1,4 @@
-"""The outline of a training that is printed before there are data."""
+"""Outline of a training, printed before data exist."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ANY_UPDATES = 1_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOutline:
-    """What a config chose for a training, under the names of its messages.
+    """A config's choices for a training, under the names of its messages.
 
     Attributes:
-        optimizer: arm of the optimizer; "" where there is none.
-        schedule: arm of its learning rate; "" where there is none.
-        num_steps: updates; 0 where that is not said.
-        num_epochs: passes over the examples; 0 where that is not said.
-        batch_size: images an update.
-        augmentations: arms of the augmentation steps, in their order.
-        quantization: how the detector is quantized; None where it is not.
-        precision: what the network shall compute in; None for what the device is fast in.
+        optimizer: type of the optimizer; "" without one.
+        schedule: type of its learning rate; "" without one.
+        num_steps: updates; 0 if unset.
+        num_epochs: passes over the examples; 0 if unset.
+        batch_size: images per update.
+        augmentations: types of the augmentation steps, in order.
+        quantization: how the detector is quantized; None: it is not.
+        precision: the network's compute precision; None: the one that is fast on the device.
     """
 
     optimizer: str
@@ -42,7 +42,7 @@ class TrainingOutline:
 
 
 def build_training_outline(config: CheckedConfig) -> TrainingOutline:
-    """Read what a checked config chose for a training."""
+    """Read the outline of a training from a checked config."""
     train = config.train_config
     arm = train.optimizer.WhichOneof("optimizer") if train.HasField("optimizer") else None
     rate = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate") if arm else None
@@ -60,11 +60,11 @@ def build_training_outline(config: CheckedConfig) -> TrainingOutline:
 
 
 def build_without_data(config: CheckedConfig) -> None:
-    """Build what a training needs beside its detector and its data, to see that it can be built."""
+    """Build everything that a training needs besides detector and data, to check that this succeeds."""
     configured_model(config).build_resizer()
     build_augmentations(config.train_config.data_augmentation_options)
     build_label_targets(config)
     build_decoding(config.train_input_reader, score_columns(config.model))
     if config.train_config.HasField("optimizer"):
-        # Any number of updates will do: lengths in epochs are known when there are data.
+        # Any number of updates works here: lengths in epochs need data.
         build_optimization(in_steps(config, _ANY_UPDATES))

@@ -1,1 +1,1 @@
-"""Learning-rate schedules and the moving average of weights: what an optimizer is made of beyond tf_keras."""
+"""Learning-rate schedules and moving averages of weights."""

@@ -16,11 +16,11 @@ def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.Ab
 
 
 class MovingAverage(tf.Module):
-    """A slowly moving copy of weights, which usually generalises a little better than the last ones.
+    """An exponential moving average of weights, which often generalises better than the last weights.
 
-    The copies start at zero; at update t, counting from 1, they keep min(decay, (1 + t) / (10 + t)) of their
-    value, so that the zeros are forgotten within a few tens of updates. Those that start from the weights, as
-    google/automl's do, count updates from 0.
+    The averages start at zero. At update t, counted from 1, they keep min(decay, (1 + t) / (10 + t)) of their
+    value. So the zeros fade within a few tens of updates. Averages that start from the weights, as in
+    google/automl, count updates from 0.
 
     Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992,
     https://doi.org/10.1137/0330046, in the exponential form.
@@ -44,11 +44,7 @@ class MovingAverage(tf.Module):
         ]
 
     def update(self, updates: tf.Tensor) -> None:
-        """Move the averages towards the weights.
-
-        Args:
-            updates: int64 [], how many updates the weights have seen, this one included.
-        """
+        """Move the averages towards the weights; updates is int64 [], their count including this one."""
         t = tf.cast(updates - 1 + self._first, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + t) / (10.0 + t))
         for average, variable in zip(self.averages, self.averaged, strict=True):
@@ -56,7 +52,7 @@ class MovingAverage(tf.Module):
 
     @contextlib.contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Give the weights their averages for the length of a `with` block."""
+        """Replace the weights by their averages during a `with` block."""
         last = [v.numpy() for v in self.averaged]
         for average, variable in zip(self.averages, self.averaged, strict=True):
             variable.assign(average)
@@ -69,14 +65,14 @@ class MovingAverage(tf.Module):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """An optimizer and whether weights are averaged.
+    """An optimizer and its moving average of weights.
 
-    The optimizers are tf_keras' slot-keeping ones: one fused operation a variable on CPU and GPU, and the
-    slot names that Object Detection API checkpoints have.
+    The optimizers are tf_keras' legacy ones with slots. They run one fused operation per variable on CPU and
+    GPU, and use the slot names of Object Detection API checkpoints.
 
     Attributes:
         optimizer: a `tf_keras.optimizers.legacy.Optimizer`.
-        average_decay: decay of the moving average of weights; 0 keeps none.
+        average_decay: decay of the moving average of weights; 0: no average.
         average_from_weights: see `MovingAverage`.
     """
 
@@ -85,5 +81,5 @@ class Optimization:
     average_from_weights: bool = False
 
     def learning_rate(self) -> tf.Tensor:
-        """The rate of the next update, float32 []: the schedule's, and what the optimizer makes of it."""
+        """The rate of the next update, float32 []: the schedule's, after the optimizer's own decay."""
         return self.optimizer._decayed_lr(tf.float32)

@@ -1,8 +1,8 @@
-"""Learning rates as functions of the number of updates already applied.
+"""Learning rates as functions of the number of applied updates.
 
-Those of google/automl's EfficientDet (Tan et al., 2020, https://arxiv.org/abs/1911.09070) follow the
-published code. At the end of the warm-up they give the schedule's rate for that step, which is less than
-`learning_rate`: no schedule counts from the warm-up's end.
+The schedules of google/automl's EfficientDet (Tan et al., 2020, https://arxiv.org/abs/1911.09070) follow the
+published code. After the warm-up they continue with the schedule's rate for that step. It is below
+`learning_rate`, as no schedule counts from the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tf_keras
 
 
 class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that depends on the step and on nothing else, so that resuming needs no state."""
+    """A learning rate that depends only on the step, so that resuming needs no state."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -29,11 +29,7 @@ class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConstantOptions:
-    """A rate that never changes.
-
-    Attributes:
-        learning_rate: the rate.
-    """
+    """A rate that never changes."""
 
     learning_rate: float
 
@@ -49,16 +45,16 @@ class Constant(Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExponentialDecayOptions:
-    """A rate that shrinks by a factor every so many steps, after an optional flat burn-in.
+    """Exponential decay of the rate, after an optional constant burn-in.
 
     Attributes:
         initial_learning_rate: rate before any decay.
         decay_steps: steps per factor.
-        decay_factor: what the rate is multiplied by every `decay_steps`.
-        staircase: shrink at whole multiples of `decay_steps` only.
-        burnin_learning_rate: rate during burn-in; 0 means the initial rate.
-        burnin_steps: how long burn-in lasts; decay counts from its end.
-        min_learning_rate: floor, also during burn-in.
+        decay_factor: factor of the rate every `decay_steps`.
+        staircase: decay at whole multiples of `decay_steps` only.
+        burnin_learning_rate: rate during burn-in; 0: the initial rate.
+        burnin_steps: length of the burn-in; decay counts from its end.
+        min_learning_rate: lower bound, also during burn-in.
     """
 
     initial_learning_rate: float
@@ -70,7 +66,7 @@ class ExponentialDecayOptions:
     min_learning_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the decay period, which is divided by."""
+        """Check the decay period, which is a divisor."""
         if self.decay_steps <= 0:
             raise ValueError(
                 f"decay_steps must be at least 1, found {self.decay_steps}."
@@ -96,13 +92,13 @@ class ExponentialDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ManualStepOptions:
-    """Rates given one by one, each from its own step on.
+    """A list of rates, each from a given step on.
 
     Attributes:
         initial_learning_rate: rate before the first boundary.
         boundaries: steps at which the rate changes, strictly rising, the first above 0.
         learning_rates: the rate from each boundary on.
-        warmup: climb linearly from the initial rate to the first given one instead of jumping.
+        warmup: increase linearly from the initial rate to the first of `learning_rates`.
     """
 
     initial_learning_rate: float
@@ -129,7 +125,7 @@ class ManualStepOptions:
 
 
 class ManualStep(Schedule):
-    """Piecewise constant, with an optional linear climb to the first boundary."""
+    """A piecewise constant rate, with an optional linear increase to the first boundary."""
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate at `step`, float32 []."""
@@ -146,14 +142,14 @@ class ManualStep(Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineDecayOptions:
-    """Linear warm-up, an optional plateau, then half a cosine down to zero.
+    """Linear warm-up, an optional constant phase, then half a cosine down to zero.
 
     Attributes:
         learning_rate_base: rate at the end of the warm-up.
-        total_steps: step at which the rate reaches 0, and stays there.
+        total_steps: step from which the rate is 0.
         warmup_learning_rate: rate at step 0.
         warmup_steps: length of the warm-up.
-        hold_base_rate_steps: length of the plateau after it.
+        hold_base_rate_steps: length of the constant phase after it.
     """
 
     learning_rate_base: float
@@ -201,12 +197,12 @@ class CosineDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WarmupOptions:
-    """What the schedules share: a straight line up to `learning_rate`, then the schedule.
+    """The warm-up of all automl schedules: a linear change up to `learning_rate`, then the schedule.
 
     Attributes:
-        learning_rate: what the schedule multiplies, and where the line would end.
-        warmup_learning_rate: rate at step 0; may be above.
-        warmup_steps: length of the line.
+        learning_rate: factor of the schedule, and target of the warm-up.
+        warmup_learning_rate: rate at step 0; may be above `learning_rate`.
+        warmup_steps: length of the warm-up.
     """
 
     learning_rate: float
@@ -219,7 +215,7 @@ class AutomlCosineOptions:
     """Half a cosine.
 
     Attributes:
-        warmup: the warm-up; as long as the training or longer, it is the whole schedule.
+        warmup: the warm-up; if it is as long as the training or longer, it is the whole schedule.
         total_steps: length of the training; the angle passes pi `warmup_steps` before it.
     """
 
@@ -229,12 +225,12 @@ class AutomlCosineOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutomlPolynomialOptions:
-    """A power of the part of the training that is left.
+    """A power of the remaining fraction of the training.
 
     Attributes:
         warmup: the warm-up.
         total_steps: step at which the rate reaches 0.
-        power: of the part.
+        power: of the fraction.
     """
 
     warmup: WarmupOptions
@@ -244,7 +240,7 @@ class AutomlPolynomialOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutomlStepwiseOptions:
-    """Two drops to a tenth.
+    """Two drops by a factor of ten.
 
     Attributes:
         warmup: the warm-up.
@@ -258,10 +254,7 @@ class AutomlStepwiseOptions:
 
 
 class _Warmed(Schedule):
-    """A schedule behind a warm-up."""
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Return the rate at `step`, float32 []."""
         warmup: WarmupOptions = self.options.warmup
         step = tf.cast(step, tf.float32)
         rate = warmup.learning_rate * self.factor(step)
@@ -272,26 +265,25 @@ class _Warmed(Schedule):
 
     @property
     def warmup_end(self) -> int:
-        """Step from which the warm-up's line is left."""
         return int(self.options.warmup.warmup_steps)
 
     def factor(self, step: tf.Tensor) -> Any:
-        """Return what the schedule makes of the rate at float32 [] `step`."""
+        """Return the factor of the rate at float32 [] `step`."""
         raise NotImplementedError
 
 
 class AutomlCosine(_Warmed):
-    """Half a cosine whose angle counts all steps, over those without the warm-up's."""
+    """Half a cosine; its angle counts all steps, but is divided by those after the warm-up."""
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return a number from 0 to 1, float32 []."""
-        # A training that ends in its warm-up never gets here; the original would divide by 0.
+        # A training that ends within its warm-up never gets here; the original would divide by 0.
         steps = max(1, self.options.total_steps - self.options.warmup.warmup_steps)
         return 0.5 * (1.0 + tf.cos(math.pi * step / steps))
 
 
 class AutomlPolynomial(_Warmed):
-    """A power of the part of all steps that is left; 0 after the last."""
+    """A power of the remaining fraction of all steps; 0 after the last."""
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return a number from 0 to 1, float32 []."""
@@ -303,7 +295,7 @@ class AutomlStepwise(_Warmed):
 
     @property
     def warmup_end(self) -> int:
-        """Step from which the warm-up's line is left."""
+        """Step at which the warm-up ends."""
         return min(super().warmup_end, self.options.first_drop_step)
 
     def factor(self, step: tf.Tensor) -> Any:

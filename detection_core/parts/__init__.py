@@ -1,1 +1,1 @@
-"""What detectors are made of."""
+"""Parts of detectors: layers, backbones, necks, heads, anchors, targets and losses."""

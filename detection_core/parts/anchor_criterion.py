@@ -1,4 +1,4 @@
-"""What an anchor-based detector minimises."""
+"""The training criterion of anchor-based detectors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from detection_core.structures import GroundTruth
 
 
 class AnchorPredictions(NamedTuple):
-    """What is predicted for every anchor, by a one-stage detector or a region proposal network.
+    """Predictions for every anchor, by a one-stage detector or a region proposal network.
 
     Attributes:
         box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
         class_logits: float32 [B, A, C + 1], background first.
-        anchors: float32 [A, 4] of all images, or [B, A, 4] of each, such as proposals, whose gradient the
-            caller stops; normalised to the (padded) network input, not clipped.
+        anchors: float32 [A, 4] shared by all images, or [B, A, 4] per image, such as proposals, whose
+            gradient the caller stops; normalised to the (padded) network input, not clipped.
     """
 
     box_codes: tf.Tensor
@@ -27,7 +27,7 @@ class AnchorPredictions(NamedTuple):
     anchors: tf.Tensor
 
     def anchors_at(self, places: tf.Tensor) -> tf.Tensor:
-        """Take anchors by their places in each image, int32 [B, N]; gives float32 [B, N, 4]."""
+        """Gather anchors by their indices in each image, int32 [B, N]; returns float32 [B, N, 4]."""
         anchors = self.anchors[0] if tuple(self.anchors.shape[:-2]) == (1,) else self.anchors
         return tf.gather(anchors, places, batch_dims=len(anchors.shape) - 2)
 
@@ -46,13 +46,13 @@ class CriterionLosses(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorCriterion:
-    """Compares predictions with the targets of their anchors.
+    """Computes the losses of predictions against the targets of their anchors.
 
     Attributes:
-        assigner: makes the targets.
-        losses: the losses per anchor, their weights, and what chooses the anchors that count.
-        normalize_by_matches: divide by the number of positive anchors of the batch, at least one.
-        normalize_by_code_size: divide the localisation loss by the numbers in a box code too.
+        assigner: computes the targets.
+        losses: the losses per anchor, their weights, and the selection of anchors that count.
+        normalize_by_matches: whether to divide by the batch's number of positive anchors, at least one.
+        normalize_by_code_size: whether to divide the localisation loss by the box code size too.
     """
 
     assigner: AnchorTargetAssigner
@@ -61,12 +61,7 @@ class AnchorCriterion:
     normalize_by_code_size: bool
 
     def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> CriterionLosses:
-        """Compute the losses.
-
-        Args:
-            predictions: raw heads.
-            truth: of the same images; boxes normalised to the network input.
-        """
+        """Compute the losses of raw predictions; boxes of the truth are normalised to the network input."""
         targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
         localization = self._localization(predictions, targets)
         classification = classification_loss(self.losses.classification, predictions.class_logits, targets)
@@ -102,7 +97,7 @@ class AnchorCriterion:
         if self.losses.localization.compares_boxes:
             predicted, target = (self._decode(codes, predictions.anchors) for codes in (predicted, target))
         elif self.assigner.box_coder.num_keypoints:
-            target = replace_nan_targets(predicted, target)  # keypoints that the object does not show
+            target = replace_nan_targets(predicted, target)  # NaN marks keypoints that are not visible
         return self.losses.localization(predicted, target, targets.box_weights)
 
     def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
@@ -110,13 +105,7 @@ class AnchorCriterion:
 
 
 def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
-    """Compute the loss of each anchor's classes, float32 [B, A], the faster way where there is one.
-
-    Args:
-        loss: which.
-        logits: float32 [B, A, K].
-        targets: of the anchors.
-    """
+    """Compute the loss of anchors' classes, float32 [B, A], for logits [B, A, K], by column if possible."""
     if isinstance(loss, ColumnLoss) and targets.class_columns is not None:
         return loss.of_columns(logits, targets.class_columns, targets.class_weights[..., 0])
     found = loss(logits, targets.class_targets, targets.class_weights)

@@ -1,4 +1,4 @@
-"""What happens beside the updates: each action is called with every report of the loop."""
+"""Actions that the training loop calls with every report, such as logging and progress lines."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from detection_core.training.guard import SkippedUpdate
 from detection_core.training.loop_options import StepReport
 
 SCORE = "score"
-"""Name under which the score of a validation is logged."""
+"""Name of a validation's score in the logs."""
 
 
 class TrainingAction:
-    """Something that follows a training; the default does nothing."""
+    """A callback of the training loop; its methods do nothing by default."""
 
     def start(self, step: int) -> None:
-        """Learn at which step training begins, above 0 after a resume."""
+        """Handle the start of training at `step`, which is above 0 after a resume."""
 
     def steps_until_due(self, step: int) -> float:
-        """Return how many updates may be made before `reached` has to be called."""
+        """Return the number of updates after which `reached` must be called."""
         return math.inf
 
     def reached(self, step: int) -> None:
-        """Learn that so many updates are made, after every call of the compiled function."""
+        """Handle the number of updates made, after every call of the compiled function."""
 
     def report(self, report: StepReport) -> None:
-        """Learn where training stands."""
+        """Handle a report of the loop."""
 
     def measured(self, histograms: Mapping[str, Histogram], step: int) -> None:
-        """Learn how parameters and gradients are spread."""
+        """Handle histograms of parameters and gradients."""
 
     def skipped(self, update: SkippedUpdate) -> str:
-        """Learn of an update that was left out; return what is known of it, a sentence, or ""."""
+        """Handle a skipped update; return a sentence with details for the error, or ""."""
         return ""
 
     def validated(self, line: ValidationLine) -> None:
-        """Learn what a validation found."""
+        """Handle the result of a validation."""
 
     def failed(self, error: BaseException) -> None:
-        """Learn that training ends with an error, or was stopped; `close` follows."""
+        """Handle an error or a stop of the training; `close` follows."""
 
     def close(self) -> None:
-        """Let go of files; called once, also after an error."""
+        """Release resources; called once, also after an error."""
 
 
 class HistoryFile(TrainingAction):
-    """Appends one JSON line a report; lines that a resumed training will write again are dropped first."""
+    """Appends one JSON line per report; a resume first drops the lines that will be written again."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -94,14 +94,9 @@ class HistoryFile(TrainingAction):
 
 
 def reported_at(path: str, step: int) -> StepReport | None:
-    """Return what a history file says of a step, the scalars aside; None where it says nothing of it.
+    """Return the report of a step from a history file, without its scalars, or None where it has none.
 
-    For a training that was killed between its last checkpoint and what is made of it: no step is left that
-    would tell the losses.
-
-    Args:
-        path: of the history file.
-        step: updates applied.
+    It serves a training that was killed after its last checkpoint: no further step would give the losses.
     """
     lines = files.read_bytes(path).splitlines() if files.exists(path) else []
     rows = [json.loads(line) for line in lines if _step_of(line) == step]
@@ -112,7 +107,7 @@ def reported_at(path: str, step: int) -> StepReport | None:
 
 
 def _step_of(line: bytes) -> float:
-    """Return the step of a history line; infinity for one that cannot be read, such as a torn last one."""
+    """Return the step of a history line; infinity for an unreadable one, such as a torn last line."""
     try:
         return int(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
@@ -120,7 +115,7 @@ def _step_of(line: bytes) -> float:
 
 
 def rates(report: StepReport) -> dict[str, float]:
-    """Name the numbers of a report that tell how fast training is, and what it takes."""
+    """Return the speed and memory numbers of a report by name."""
     found = {
         "learning_rate": report.learning_rate,
         "steps_per_sec": report.steps_per_second,
@@ -134,13 +129,13 @@ def rates(report: StepReport) -> dict[str, float]:
 
 
 class LoggedTraining(TrainingAction):
-    """Tells loggers of a training, under the names of the Object Detection API's summaries.
+    """Sends a training to loggers, under the names of the Object Detection API's summaries.
 
     Args:
-        loggers: what takes it.
-        parameters: what the training was asked to do: config field to value.
-        artifacts: files to log as they are when the training begins, and again when it has ended; by path.
-        pictures: gives pictures of the last validation, name to uint8 [H, W, 3].
+        loggers: the loggers, which are closed at the end.
+        parameters: config field -> value, logged at the start.
+        artifacts: paths of files to log at the start and again at the end.
+        pictures: returns images of the last validation, name -> uint8 [H, W, 3].
     """
 
     def __init__(
@@ -155,7 +150,7 @@ class LoggedTraining(TrainingAction):
         self._status: Status = "finished"
 
     def start(self, step: int) -> None:
-        """Log what was asked for."""
+        """Log parameters and files."""
         for logger in self._loggers:
             logger.log_parameters(self._parameters)
         self._log_artifacts()
@@ -165,12 +160,12 @@ class LoggedTraining(TrainingAction):
         self._log(report.losses | report.scalars | rates(report), report.step, TRAIN)
 
     def measured(self, histograms: Mapping[str, Histogram], step: int) -> None:
-        """Log how parameters and gradients are spread."""
+        """Log histograms of parameters and gradients."""
         for logger in self._loggers:
             logger.log_histograms(histograms, step)
 
     def validated(self, line: ValidationLine) -> None:
-        """Log the metrics, which the Object Detection API's evaluation calls the same, and the score."""
+        """Log the score, and the metrics under the names of the Object Detection API's evaluation."""
         scores = {**line.metrics, SCORE: line.score}
         self._log({name: value for name, value in scores.items() if value is not None}, line.step, EVAL)
         images = self._pictures() if self._pictures else {}
@@ -178,7 +173,7 @@ class LoggedTraining(TrainingAction):
             logger.log_images(images, line.step, EVAL)
 
     def failed(self, error: BaseException) -> None:
-        """Remember how the training ended."""
+        """Keep the error for the final status."""
         self._status = "failed" if isinstance(error, Exception) else "stopped"
 
     def close(self) -> None:
@@ -202,7 +197,7 @@ class LoggedTraining(TrainingAction):
 
 
 class ProgressLines(TrainingAction):
-    """Shows step, rate, time left, losses, the last score, learning rate, waiting and memory."""
+    """Shows step, rate, time left, losses, last score, learning rate, data wait and memory."""
 
     def __init__(
         self,
@@ -210,12 +205,12 @@ class ProgressLines(TrainingAction):
         reporter: Reporter | None = None,
         loss_names: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what to show.
+        """Set up the lines.
 
         Args:
             job: first word of the lines.
-            reporter: what shows progress; chosen by where standard error goes when not given.
-            loss_names: name of a part of the loss -> its short name, as its family lists them.
+            reporter: shows progress; by default chosen by where standard error goes.
+            loss_names: loss name -> its short name, as the family lists them.
         """
         self._job = job
         self._loss_names = loss_names or {}
@@ -223,7 +218,7 @@ class ProgressLines(TrainingAction):
         self._reporter = reporter or default_reporter()
 
     def validated(self, line: ValidationLine) -> None:
-        """Show the score from now on."""
+        """Show this score in the following lines."""
         self._score = line.score
 
     def report(self, report: StepReport) -> None:

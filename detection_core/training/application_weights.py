@@ -1,11 +1,11 @@
-"""Start a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
+"""Initialise a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
 
-The backbones compute the same as the classifiers' bodies, with three differences that the copy corrects:
-Keras' ResNets take channels in the order blue, green, red; they have biases before their batch norms; and
-the epsilon of their batch norms differs. One difference stays: where the number of rows or columns is even,
-Keras' first pooling lies one pixel up and left of the one here and of the Object Detection API's.
+The backbones compute the same as the classifiers, with three differences that the copy corrects. Keras'
+ResNets take BGR channels, have biases before their batch norms, and use another epsilon in them. One
+difference stays. For an even number of rows or columns, Keras' first pooling is shifted by one pixel up and
+left, compared to here and the Object Detection API.
 
-Files made for inference have their batch norms folded into the convolutions; these are unfolded first.
+Files for inference have batch norms folded into the convolutions; these are unfolded first.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ from detection_core.training.restore_report import Outcome, RestoredVariable, Re
 
 _logger = logging.getLogger(__name__)
 
-# Folding leaves gamma 1, mean 0 and variance 1, or 1 less the epsilon.
+# Folding leaves gamma 1, mean 0 and variance 1, or 1 minus the epsilon.
 _TOLERANCE = 0.01
-# A trained network may have a trivial norm or two; a folded one has nothing else.
+# A trained network may have one or two trivial norms; in a folded one all are trivial.
 _SHARE = 0.5
 
 
 def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], int]:
-    """Find batch norms that pass their input through but for an offset.
+    """Find batch norms that only add an offset to their input.
 
-    Args:
-        model: with its first weights.
-        taken: names of the variables that were taken over; newly initialised norms are always trivial.
+    Newly initialised norms always add only an offset, so only the restored variables (`taken`) count.
 
     Returns:
-        Names of the layers, and the number of all batch norms that were taken over.
+        Names of the layers, and the number of all restored batch norms.
     """
     names, found, count = set(taken), [], 0
     for network in model.networks.values():
@@ -58,13 +56,10 @@ def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], in
 def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: bool) -> bool:
     """Warn if a training starts from weights with folded batch norms.
 
-    Args:
-        model: with its first weights.
-        taken: names of the variables that were taken over.
-        frozen: the training normalises with the statistics that it starts with.
+    Training is `frozen` if it normalises with the initial statistics.
 
     Returns:
-        Whether there was something to say.
+        Whether a warning was logged.
     """
     found, count = folded_norms(model, taken)
     if not found or len(found) < _SHARE * count:
@@ -91,7 +86,7 @@ def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: boo
 
 
 class _Names(NamedTuple):
-    """What a classifier calls the two layers that a layer of a backbone and its batch norm are."""
+    """The classifier's names of a backbone's layer and its batch norm."""
 
     layer: str
     norm: str
@@ -102,20 +97,20 @@ def fill_backbone(
 ) -> RestoreReport:
     """Fill a detector's backbone from a classifier.
 
-    Nothing is changed unless every layer was found.
+    Nothing changes unless every layer is found.
 
     Args:
-        model: a detector, not rewritten.
-        application: of `tf_keras.applications`, with or without its classifying layers.
-        backbone: which backbone the detector has, a name in `builders.backbones.BACKBONES`.
-        source: what the classifier was read from, for the report and errors.
+        model: a detector before any quantization rewrite.
+        application: of `tf_keras.applications`, with or without its classification layers.
+        backbone: the detector's backbone, a name in `builders.backbones.BACKBONES`.
+        source: where the classifier was read from, for the report and errors.
 
     Returns:
-        What came of each variable of the backbone. A layer that is narrower in the detector, such as the last
-        ones of a MobileNetV1 below a light pyramid, keeps its first value.
+        The result for each variable of the backbone. A layer that is narrower in the detector keeps its
+        initial value, such as the last ones of a MobileNetV1 below a light pyramid.
 
     Raises:
-        ModelError: when the classifier is another one, or its weights cannot be expressed here.
+        ModelError: when the classifier is another network, or its weights cannot be converted.
     """
     rename = _names_of(backbone, source)
     theirs = {layer.name: layer for layer in application.layers}
@@ -148,7 +143,6 @@ def _backbone_layers(model: Detector) -> Iterator[Any]:
 
 
 def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[str, Any], source: str) -> Any:
-    """Return the classifier's layer that a layer of the backbone is."""
     name, is_norm = split_norm(layer.name)
     names = rename(name)
     required = (names.norm if is_norm else names.layer) if names else layer.name
@@ -163,7 +157,6 @@ def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[st
 
 
 def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> list[tuple[Any, np.ndarray]]:
-    """Return the variables of a layer with their new values."""
     if split_norm(layer.name)[1]:
         return _norm_values(layer, found, _bias_before(found, theirs), source)
     given = {_leaf(variable): variable.numpy() for variable in found.weights}
@@ -176,7 +169,7 @@ def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> l
 def _norm_values(
     layer: Any, found: Any, bias: np.ndarray | float, source: str
 ) -> list[tuple[Any, np.ndarray]]:
-    """Return a batch norm's variables so that it gives the same with the epsilon that it has here."""
+    """Return a batch norm's variables, converted to the epsilon used here."""
     given = {_leaf(variable): variable.numpy() for variable in found.weights}
     variance = given["moving_variance"]
     given["moving_mean"] = given["moving_mean"] - bias
@@ -193,7 +186,7 @@ def _norm_values(
 
 
 def _bias_before(norm: Any, theirs: Mapping[str, Any]) -> np.ndarray | float:
-    """Return the bias of the convolution before a ResNet's batch norm, which has none here."""
+    """Return the bias of the convolution before a ResNet's batch norm; the layer here has none."""
     layer = theirs.get(re.sub(r"_bn$", "_conv", norm.name))
     biases = [v.numpy() for v in layer.weights if _leaf(v) == "bias"] if layer is not None else []
     return biases[0] if biases else 0.0
@@ -296,13 +289,13 @@ _NAMES: dict[str, Callable[[str], _Names | None]] = {
 def load_application(
     application: str, path: str, *, depth_multiplier: float = 1.0, minimalistic: bool = False
 ) -> tf_keras.Model:
-    """Build a classifier's body and read its weights, which are numbers only, from a Keras file.
+    """Build a classifier's body and read its weights from a Keras file; no code in the file runs.
 
     Args:
         application: name of a function of `tf_keras.applications`.
-        path: HDF5 file of weights without the classifying layers.
-        depth_multiplier: of a MobileNet's channels.
-        minimalistic: a MobileNetV3 without gates, hard swish and kernels of 5x5.
+        path: HDF5 file of weights without the classification layers.
+        depth_multiplier: channel multiplier of a MobileNet.
+        minimalistic: a MobileNetV3 without squeeze-and-excite, hard swish and 5x5 kernels.
 
     Raises:
         ModelError: when the file cannot be read, or is of another network.

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: open them, and name any damage."""
+"""Open checkpoint files and detect damage."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.checkpoint_prefix import check_shards, checkpoint_files, find_prefix
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-"""Name under which TensorFlow 2 keeps the graph of a checkpoint's objects."""
+"""Key of the object graph in a TensorFlow 2 checkpoint."""
 _READ_AT_ONCE = 64 << 20
 
 
 @contextlib.contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turn what keeps files from being read, other than damage, into one error with the cause.
+    """Turn read failures other than damage into one error with the cause.
 
     Raises:
-        StorageError: for a failure of the system, of a store's file system in TensorFlow, or of the memory.
+        StorageError: for a failure of the operating system, of TensorFlow's file system, or of memory.
     """
     try:
         yield
@@ -37,7 +37,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def unreadable(path: str, error: BaseException) -> StorageError:
-    """Return the error for files that could not be read, though nothing says that they are damaged."""
+    """Return the error for files that cannot be read but are not known to be damaged."""
     known = as_user_error(error)
     found = (
         known.message.partition("found: ")[2]
@@ -51,19 +51,19 @@ def unreadable(path: str, error: BaseException) -> StorageError:
 
 
 def find_damage(prefix: str) -> str:
-    """Read every tensor, so that each checksum is compared; say what is wrong, or "".
+    """Read every tensor to verify its checksum; return the damage found, or "".
 
-    A restore that fails half way leaves requests behind in the objects it was to fill, which a later restore
-    would try to serve. Hence the whole file is read before any object is touched.
+    A restore that fails half way leaves deferred restorations in its objects, which a later restore would
+    apply. Hence the whole file is read before any object is touched.
 
-    Tensors are read by the operation, whose errors have the classes of TensorFlow's file systems. The
-    reader's errors in Python have not: used-up file descriptors are a DataLossError there.
+    Tensors are read by the op, whose errors have the classes of TensorFlow's file systems. The Python reader
+    raises the wrong class: running out of file descriptors is a DataLossError there.
 
     Raises:
-        OSError, tf.errors.OpError: when a file cannot be read; this says nothing of what is in it.
+        OSError, tf.errors.OpError: when a file cannot be read, which does not mean damage.
     """
     try:
-        # TensorFlow passes over a block of the index that it fails to read.
+        # TensorFlow ignores a block of the index that it fails to read.
         files.read_bytes(f"{prefix}.index")
         check_shards(prefix)
         if not files.is_remote(prefix):
@@ -77,14 +77,14 @@ def find_damage(prefix: str) -> str:
 
 
 def _check_readable(prefix: str) -> None:
-    """Raise what the system says of a file whose size would otherwise count as damage."""
+    """Raise the operating system's error for a file whose size would otherwise look like damage."""
     for path in checkpoint_files(prefix):
         with open(path, "rb") as file:
             file.read(1)
 
 
 def _content_damage(prefix: str) -> str:
-    """Read every tensor of a checkpoint whose files are all there; say what is wrong, or ""."""
+    """Read every tensor of a complete checkpoint; return the damage found, or ""."""
     try:
         (graph,) = _read_tensors(prefix, {OBJECT_GRAPH: tf.string})
     except tf.errors.NotFoundError as error:
@@ -92,7 +92,7 @@ def _content_damage(prefix: str) -> str:
     try:
         reader = tf.train.load_checkpoint(prefix)
     except tf.errors.OpError as error:
-        raise OSError(first_line(error)) from error  # its class says nothing, see `find_damage`
+        raise OSError(first_line(error)) from error  # its class is unreliable, see `find_damage`
     dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph.numpy()).nodes
     missing = {saved.checkpoint_key for node in nodes for saved in node.attributes} - dtypes.keys()
@@ -125,7 +125,7 @@ def _read_tensors(prefix: str, dtypes: Mapping[str, tf.DType]) -> list[tf.Tensor
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, on one line."""
+    """Return an error's message on one line."""
     if isinstance(error, tf.errors.OpError):
         return records.first_line(error)
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
@@ -137,23 +137,23 @@ _DAMAGE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
 class CheckpointFile:
     """A checkpoint opened for reading, object-based or name-based.
 
-    A remote one is fetched once, however many readers share what was opened.
+    A remote one is downloaded once, even with several readers.
 
     Attributes:
         prefix: path of the checkpoint without the suffixes of its files.
-        shapes: key of everything in the files -> its shape.
+        shapes: key of every entry in the files -> its shape.
     """
 
     def __init__(self, path: str, *, names_only: bool = False) -> None:
         """Open a checkpoint.
 
         Args:
-            path: the checkpoint's prefix, or a folder whose newest checkpoint is meant; for the oldest
-                format of TensorFlow 1 the one file itself.
-            names_only: nothing will be read, so that of a remote checkpoint the index is enough.
+            path: the checkpoint's prefix, or a folder whose newest checkpoint is opened; the file itself for
+                the oldest format of TensorFlow 1.
+            names_only: values will not be read, so only the index of a remote checkpoint is downloaded.
 
         Raises:
-            ModelError: when there is none, a part of it is missing, or it is damaged.
+            ModelError: when there is none, a file of it is missing, or it is damaged.
         """
         self.prefix = find_prefix(path)
         readable = self._copied_here(names_only) if files.is_remote(self.prefix) else self.prefix
@@ -168,7 +168,7 @@ class CheckpointFile:
 
     @property
     def is_object_based(self) -> bool:
-        """Whether TensorFlow 2 wrote it, with a graph of its objects."""
+        """Whether it is a TensorFlow 2 checkpoint with an object graph."""
         return OBJECT_GRAPH in self.shapes
 
     def read(self, key: str) -> np.ndarray:
@@ -183,8 +183,8 @@ class CheckpointFile:
             raise self.damaged(error) from error
 
     def _copied_here(self, names_only: bool) -> str:
-        """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
-        self._scratch = ScratchFolder()  # Goes with this object.
+        """Download a remote checkpoint, as TensorFlow cannot open every path; return the local prefix."""
+        self._scratch = ScratchFolder()  # Deleted with this object.
         paths = checkpoint_files(self.prefix)
         index = [path for path in paths if path.endswith(".index")]
         for path in (index if names_only else []) or paths:
@@ -192,7 +192,7 @@ class CheckpointFile:
         return files.join(self._scratch.name, self.prefix.rpartition("/")[2])
 
     def damaged(self, error: Exception) -> DetectionError:
-        """Return the error for a failure to read: damage, unless the system says something else."""
+        """Return the error for a failed read: damage, unless the operating system gives another cause."""
         if as_user_error(error):
             return unreadable(self.prefix, error)
         return ModelError(

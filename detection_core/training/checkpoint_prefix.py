@@ -1,4 +1,4 @@
-"""Which files a path to a checkpoint means, resolved without TensorFlow."""
+"""Resolve paths to checkpoint files, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from detection_core.storage import files
 
 
 def find_prefix(path: str) -> str:
-    """Find the checkpoint that a path means.
-
-    Args:
-        path: prefix of the checkpoint's files, one of them, or a folder whose newest checkpoint is meant.
+    """Find the checkpoint of a path: a prefix, one of its files, or a folder with a newest checkpoint.
 
     Returns:
-        Its prefix; for a checkpoint in the format before 2017, which is one file, that file.
+        Its prefix; for the single-file format before 2017, that file.
 
     Raises:
         ModelError: when there is none, or one of its files is missing.
@@ -37,7 +34,7 @@ def find_prefix(path: str) -> str:
     )
 
 
-# Beginnings of files that people take for checkpoints: offset, bytes, what it is, what to do.
+# First bytes of files that users mistake for checkpoints: offset, bytes, file type, remedy.
 _OTHER_FILES = (
     (
         4,
@@ -59,11 +56,7 @@ _SAVED_MODEL = "saved_model.pb"
 
 
 def _refuse_other_file(path: str) -> None:
-    """Call a file that is no checkpoint what it is.
-
-    Raises:
-        ModelError: for one that is known.
-    """
+    """Raise a ModelError that names the type of a file that is no checkpoint, if it is known."""
     name = path.rpartition("/")[2]
     if name == _SAVED_MODEL:
         _refuse_other_folder(path.rpartition("/")[0] or ".")
@@ -77,11 +70,7 @@ def _refuse_other_file(path: str) -> None:
 
 
 def _refuse_other_folder(folder: str) -> None:
-    """Call a folder without a checkpoint what it is.
-
-    Raises:
-        ModelError: for a SavedModel, or one with the checkpoint's folder in it.
-    """
+    """Raise a ModelError for a SavedModel's folder, or for one with a checkpoint folder in it."""
     within = files.join(folder, "checkpoint")
     if files.is_dir(within):
         found = f"a folder with one in it; give {within}"
@@ -97,19 +86,19 @@ def _refuse_other_folder(folder: str) -> None:
 
 
 def _latest(folder: str) -> str:
-    """Prefix of the checkpoint that TensorFlow's note in a folder calls the latest, or ""."""
+    """Return the prefix that TensorFlow's `checkpoint` file calls the latest, or ""."""
     note = files.join(folder, "checkpoint")
     try:
         text = files.read_text(note) if files.exists(note) and not files.is_dir(note) else ""
     except UnicodeDecodeError:
-        text = ""  # no note of TensorFlow's
+        text = ""  # no `checkpoint` file
     latest = re.search(r'^model_checkpoint_path: "(.+)"', text)
-    # The folder may have been moved since the note was written with a whole path.
+    # The folder may have been moved since an absolute path was written to the file.
     return files.join(folder, latest[1].rpartition("/")[2]) if latest else ""
 
 
 def check_shards(prefix: str) -> None:
-    """Refuse a checkpoint whose files are not all there.
+    """Refuse a checkpoint with missing files.
 
     Raises:
         ModelError: naming the first data file that is missing.
@@ -129,11 +118,7 @@ def check_shards(prefix: str) -> None:
 
 
 def checkpoint_files(prefix: str) -> list[str]:
-    """Return the paths of a checkpoint's files, sorted.
-
-    Args:
-        prefix: from `find_prefix`.
-    """
+    """Return the sorted paths of a checkpoint's files, given the prefix from `find_prefix`."""
     if files.exists(prefix) and not files.is_dir(prefix):
         return [prefix]
     folder, _, name = prefix.rpartition("/")

@@ -15,13 +15,13 @@ from detection_core.training.restore_report import OPTIMIZER_SLOT
 
 _VARIABLE = "VARIABLE_VALUE"
 VARIABLE_SUFFIX = f"/.ATTRIBUTES/{_VARIABLE}"
-"""End of the key of every variable."""
+"""Suffix of every variable's key."""
 
 
 def escaped_child(name: str) -> str:
-    """Return an object's name as one part of a path, whatever it has of slashes and dots.
+    """Escape an object's name for use in a checkpoint path.
 
-    As TensorFlow's keys do, `.S` stands for a slash there, and two dots for one.
+    As in TensorFlow's keys, `.S` stands for a slash and two dots for one.
     """
     return name.replace(".", "..").replace("/", ".S")
 
@@ -35,7 +35,7 @@ class ObjectCheckpoint:
     """
 
     def __init__(self, file: CheckpointFile) -> None:
-        """Take an opened checkpoint.
+        """Read the object graph of an opened checkpoint.
 
         Raises:
             ModelError: when it is damaged, or not object-based.
@@ -62,15 +62,15 @@ class ObjectCheckpoint:
         }
 
     def find(self, path: str) -> str | None:
-        """Look a variable up by the path of its object.
+        """Find a variable by the path of its object.
 
-        A checkpoint stores a variable that several paths lead to under one of them only, so that the path is
-        followed through the object graph where no key is equal to it.
+        A checkpoint stores a variable with several paths under one of them only. So where no key equals the
+        path, the path is followed through the object graph.
 
         Args:
-            path: escaped names of objects from the root on, joined with "/"; the last is the variable's. With
-                `OPTIMIZER_SLOT` and a slot's name behind it what an optimizer keeps of the variable is meant,
-                whichever object the optimizer is.
+            path: escaped object names from the root on, joined with "/"; the last is the variable's. With
+                `OPTIMIZER_SLOT` and a slot's name appended, it means the variable's optimizer slot, whichever
+                object the optimizer is.
 
         Returns:
             The variable's key in the file, or None.
@@ -85,11 +85,10 @@ class ObjectCheckpoint:
         return next(keys, None)
 
     def candidates(self, path: str) -> tuple[str, ...]:
-        """Return (): a path leads to one variable."""
+        """Return (): a path leads to one variable only."""
         return ()
 
     def _node(self, path: str) -> int | None:
-        """Follow a path; the number of the object that it leads to, or None."""
         number = 0
         for name in path.split("/"):
             children = self._nodes[number].children
@@ -109,11 +108,9 @@ class NamedCheckpoint:
     """
 
     def __init__(self, file: CheckpointFile, stored_names: StoredNames | None = None) -> None:
-        """Take an opened checkpoint.
+        """Read the names in an opened checkpoint.
 
-        Args:
-            file: the checkpoint.
-            stored_names: finds those of its names that stand for another one; None: each stands for itself.
+        `stored_names` maps stored names to other names; None: every name is used as it is.
 
         Raises:
             ModelError: when it is object-based.
@@ -128,12 +125,12 @@ class NamedCheckpoint:
             )
 
     def find(self, name: str) -> str | None:
-        """Return what the checkpoint calls a variable, mostly the name itself; None where it lacks it."""
+        """Return the stored name of a variable, usually the name itself; None where it is missing."""
         candidates = self._candidates(name)
         return next(iter(candidates)) if len(candidates) == 1 else None
 
     def candidates(self, name: str) -> tuple[str, ...]:
-        """Return the names of which any could be the variable, sorted; empty where one or none is."""
+        """Return the names that could be the variable, sorted; empty unless it is ambiguous."""
         found = self._candidates(name)
         return tuple(sorted(found)) if len(found) > 1 else ()
 
@@ -144,19 +141,19 @@ class NamedCheckpoint:
 
 
 DETECTOR, CLASSIFIER = "detector", "classifier"
-# What `fine_tune_checkpoint_type` may say of each.
+# Values of `fine_tune_checkpoint_type` that fit each.
 TYPES = {DETECTOR: ("detection", "full"), CLASSIFIER: ("classification",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointContent:
-    """What a checkpoint's files hold.
+    """The content of a checkpoint's files.
 
     Attributes:
-        named: it is a name-based one of TensorFlow 1, not an object-based one of TensorFlow 2.
-        of: `DETECTOR`, `CLASSIFIER` or, for something else, "".
-        heads: it is a detector's and has its heads.
-        variables: how many values it holds, those of optimizers included.
+        named: whether it is name-based (TensorFlow 1) and not object-based (TensorFlow 2).
+        of: `DETECTOR`, `CLASSIFIER`, or "" for anything else.
+        heads: whether it is a detector's and has its heads.
+        variables: number of values, those of optimizers included.
         first: the first of their names.
     """
 
@@ -167,7 +164,7 @@ class CheckpointContent:
     first: str
 
     def text(self) -> str:
-        """Say what it is."""
+        """Describe the content in words."""
         form = "name-based, TensorFlow 1" if self.named else "object-based, TensorFlow 2"
         what = f"a {self.of}'s checkpoint" if self.of else "a checkpoint of something else"
         if self.of == DETECTOR:
@@ -177,12 +174,7 @@ class CheckpointContent:
 
 
 def checkpoint_content(file: CheckpointFile, names: CheckpointNames) -> CheckpointContent:
-    """Tell what an opened checkpoint is; only its names are looked at.
-
-    Args:
-        file: the checkpoint.
-        names: what checkpoints of the family call its variables.
-    """
+    """Determine the content of an opened checkpoint from its names alone."""
     keys = sorted(key for key in file.shapes if key != OBJECT_GRAPH)
     named = not file.is_object_based
     naming = names.naming(named=named)

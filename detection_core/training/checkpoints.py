@@ -1,4 +1,4 @@
-"""Checkpoints of unfinished training: written atomically, checked when read."""
+"""Checkpoints of unfinished training: written atomically, verified when read."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from detection_core.training.distribution import current_worker
 _logger = logging.getLogger(__name__)
 
 CHECKPOINT_FORMAT = 1
-"""What a checkpoint of unfinished training holds: raise it where older ones can no longer be gone on with."""
+"""Format version of these checkpoints; raise it when older ones can no longer be resumed."""
 DAMAGED = "damaged"
-"""Folder below that of the checkpoints to which damaged ones are moved."""
+"""Subfolder to which damaged checkpoints are moved."""
 
 
 class TrainingCheckpoints:
-    """Writes `ckpt-STEP` files in a folder and restores the newest one that is sound.
+    """Writes `ckpt-STEP` files in a folder and restores the newest intact one.
 
-    TensorFlow writes a checkpoint under temporary names, renames it in, its index last, and keeps a checksum
-    of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are
-    distinguished from a sound checkpoint when it is read. The folder's listing decides what exists, not
-    TensorFlow's `checkpoint` file, which a kill may leave behind the truth.
+    TensorFlow writes a checkpoint under temporary names, renames its files, the index last, and stores a
+    checksum of every tensor. So a folder may hold leftovers of a killed writer, or a damaged file; reading
+    distinguishes both from an intact checkpoint. The folder's listing decides what exists. TensorFlow's
+    `checkpoint` file does not, because a kill may leave it out of date.
 
-    Only what the bytes themselves prove counts as damage. A damaged checkpoint is moved to `damaged/`, never
-    deleted. Where files cannot be read for another reason, nothing is moved and the error says why.
+    Only the bytes themselves count as evidence of damage. A damaged checkpoint is moved to `damaged/`, never
+    deleted. Where files cannot be read for another reason, nothing is moved and the error gives the cause.
 
-    On a store that TensorFlow does not open, a checkpoint is written on the local disk and put where it
-    belongs, its index last.
+    For a store that TensorFlow cannot open, a checkpoint is written to the local disk and uploaded, its index
+    last.
     """
 
     def __init__(
@@ -50,31 +50,31 @@ class TrainingCheckpoints:
         keep_every_n_hours: float = 10000.0,
         optional: Collection[str] = (),
     ) -> None:
-        """Prepare; nothing is read yet.
+        """Prepare the folder; nothing is read yet.
 
         Args:
-            parts: name to what is written and restored.
+            parts: name -> object to save and restore.
             directory: of the checkpoints.
-            keep: how many of the newest stay.
-            keep_every_n_hours: beside those, one stays every so many hours.
-            optional: parts that stay as they are where a checkpoint has none of them.
+            keep: number of newest checkpoints to keep.
+            keep_every_n_hours: besides those, keep one per this many hours.
+            optional: parts that keep their values where a checkpoint lacks them.
         """
         self.directory = directory
         self._parts, self._optional = parts, frozenset(optional)
         self._is_chief = current_worker().is_chief
         files.make_dirs(directory)
         self._checkpoint = tf.train.Checkpoint(**parts)
-        # Made here by every worker: made by the chief's first `save` alone, it would wait for the others.
+        # Every worker creates it here: the chief alone, at its first `save`, would wait for the others.
         _ = self._checkpoint.save_counter
-        # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
-        # remove those of a neighbour; so it removes none.
+        # TensorFlow's manager treats the folder's name as a pattern when it removes checkpoints. It could
+        # remove those of another folder, so it removes none here.
         native = files.opened_by_tensorflow(directory)
         self._scratch = None if native else ScratchFolder()
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
         steps, now = self.steps(), time.monotonic()
-        # Whatever an earlier process left beside the newest ones, it kept for good.
+        # Older checkpoints that an earlier process left are kept permanently.
         self._kept_for_good = set(steps[: max(0, len(steps) - keep)])
         self._last_kept, self._saved_at = now, dict.fromkeys(steps, now)
 
@@ -87,20 +87,20 @@ class TrainingCheckpoints:
         return files.join(self.directory, f"ckpt-{step}")
 
     def save(self, step: int) -> str:
-        """Write the checkpoint of a step and return its path; of several workers the chief's stays."""
+        """Write the checkpoint of a step and return its path; with several workers, the chief's is kept."""
         if self._is_chief:
             self._manager.save(checkpoint_number=step)
             self._put(step)
             self._saved_at[step] = time.monotonic()
             self._remove_old()
         else:
-            # Reading a variable that every replica has a copy of is a reduction: all workers take part.
+            # Reading a variable that every replica mirrors is a reduction, so all workers take part.
             with ScratchFolder() as scratch:
                 self._checkpoint.write(files.join(scratch, "ckpt"))
         return self.path(step)
 
     def _put(self, step: int) -> None:
-        """Move a checkpoint from the local disk to the store."""
+        """Upload a checkpoint to the store."""
         if self._scratch is None:
             return
         written = files.list_matching(self._local, f"ckpt-{step}.*")  # the index comes after the data
@@ -110,14 +110,14 @@ class TrainingCheckpoints:
             files.remove_tree(path)
 
     def _fetch(self, step: int) -> str:
-        """Return the prefix of a checkpoint on the local disk; it stays, as some is read only when needed."""
+        """Download a checkpoint; it stays, because some values are read on demand. Return its prefix."""
         if self._scratch is not None:
             for path in files.list_matching(self.directory, f"ckpt-{step}.*"):
                 files.download(path, files.join(self._local, os.path.basename(path)))
         return files.join(self._local, f"ckpt-{step}")
 
     def _remove_old(self) -> None:
-        """Keep the newest ones, and of the older ones one every so many hours, as TensorFlow would."""
+        """Keep the newest checkpoints and one per interval of hours, as TensorFlow would."""
         passing = [step for step in self.steps() if step not in self._kept_for_good]
         for step in passing[: max(0, len(passing) - self._keep)]:
             saved_at = self._saved_at.get(step, self._last_kept)
@@ -133,11 +133,11 @@ class TrainingCheckpoints:
             files.remove_tree(file)
 
     def restore_latest(self) -> int:
-        """Restore the newest sound checkpoint.
+        """Restore the newest intact checkpoint.
 
-        Damaged ones that are newer are moved away with a warning, and so is one that was being written when
-        the process ended. Where all others are damaged none is moved, so that the next call fails as well,
-        and training does not start from zero unasked.
+        Damaged ones that are newer are moved away with a warning. So is one that was being written when the
+        process ended. When all are damaged, none is moved: the next call fails as well, and training does not
+        silently start from zero.
 
         Returns:
             Its step, or 0 when the folder has none.
@@ -164,11 +164,11 @@ class TrainingCheckpoints:
         return 0
 
     def _unfinished(self, step: int) -> str:
-        """Return the folder that TensorFlow removes when a checkpoint is whole; its index is written last."""
+        """Return the folder that TensorFlow removes once a checkpoint is complete."""
         return f"{self.path(step)}_temp"
 
     def restore(self, step: int) -> bool:
-        """Restore the checkpoint of a step; a damaged one is moved away with a warning.
+        """Restore the checkpoint of a step; move a damaged one away with a warning.
 
         Returns:
             Whether it was restored.
@@ -182,7 +182,7 @@ class TrainingCheckpoints:
         return not damage
 
     def _restore(self, step: int) -> str:
-        """Restore the checkpoint of a step, unless it is damaged; say what is wrong with it, or ""."""
+        """Restore the checkpoint of a step, unless it is damaged; return the damage, or ""."""
         with readable(self.path(step)):
             prefix = self._fetch(step)
             damage = find_damage(prefix)
@@ -199,9 +199,9 @@ class TrainingCheckpoints:
         return ""
 
     def _put_aside(self, step: int, damage: str) -> None:
-        """Move a damaged checkpoint to where no listing finds it; of several workers the chief does.
+        """Move a damaged checkpoint away, on the chief only.
 
-        The index goes last, so that a kill between two files leaves a checkpoint that is still found damaged.
+        The index goes last, so that after a kill between two files it is still recognised as damaged.
         """
         if not damage or not self._is_chief:
             return
@@ -220,7 +220,7 @@ class TrainingCheckpoints:
         )
 
     def _held_by(self, prefix: str) -> tf.train.Checkpoint:
-        """Return what restores the parts that a checkpoint holds."""
+        """Return a `tf.train.Checkpoint` of the parts that a checkpoint holds."""
         missing = self._optional & self._parts.keys()
         if missing:
             missing -= {name.partition("/")[0] for name, _ in tf.train.list_variables(prefix)}
@@ -232,7 +232,7 @@ class TrainingCheckpoints:
 
 
 def checkpoint_steps(directory: str) -> list[int]:
-    """Return the steps that have a checkpoint in a folder, rising; none if the folder is missing."""
+    """Return the steps that have a checkpoint in a folder, rising; empty if the folder is missing."""
     paths = map(os.path.basename, files.list_matching(directory, "ckpt-*.index"))
     names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
     return sorted(int(match[1]) for match in names if match)

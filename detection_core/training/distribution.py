@@ -1,4 +1,4 @@
-"""How training spreads over devices and machines, and which random numbers repeat."""
+"""Distribution of training over devices and machines, and its reproducibility."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from detection_core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The rank of this process among those that train together.
+    """The rank of this process among the workers of a training.
 
     Attributes:
-        index: 0 is the chief, which alone writes what stays.
-        count: 1 for a training on one machine.
+        index: 0 is the chief, which alone writes the results.
+        count: 1 for training on one machine.
     """
 
     index: int = 0
@@ -27,15 +27,15 @@ class Worker:
 
     @property
     def is_chief(self) -> bool:
-        """Tell whether this process writes what stays."""
+        """Whether this process writes the results."""
         return self.index == 0
 
 
 def this_worker() -> Worker:
-    """Read the rank of this process from TF_CONFIG, as Kubeflow's training operator sets it.
+    """Read the rank of this process from TF_CONFIG, which Kubeflow's training operator sets.
 
     Raises:
-        ConfigError: when TF_CONFIG is set and cannot be understood.
+        ConfigError: when TF_CONFIG is set but invalid.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
@@ -59,8 +59,8 @@ def this_worker() -> Worker:
 def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
     """Return the strategy to build model and optimizer in.
 
-    Several workers, each with its devices: MultiWorkerMirroredStrategy, which must be made before anything
-    else of TensorFlow runs. Several GPUs: a mirrored strategy. Else TensorFlow's default.
+    Several workers: MultiWorkerMirroredStrategy, which must be created before any other TensorFlow op runs.
+    Several GPUs: MirroredStrategy. Otherwise TensorFlow's default.
 
     Args:
         worker: rank of this process; None: it trains alone.
@@ -73,7 +73,7 @@ def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
 
 
 def current_worker() -> Worker:
-    """Return the rank of this process in the strategy whose scope this is called in."""
+    """Return the rank of this process in the current strategy's scope."""
     alone = tf.distribute.get_strategy().cluster_resolver is None
     return Worker() if alone else this_worker()
 
@@ -81,12 +81,12 @@ def current_worker() -> Worker:
 def distributed(
     make_dataset: Callable[[int], tf.data.Dataset], start: int
 ) -> tf.distribute.DistributedDataset:
-    """Spread a dataset over the replicas.
+    """Distribute a dataset over the replicas.
 
     Args:
-        make_dataset: start step -> dataset; of whole batches on one machine, of this worker's share, in
-            batches for one replica, on several.
-        start: step to begin at.
+        make_dataset: start step -> dataset. On one machine it yields global batches. On several it yields
+            this worker's share, in batches for one replica.
+        start: first step.
     """
     strategy = tf.distribute.get_strategy()
     if current_worker().count > 1:
@@ -101,18 +101,18 @@ def _sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
 
 
 def on_any_worker(flag: bool) -> bool:
-    """Tell whether any worker's flag is set; all of them have to ask at the same step."""
+    """Return whether any worker's flag is set; all workers must call it at the same step."""
     return bool(_sum_over_replicas(tf.constant(float(flag))) > 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reproducibility:
-    """What is alike in every training of a config.
+    """Which parts of a training repeat for the same config.
 
     Attributes:
         seed: of the order of the examples and of their augmentation.
-        seeds_weights: the first weights follow it too, as does whatever else is drawn.
-        deterministic: operations add up in the same order each time, so that no last bit differs.
+        seeds_weights: whether it also seeds the initial weights and all other random draws.
+        deterministic: whether operations add in the same order each time, so that results are bit-identical.
     """
 
     seed: int = 0
@@ -120,7 +120,7 @@ class Reproducibility:
     deterministic: bool = False
 
     def set_up(self) -> None:
-        """Seed and set this process, for good; call it before the model is built."""
+        """Seed and configure this process permanently; call it before the model is built."""
         if self.seeds_weights:
             tf_keras.utils.set_random_seed(self.seed)
         if self.deterministic:

@@ -1,4 +1,4 @@
-"""Which of TensorFlow's rewrites of graphs a training step goes without."""
+"""Turn off Grappler's graph rewrites for training steps that gain nothing from them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DISABLED = "disable_meta_optimizer"
 
 
 def gains_nothing_from_rewrites(precision: Precision) -> bool:
-    """Tell whether a step, in the present strategy, is as fast as it is written.
+    """Return whether a step in the current strategy is as fast without graph rewrites.
 
-    On processors, in float32, the rewrites make no step faster or smaller (`benchmarks/training_step.py`
-    compares), and take up to half of the first. Not so elsewhere: GPUs want another layout, several replicas
-    want their collectives joined, and products of 16 bits want their neighbours fused.
+    On CPUs in float32, no step becomes faster or smaller, and rewriting takes up to half of the first step
+    (see `benchmarks/training_step.py`). They help elsewhere. GPUs want another layout, several
+    replicas want joined collectives, and 16-bit products want fusion.
     """
     alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
     return alone and precision is Precision.FLOAT32 and not tf.config.list_logical_devices("GPU")
@@ -25,10 +25,10 @@ def gains_nothing_from_rewrites(precision: Precision) -> bool:
 
 @contextlib.contextmanager
 def without_rewrites() -> Iterator[None]:
-    """Run functions as they are written, without TensorFlow's graph optimizers (Grappler).
+    """Run functions without TensorFlow's graph optimizers (Grappler).
 
-    What a function does at its first call inside is kept for the further calls inside; a call outside has the
-    optimizers look at it again. Operations are placed, and lowered to the processor's kernels, all the same.
+    A function's first call inside is reused by further calls inside; a call outside is optimized again.
+    Placement and lowering to CPU kernels still take place.
     """
     before = tf.config.optimizer.get_experimental_options().get(_DISABLED, False)
     tf.config.optimizer.set_experimental_options({_DISABLED: True})

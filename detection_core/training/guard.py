@@ -1,4 +1,4 @@
-"""Outputs of an update. Count updates skipped because a value is not finite, and stop at too many."""
+"""Count updates skipped because a value is not finite, and stop when there are too many."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from detection_core.errors import ModelError
 
 
 class StepOutputs(NamedTuple):
-    """What one update tells.
+    """Outputs of one update.
 
     Attributes:
-        losses: name to float32 [], before the update.
+        losses: name -> float32 [], before the update.
         learning_rate: float32 [].
-        scalars: name to float32 []: norms where gradients are summarised, the loss's factor in float16.
-        skipped: float32 [], above 0 where the update was left out, as its loss or a gradient is not finite.
-            A gradient beyond float16 is no reason: the loss's factor follows it.
-        histograms: name to float32 [BINS, 3], zeros where none are due, see `measured_histograms`.
+        scalars: name -> float32 []: gradient norms if summarised, and the loss scale in float16.
+        skipped: float32 [], above 0 where the update was skipped because its loss or a gradient is not
+            finite. A gradient beyond float16's range does not count: the loss scale adapts to it.
+        histograms: name -> float32 [BINS, 3], zeros where none are due, see `measured_histograms`.
     """
 
     losses: dict[str, tf.Tensor]
@@ -36,18 +36,18 @@ SKIPPED_UPDATES = "skipped_updates"
 
 _REMEMBERED = 16
 _LOSSES = 64
-"""Named losses that a detector may have."""
+"""Maximum number of named losses of a detector."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SkippedUpdate:
-    """An update that was left out.
+    """A skipped update.
 
     Attributes:
-        step: updates before it.
-        losses: name to value.
-        learning_rate: that it would have been made with.
-        is_last: training stops at it.
+        step: number of updates before it.
+        losses: name -> value.
+        learning_rate: that it would have used.
+        is_last: whether training stops at it.
     """
 
     step: int
@@ -57,23 +57,18 @@ class SkippedUpdate:
 
 
 class FiniteGuard(tf.Module):
-    """Remembers, on the device, the updates that were left out, without a host synchronisation in each step.
+    """Records skipped updates on the device, without a host synchronisation in each step.
 
-    The loop reads it when it reports and before it writes a checkpoint. Once there are more than may be,
-    nothing is updated any more: the weights stay those from before the last of them.
+    The loop reads it at each report and before it writes a checkpoint. Once the limit is exceeded, nothing
+    is updated any more: the weights stay those before the last skipped update.
 
     Attributes:
-        count: int64 [], updates that were left out.
-        halted: bool [], whether they are too many.
+        count: int64 [], number of skipped updates.
+        halted: bool [], whether there are too many.
     """
 
     def __init__(self, step: tf.Variable, limit: int = 0) -> None:
-        """Begin.
-
-        Args:
-            step: the global step.
-            limit: how many updates may be left out; 0: training stops at the first.
-        """
+        """Create the variables; at limit 0, training stops at the first skipped update."""
         super().__init__(name=SKIPPED_UPDATES)
         self._step, self._limit = step, limit
         self._room = min(limit + 1, _REMEMBERED)
@@ -82,17 +77,16 @@ class FiniteGuard(tf.Module):
         self.halted = tf.Variable(False, trainable=False, name="halted")
         self._steps = tf.Variable(tf.zeros([self._room], tf.int64), trainable=False, name="steps")
         self._rates = tf.Variable(tf.zeros([self._room]), trainable=False, name="rates")
-        # Made here, though how many losses there are is known later: a function whose first call makes
-        # variables is traced twice.
+        # Created before the number of losses is known: a function that creates variables is traced twice.
         self._losses = tf.Variable(tf.zeros([self._room, _LOSSES]), trainable=False, name="losses")
         self._seen = 0
 
     def begin(self) -> None:
-        """Take the count of a checkpoint for known; call it once variables are restored."""
+        """Treat a restored checkpoint's count as already reported; call it once variables are restored."""
         self._seen = int(self.count.numpy())
 
     def watch(self, outputs: StepOutputs) -> None:
-        """Look at one update's outputs, inside the compiled function, after the step was counted."""
+        """Check one update's outputs, inside the compiled function, after the step was counted."""
         self._names = sorted(outputs.losses)
         skipped = tf.logical_and(outputs.skipped > 0, tf.logical_not(self.halted))
         number = self.count.read_value()
@@ -107,10 +101,7 @@ class FiniteGuard(tf.Module):
         self.halted.assign(number > self._limit)
 
     def found(self) -> list[SkippedUpdate]:
-        """Wait for the device, and return the updates that were left out since this was last asked.
-
-        Of very many the last few.
-        """
+        """Wait for the device, and return updates skipped since the last call, the last few of very many."""
         count = int(self.count.numpy())
         if count == self._seen:
             return []
@@ -130,18 +121,16 @@ class FiniteGuard(tf.Module):
 
     @property
     def total(self) -> int:
-        """How many updates were left out, as far as `found` has seen."""
+        """Number of skipped updates that `found` has seen."""
         return self._seen
 
     def refuse(self, update: SkippedUpdate, note: str = "") -> None:
-        """Stop the training where an update is one too many.
+        """Stop the training if a skipped update exceeds the limit.
 
-        Args:
-            update: that was found.
-            note: what else is known of it, a sentence.
+        `note` is a sentence with further details for the error.
 
         Raises:
-            ModelError: naming the step, the losses at it, and what to do.
+            ModelError: naming the step, its losses, and the remedy.
         """
         if not update.is_last:
             return

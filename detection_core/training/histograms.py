@@ -1,4 +1,4 @@
-"""How parameters and gradients are spread, measured inside the compiled update where it is due."""
+"""Histograms of parameters and gradients, computed inside the compiled update when due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detection_core.loggers.base import Histogram
 from detection_core.parts.layers.layer_names import scoped_name
 
 BINS = 30
-"""Of a histogram, all of one width, as TensorBoard draws them."""
+"""Number of bins of equal width, as in TensorBoard."""
 
 GRADIENTS, PARAMETERS = "gradients", "parameters"
 
@@ -19,19 +19,15 @@ GRADIENTS, PARAMETERS = "gradients", "parameters"
 def measured_histograms(
     due: tf.Tensor, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor], replicas: int
 ) -> dict[str, tf.Tensor]:
-    """Measure variables and gradients in the current replica, if that is due.
+    """Compute histograms of variables and of gradients summed over the replicas, if due.
 
-    Args:
-        due: bool [], alike in all replicas.
-        variables: that are trained.
-        gradients: this replica's part of them; what is measured are their sums over the replicas.
-        replicas: how many there are.
+    `due` is bool [], the same in all replicas.
 
     Returns:
-        Name to float32 [BINS, 3]: lower edge, upper edge and count; all zero where it is not due.
+        Name -> float32 [BINS, 3]: lower edge, upper edge and count; all zero where not due.
     """
     names = [scoped_name(variable) for variable in variables]
-    if replicas > 1:  # all of them take part in a sum, due or not
+    if replicas > 1:  # all replicas take part in a sum, due or not
         gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))
 
     def measure() -> list[tf.Tensor]:
@@ -49,15 +45,15 @@ def _rows(values: tf.Tensor | tf.Variable) -> tf.Tensor:
     return _counted(tf.reshape(tf.cast(values, tf.float32), [-1]))
 
 
-# Translated once: for each of hundreds of variables it would take minutes.
+# Traced once: tracing it for each of hundreds of variables would take minutes.
 @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
 def _counted(flat: tf.Tensor) -> tf.Tensor:
-    """Count the finite values between the least and the largest of them."""
+    """Count the finite values in bins between their minimum and maximum."""
     finite = tf.gather(flat, tf.where(tf.math.is_finite(flat))[:, 0])
     some = tf.size(finite) > 0
     low = tf.where(some, tf.reduce_min(finite), 0.0)
     high = tf.where(some, tf.reduce_max(finite), 0.0)
-    # Of equal values the range still has a width that float32 can divide.
+    # With equal values, the range still needs a width that float32 can divide.
     high = tf.maximum(high, low + tf.maximum(1e-12, 1e-5 * tf.abs(low)))
     counts = tf.histogram_fixed_width(finite, tf.stack([low, high]), BINS)
     edges = low + (high - low) * tf.constant(np.linspace(0.0, 1.0, BINS + 1), tf.float32)
@@ -65,7 +61,7 @@ def _counted(flat: tf.Tensor) -> tf.Tensor:
 
 
 def as_histograms(measured: Mapping[str, tf.Tensor]) -> dict[str, Histogram]:
-    """Return what an update measured, for loggers."""
+    """Convert an update's histograms for loggers."""
     rows = {name: np.asarray(value, np.float64) for name, value in measured.items()}
     return {
         name: Histogram(edges=np.append(each[:, 0], each[-1, 1]), counts=each[:, 2])

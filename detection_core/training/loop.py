@@ -1,4 +1,4 @@
-"""The training loop: updates, reports, checkpoints, and nothing about models or data."""
+"""The training loop: updates, reports and checkpoints, independent of models and data."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from detection_core.training.validation import Validation
 _logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "checkpoints"
-"""Folder of the checkpoints of an unfinished training, below its own."""
+"""Subfolder of the work folder for checkpoints of unfinished training."""
 
 DatasetFactory = Callable[[int], tf.data.Dataset]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """How a training ended.
+    """The outcome of a training.
 
     Attributes:
-        start_step: updates that a resumed checkpoint already had; 0 for a fresh start.
+        start_step: updates in the resumed checkpoint; 0 for a fresh start.
         last_report: the loop's last report; None when the checkpoint was already complete.
         seconds: time in the loop, this process only.
         checkpoint: path of the final checkpoint.
-        average: moving average of the weights, where one is kept.
-        step: updates in all; fewer than asked for where the training stopped early.
-        validation: what was found on the way, where the model was validated.
-        restored: the validation whose weights the model has now; None: it has the last ones.
-        left_out: training records that were left out because they do not decode.
-        skipped_updates: updates that were left out because something in them is not finite.
-        gradient_accumulation_steps: in how many parts each update's batch was computed.
+        average: moving average of the weights, if enabled.
+        step: total updates; fewer than requested where training stopped early.
+        validation: results of the validations, if there were any.
+        restored: the validation whose weights the model has now; None: it has the last weights.
+        left_out: training records skipped because they do not decode.
+        skipped_updates: updates skipped because a value is not finite.
+        gradient_accumulation_steps: number of parts in which each update's batch was computed.
     """
 
     start_step: int
@@ -85,23 +85,23 @@ def run_training(
 ) -> TrainingResult:
     """Train a model up to `options.num_steps` updates, from the newest checkpoint in `work_dir` if any.
 
-    Call it inside the scope of the distribution strategy that the model and the optimizer were made in.
+    Call it inside the scope of the distribution strategy of the model and the optimizer.
 
     Args:
-        model: what `TrainableModel` says; with `MultiScaleModel`, several sizes in turn.
-        make_dataset: start step -> endless dataset of `Batch` from that step's batch on; of several workers
-            each gets its share, see `distribution.distributed`.
-        optimization: optimizer, its learning rate, moving average.
-        options: how long, how often.
+        model: a `TrainableModel`; a `MultiScaleModel` trains at several sizes in turn.
+        make_dataset: start step -> endless dataset of `Batch` from that step's batch on; each worker gets its
+            share, see `distribution.distributed`.
+        optimization: optimizer, learning rate, moving average.
+        options: length, intervals and settings of the training.
         work_dir: durable folder; `checkpoints/` below it is read and written.
         actions: called with every report.
-        step: global step from `new_step`, where the model itself depends on it.
-        validation: measures the model on the way; None does not.
+        step: global step from `new_step`, if the model depends on it.
+        validation: validates the model during training, if given.
 
     Raises:
         ModelError: when losses or gradients are not finite, or a checkpoint is of another model.
         StorageError: when no checkpoint can be read, see `TrainingCheckpoints.restore_latest`.
-        DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
+        DataError: when the dataset ends before the training; BatchTooLargeError: when memory runs out.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
     scales = model if isinstance(model, MultiScaleModel) else MultiScaleModel.of_one_size(model)
@@ -112,7 +112,7 @@ def run_training(
     began = time.monotonic()
     if validation is not None:
         validation.start(start)
-    # Before the end of the first step there is nothing to save; other workers would wait, though.
+    # Before the end of the first step there is nothing to save, but other workers would wait.
     alone = current_worker().count == 1
     with _following(actions, start), StopSignal(at_once=alone) as stop:
         loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)
@@ -135,13 +135,13 @@ def _checkpoints(state: TrainState, options: TrainOptions, work_dir: str) -> Tra
         files.join(work_dir, CHECKPOINTS),
         keep=options.checkpoints_to_keep,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
-        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # one of a training in another precision has none
+        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # missing after training in another precision
     )
 
 
 @contextlib.contextmanager
 def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
-    """Start the actions and close them whatever happens."""
+    """Start the actions and close them in any case."""
     try:
         for action in actions:
             action.start(start)
@@ -156,8 +156,6 @@ def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
 
 
 class _Loop:
-    """The while loop and the few things it holds."""
-
     def __init__(
         self,
         state: TrainState,
@@ -177,7 +175,7 @@ class _Loop:
         self._alone = current_worker().count == 1
         self._guard = state.guard
         self._wait = DataWait()
-        # The clock that the wait is measured with is refused where everything has to be determined.
+        # In deterministic mode, the clock that measures the wait is refused.
         draw = next if options.deterministic else self._wait.draw
         self._scales = scales
         self._update = functools.cache(
@@ -187,7 +185,6 @@ class _Loop:
         self._saved_at = time.monotonic()
 
     def run(self, make_batches: Callable[[], Iterator[Any]], step: int) -> tuple[StepReport | None, int]:
-        """Update from `step` to the end; return the last report and the step that it ended at."""
         total, report = self._options.num_steps, None
         if step:
             self._catch_up(step)
@@ -221,7 +218,7 @@ class _Loop:
         return report, step
 
     def _catch_up(self, step: int) -> None:
-        """Validate the step that training goes on from, if the signal that stopped it came before that."""
+        """Validate the resumed step, if the stop signal came before its validation."""
         validation = self._validation
         if validation is None or validation.has(step):
             return
@@ -229,7 +226,7 @@ class _Loop:
             self._validate(step)
 
     def _tell(self, outputs: StepOutputs, step: int) -> None:
-        """Tell the actions of a step, and what was measured at it."""
+        """Pass a step's report and histograms to the actions."""
         every = self._options.histograms_every_steps
         histograms = as_histograms(outputs.histograms) if every and step % every == 0 else {}
         for action in self._actions:
@@ -238,15 +235,15 @@ class _Loop:
                 action.measured(histograms, step)
 
     def _check(self) -> None:
-        """Tell the actions which updates were left out, and stop where they are too many."""
+        """Pass skipped updates to the actions, and stop where there are too many."""
         for update in self._guard.found():
             notes = [action.skipped(update) for action in self._actions]
             self._guard.refuse(update, "".join(notes))
 
     def _validate(self, step: int) -> bool:
-        """Measure the model where that is due; tell whether it was.
+        """Validate the model if due; return whether it was.
 
-        It comes before the step's checkpoint: a training that is resumed there has this behind it.
+        It comes before the step's checkpoint, so that a resumed training does not repeat it.
         """
         validation = self._validation
         if validation is None:
@@ -260,23 +257,21 @@ class _Loop:
             with with_average(self._state.average, asked=validation.options.averaged):
                 line = validation.run(step)
         except (KeyboardInterrupt, SystemExit):
-            self._checkpoints.save(step)  # the validation is made up for when the training is resumed
+            self._checkpoints.save(step)  # a resumed training catches up on the validation
             raise
         finally:
             self._stop.at_once = before
         for action in self._actions:
             action.validated(line)
-        self._start_meters(step)  # the time was not training's
+        self._start_meters(step)  # exclude the time of the validation
         return True
 
     def _start_meters(self, step: int) -> None:
-        """Measure the speed, and what of the time is spent waiting for batches, from here on."""
         self._meter = RateMeter()
         self._meter.mark(step)
         self._wait.fraction()
 
     def _is_exhausted(self, step: int) -> bool:
-        """Tell whether further steps are not worth their time."""
         total, validation = self._options.num_steps, self._validation
         if step == total or validation is None or not validation.is_exhausted():
             return False
@@ -289,11 +284,10 @@ class _Loop:
         return True
 
     def _is_stopping(self, step: int) -> bool:
-        """Tell whether to save and go."""
         return self._agreed(step, bool(self._stop.received))
 
     def _is_saving(self, step: int) -> bool:
-        """Tell whether a checkpoint is due, by steps or by time."""
+        """Whether a checkpoint is due, by steps or by time."""
         o = self._options
         if step % o.checkpoint_every == 0 or step == o.num_steps:
             return True
@@ -301,14 +295,14 @@ class _Loop:
         return self._agreed(step, time.monotonic() - self._saved_at >= late)
 
     def _agreed(self, step: int, requested: bool) -> bool:
-        """Tell whether any process requests it; workers agree at each report and in the last step."""
+        """Whether any process requests it; workers agree at each report and in the last step."""
         if self._alone:
             return requested
         asked = step % self._options.log_every == 0 or step == self._options.num_steps
         return asked and on_any_worker(requested)
 
     def _steps_until_due(self, step: int) -> int:
-        """How many updates to make in one call: never past what is due."""
+        """Return the number of updates for one call, up to the next due action."""
         o = self._options
         due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
         validation = self._validation.steps_until_due(step) if self._validation else math.inf

@@ -1,4 +1,4 @@
-"""Memory of this process and its devices. Only the functions on GPUs import TensorFlow."""
+"""Memory of this process and its devices. Only the GPU functions import TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _RECLAIMED = ("inactive_file", "total_inactive_file")  # of cgroup 2, of cgroup 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class System:
-    """Where the kernel tells of memory.
+    """Paths of the kernel's memory information.
 
     Attributes:
-        proc: its view of processes.
-        cgroup: of groups of processes, such as containers, https://docs.kernel.org/admin-guide/cgroup-v2.html.
+        proc: of processes.
+        cgroup: of control groups, such as containers, https://docs.kernel.org/admin-guide/cgroup-v2.html.
     """
 
     proc: str = "/proc"
@@ -28,13 +28,10 @@ THIS_SYSTEM = System()
 
 
 def available_memory(system: System = THIS_SYSTEM) -> int:
-    """Return the bytes that this process may hold in all, those that it holds included.
+    """Return the bytes that this process may use in total, including those it uses now; 0 where unknown.
 
-    It is the least of what the machine has left and of what each group that the process is in has left; pages
-    of files that are read no more count as left, as the kernel gives them up first.
-
-    Returns:
-        0 where the kernel does not tell.
+    It is the minimum of what is free on the machine and in each control group of the process. Inactive file
+    pages count as free, as the kernel reclaims them first.
     """
     left = [group.limit - group.usage + group.reclaimed for group in _groups(system)]
     left += [found for found in [_of_machine(system, "MemAvailable")] if found is not None]
@@ -42,22 +39,18 @@ def available_memory(system: System = THIS_SYSTEM) -> int:
 
 
 def allowed_memory(system: System = THIS_SYSTEM) -> int:
-    """Return the bytes that this process might hold with the machine, and its container, to itself.
-
-    Returns:
-        0 where the kernel does not tell.
-    """
+    """Return the bytes that this process could use alone on the machine and in its container; 0: unknown."""
     limits = [total_memory(system), *(group.limit for group in _groups(system))]
     return min((limit for limit in limits if limit), default=0)
 
 
 def total_memory(system: System = THIS_SYSTEM) -> int:
-    """Return the bytes of memory that the machine has; 0 where the kernel does not tell."""
+    """Return the machine's memory in bytes; 0 where unknown."""
     return _of_machine(system, "MemTotal") or 0
 
 
 def held_memory(system: System = THIS_SYSTEM) -> int:
-    """Return the bytes that this process holds now; 0 where the kernel does not tell."""
+    """Return the bytes that this process uses now; 0 where unknown."""
     pages = _read(system.proc, "self", "statm").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
@@ -68,7 +61,7 @@ def _of_machine(system: System, name: str) -> int | None:
 
 
 class _Group(NamedTuple):
-    """A group of processes that has a limit: all in bytes."""
+    """All values in bytes."""
 
     limit: int
     usage: int
@@ -86,7 +79,7 @@ def _groups(system: System) -> Iterator[_Group]:
 
 
 def _limited(root: str, path: str, limit_name: str, usage_name: str) -> Iterator[_Group]:
-    """Look at a group and at those that it is in; in a container the path may be that of the machine."""
+    """Yield a group and its ancestors; in a container, the path may be the host's."""
     names = [name for name in path.split("/") if name]
     for depth in range(len(names), -1, -1):
         folder = os.path.join(root, *names[:depth])
@@ -115,22 +108,22 @@ PEAK_MEMORY = "peak_memory_bytes"
 
 
 def host_memory() -> int:
-    """Return the bytes that this process holds now; where the system does not tell, the most it ever held."""
+    """Return the bytes that this process uses now, or its peak where the system does not report that."""
     return held_memory() or peak_host_memory()
 
 
 def peak_host_memory() -> int:
-    """Return the most bytes that this process ever held."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def device_memory() -> int:
-    """Return the bytes of tensors on the fullest of the GPUs; 0 without one."""
+    """Return the bytes of tensors on the fullest GPU; 0 without one."""
     return _fullest("current")
 
 
 def peak_device_memory() -> int:
-    """Return the most bytes that tensors of this process ever took on one of the GPUs; 0 without one."""
+    """Return the peak bytes of this process's tensors on one GPU; 0 without one."""
     return _fullest("peak")
 
 
@@ -147,40 +140,39 @@ def _allocated(name: str, when: str) -> int:
     try:
         return int(tf.config.experimental.get_memory_info(name)[when])
     except (ValueError, KeyError, tf.errors.OpError):
-        return 0  # a device whose allocator does not count
+        return 0  # the device's allocator has no statistics
 
 
 _KEEP, _LIMIT_MB = "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB"
-# Of NVIDIA, AMD, and NVIDIA under Windows' Linux.
+# NVIDIA, AMD, and NVIDIA under WSL.
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
-# What a training holds beside tensors: TensorFlow's code, and the graphs of a MobileNet V2's update for four
-# sizes of batches, took 0.98 GB.
+# Memory besides tensors: TensorFlow's code, and the graphs of a MobileNet V2's update for four batch sizes,
+# took 0.98 GB.
 _CODE = 1 << 30
 
 
 def keep_host_memory() -> None:
-    """Let TensorFlow keep the memory of tensors on processors, with the allocator that it has for GPUs.
+    """Let TensorFlow keep CPU tensor memory for reuse, with the allocator that it has for GPUs.
 
-    Otherwise each tensor of some megabytes is memory that the system maps and clears again, page by page: a
-    third of a training step's processor time in a virtual machine. What is kept counts as this process's
-    memory until it ends.
+    Otherwise the system maps and clears each tensor of some megabytes again, page by page. This took a third
+    of a training step's CPU time in a virtual machine. Kept memory counts as this process's until it ends.
 
-    Tensors take no more than what is left to this process, so that one too many is an error, as on a GPU,
-    where the system would end the process.
+    Tensors may only use what is left to this process. Exceeding it raises an error, as on a GPU; otherwise
+    the system would kill the process.
 
-    Call it before TensorFlow makes its first tensor; later it has no effect. Nothing changes where the
-    variables of the environment are set, nor on a machine with a GPU: there processors only feed it, with
-    many small tensors from many threads, which would wait for one another.
+    Call it before TensorFlow creates its first tensor; later it has no effect. Nothing changes where the
+    environment variables are set, or on a machine with a GPU. There, CPUs feed the GPU with many small
+    tensors from many threads, which would block one another.
     """
     if any(map(os.path.exists, _GPU_DEVICES)):
         return
     os.environ.setdefault(_KEEP, "true")
-    # TensorFlow's own limit is 64 GiB, whatever there is.
+    # TensorFlow's own limit is 64 GiB on every machine.
     os.environ.setdefault(_LIMIT_MB, str(_for_tensors() >> 20))
 
 
 def _for_tensors() -> int:
-    """Return the bytes that are left beside the code of TensorFlow and its graphs."""
+    """Return the bytes left after TensorFlow's code and its graphs."""
     memory = available_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return memory - min(_CODE, memory // 2)

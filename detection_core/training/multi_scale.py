@@ -1,4 +1,4 @@
-"""Training on images of several sizes, with one set of weights."""
+"""Multi-scale training: images of several sizes, with one set of weights."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ _FOR_EVER = 2**62
 
 
 class MultiScaleModel:
-    """Whose turn it is of the losses of one model at several sizes.
+    """Chooses the input size of each step in multi-scale training.
 
-    As YOLOX's and Ultralytics' trainings do: Redmon and Farhadi, YOLO9000, 2017,
+    YOLOX and Ultralytics train likewise: Redmon and Farhadi, YOLO9000, 2017,
     https://arxiv.org/abs/1612.08242, section 2; Ge et al., YOLOX, 2021, https://arxiv.org/abs/2107.08430.
     """
 
     def __init__(
         self, model: TrainableModel, losses: Sequence[Losses], *, seed: int, steps_per_scale: int
     ) -> None:
-        """Draw a size every so many steps.
+        """Set up the sizes.
 
         Args:
-            model: whose weights are trained.
-            losses: one for each size, the largest first; whose turn it is depends on the seed and the step
-                alone.
+            model: the model to train.
+            losses: one per size, the largest first; the choice depends on the seed and the step alone.
             seed: of the training.
-            steps_per_scale: updates that are made at one size before the next is drawn.
+            steps_per_scale: updates at one size before the next is drawn.
         """
         self.model = model
         self._losses = tuple(losses)
@@ -40,7 +39,7 @@ class MultiScaleModel:
 
     @classmethod
     def of_one_size(cls, model: TrainableModel) -> MultiScaleModel:
-        """Return the one size that a model has."""
+        """Wrap a model with a single size."""
         return cls(model, [model.losses], seed=0, steps_per_scale=_FOR_EVER)
 
     @property
@@ -49,28 +48,23 @@ class MultiScaleModel:
         return self._losses[0]
 
     def losses(self, step: int) -> Losses:
-        """Return the losses of the update after `step` others."""
+        """Return the losses for the update that follows `step` others."""
         chosen = np.random.default_rng([self._seed, step // self._steps]).integers(len(self._losses))
         return self._losses[int(chosen)]
 
     def steps_until_next(self, step: int) -> int:
-        """Return how many updates there are, from this one, before another size is drawn."""
+        """Return the number of updates, from this one on, before another size is drawn."""
         return self._steps - step % self._steps
 
 
 def resized(batch: Batch, size: tuple[int, int]) -> Batch:
-    """Return a batch as if its images had been resized to another size; what is normalised stays.
-
-    Args:
-        batch: images and truth, pixels float32 [B, H, W, 3].
-        size: rows and columns.
-    """
+    """Resize a batch, pixels float32 [B, H, W, 3], to rows and columns; normalised coordinates stay."""
     images, truth = batch
     scale = tf.constant(size, tf.float32) / tf.cast(tf.shape(images.pixels)[1:3], tf.float32)
     true_sizes = tf.cast(tf.round(tf.cast(images.true_sizes, tf.float32) * scale), tf.int32)
     images = images._replace(pixels=tf.image.resize(images.pixels, size), true_sizes=true_sizes)
     if truth.masks.shape[2:] != [0, 0]:
-        # As a batch of one-channel images; a resize of labels must not blend them.
+        # As a batch of one-channel images; labels must be resized without blending.
         rows = tf.reshape(truth.masks, [-1, *truth.masks.shape[2:], 1])
         masks = tf.image.resize(rows, size, method="nearest")
         truth = truth._replace(masks=tf.reshape(masks, tf.concat([tf.shape(truth.masks)[:2], size], 0)))
@@ -78,11 +72,10 @@ def resized(batch: Batch, size: tuple[int, int]) -> Batch:
 
 
 def sharing_layers(network: tf_keras.Model, owner: tf_keras.Model) -> tf_keras.Model:
-    """Return a network with the weights of another, which was built alike for images of another size.
+    """Return a network that shares the weights of another, built alike for images of another size.
 
-    Args:
-        network: its layers without weights are those of the result.
-        owner: its layers with weights, found by their names, are those of the result.
+    The result has the layers without weights of `network`, and those with weights of `owner`, matched by
+    name.
     """
     owned = {layer.name: layer for layer in owner.layers}
 

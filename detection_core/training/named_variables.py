@@ -1,4 +1,4 @@
-"""Variables of anybody's model from a name-based checkpoint, by name."""
+"""Restore variables of any model from a name-based checkpoint."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def variables_in_checkpoint(
 def variables_in_checkpoint(
     variables: Variables, checkpoint: str, *, include_global_step: bool = True
 ) -> dict[str, tf.Variable] | list[tf.Variable]:
-    """Return those of the variables that a TensorFlow 1 checkpoint has, with the same shape.
+    """Return the variables that a TensorFlow 1 checkpoint contains with the same shape.
 
-    What the checkpoint lacks, or has in another shape, is left out and logged. Behaves as the Object
-    Detection API's `get_variables_available_in_checkpoint`.
+    Missing variables and those of another shape are left out and logged. It behaves as the Object Detection
+    API's `get_variables_available_in_checkpoint`.
 
     Args:
-        variables: a mapping of names in the checkpoint to variables, or a list of variables whose own names
-            are looked for.
+        variables: a mapping of checkpoint names to variables, or a list of variables that are looked up by
+            their own names.
         checkpoint: prefix of its files.
-        include_global_step: False leaves out the variable that the checkpoint calls `global_step`.
+        include_global_step: False leaves out the checkpoint's `global_step`.
 
     Returns:
         A mapping for a mapping, a list for a list.
@@ -60,15 +60,12 @@ def variables_in_checkpoint(
 def restore_variables(
     variables: Variables, checkpoint: str, *, include_global_step: bool = True
 ) -> list[str]:
-    """Fill variables from a TensorFlow 1 checkpoint, where it has them with the same shape.
+    """Restore variables from a TensorFlow 1 checkpoint where it has them with the same shape.
 
-    Args:
-        variables: as `variables_in_checkpoint` takes them.
-        checkpoint: prefix of its files.
-        include_global_step: False leaves the step as it is.
+    The variables are as in `variables_in_checkpoint`. Without include_global_step, the step stays unchanged.
 
     Returns:
-        The names of what was restored.
+        The names of the restored variables.
 
     Raises:
         ModelError: when the checkpoint is missing, damaged or object-based.
@@ -92,7 +89,7 @@ def _by_name(variables: Variables) -> Mapping[str, tf.Variable]:
 def _matching(
     named: Mapping[str, tf.Variable], checkpoint: NamedCheckpoint, include_global_step: bool
 ) -> dict[str, tf.Variable]:
-    """Return those variables that the checkpoint can fill, and log the others."""
+    """Return the variables that the checkpoint can fill, and log the others."""
     shapes, where = checkpoint.shapes, checkpoint.prefix
     matching = {}
     for name, variable in named.items():

@@ -1,7 +1,7 @@
-"""What a network computes in while it is trained: float32, or half as many bits where a GPU is fast in them.
+"""Mixed precision: train in float32, or in 16 bits where a GPU is faster with them.
 
-Weights stay float32 and are cast where a layer computes, https://arxiv.org/abs/1710.03740. The float32 part
-of a detector is its own business, see `Detector.losses`.
+Weights stay float32 and are cast in each layer, https://arxiv.org/abs/1710.03740. Each detector chooses what
+it computes in float32, see `Detector.losses`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _logger = logging.getLogger(__name__)
 INITIAL_LOSS_SCALE = 2.0**15
 LARGEST_LOSS_SCALE = 2.0**24
 LOSS_SCALE = "loss_scale"
-"""Part of a checkpoint that only a training in float16 has."""
+"""Part of a checkpoint that only float16 training has."""
 _MANY = 2000
 
 
 class Precision(enum.Enum):
-    """What layers compute in; the value is the name of tf_keras' policy."""
+    """The compute precision of layers; the value is the name of tf_keras' policy."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "mixed_bfloat16"
@@ -35,21 +35,20 @@ class Precision(enum.Enum):
 
     @property
     def dtype(self) -> str:
-        """The name of the numbers."""
+        """Name of the compute dtype."""
         return self.value.removeprefix("mixed_")
 
 
-# Least compute capability of a GPU whose matrix units compute in a precision, the best first.
+# Lowest compute capability of a GPU whose tensor cores support a precision, the best first.
 _CAPABILITIES = (((8, 0), Precision.BFLOAT16), ((7, 0), Precision.FLOAT16))
 
 
 def choose_precision(asked: Precision | None) -> Precision:
-    """Return the precision to compute in on this machine, and log it.
+    """Choose the precision to compute in on this machine, and log it.
 
-    Of several workers all call it, in the strategy's scope: they take what each of them would.
+    With several workers, all call it in the strategy's scope and use the precision that suits every worker.
 
-    Args:
-        asked: by the config; None for what the device is fast in.
+    If the config does not ask for a precision (None), it is the one that is fast on the device.
     """
     fast = device_precision()
     if asked is not None:
@@ -68,10 +67,10 @@ def choose_precision(asked: Precision | None) -> Precision:
 
 
 def device_precision() -> Precision:
-    """Return what this machine's devices are fast in.
+    """Return the precision that is fastest on this machine's devices.
 
-    Processors with AMX-BF16, too, are faster in float32: depthwise convolutions and normalisations of half as
-    many bits cost more there than products gain, see docs/measured.md.
+    CPUs with AMX-BF16, too, are faster in float32. Their 16-bit depthwise convolutions and normalisations
+    cost more than matrix products gain, see docs/measured.md.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
@@ -81,13 +80,12 @@ def device_precision() -> Precision:
 
 
 def _capability(gpu: Any) -> tuple[int, int]:
-    """Return a GPU's compute capability; (0, 0) where it has none."""
     major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
     return int(major), int(minor)
 
 
 def _agreed(own: Precision) -> Precision:
-    """Return what every worker would take; float32 where they differ."""
+    """Return the precision of all workers; float32 where they differ."""
     for _, candidate in _CAPABILITIES:
         if not on_any_worker(own is not candidate):
             return candidate
@@ -96,7 +94,7 @@ def _agreed(own: Precision) -> Precision:
 
 @contextlib.contextmanager
 def computing_in(precision: Precision) -> Iterator[None]:
-    """Let layers that are made in a `with` block compute in a precision; their weights are float32."""
+    """Set the precision of layers created in the `with` block; their weights are float32."""
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy(precision.value)
     try:
@@ -106,11 +104,11 @@ def computing_in(precision: Precision) -> Iterator[None]:
 
 
 class Applied(NamedTuple):
-    """What came of an update.
+    """The result of an update.
 
     Attributes:
-        made: bool [], weights were updated.
-        counted: bool [], they were, or only as little as usual was in the way.
+        made: bool [], whether weights were updated.
+        counted: bool [], whether they were, or only the usual float16 overflow prevented it.
     """
 
     made: tf.Tensor
@@ -118,44 +116,43 @@ class Applied(NamedTuple):
 
 
 class PlainUpdates:
-    """Applies gradients as they are.
+    """Applies gradients unchanged.
 
-    The optimizer counts an update that is left out, so that its learning rate goes on.
+    The optimizer also counts skipped updates, so that its learning rate schedule goes on.
     """
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """Return what gradients are computed of, float32 []."""
+        """Return the loss to differentiate, float32 []."""
         return loss
 
     def unscaled(self, gradients: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
-        """Return the gradients of the loss itself."""
+        """Return the gradients of the original loss."""
         return list(gradients)
 
     @tf.autograph.experimental.do_not_convert
     def apply(
         self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]], wanted: tf.Tensor
     ) -> Applied:
-        """Update variables, in the current replica, unless a gradient is not finite in any.
+        """Update variables in the current replica, unless a gradient is not finite in any replica.
 
-        Args:
-            gradients_and_variables: gradients are this replica's.
-            wanted: bool [], false in any replica leaves the update out in all.
+        The gradients are this replica's. `wanted` is bool []; if false in any replica, the update is skipped
+        in all.
         """
         gradients, variables = zip(*gradients_and_variables, strict=True)
         context = tf.distribute.get_replica_context()
-        # Equal in all replicas, so that they decide alike.
+        # Reduced over all replicas, so that they decide alike.
         unwanted, sums = context.all_reduce(
             "SUM", [tf.cast(tf.logical_not(wanted), tf.float32), [*gradients]]
         )
         asked = tf.equal(unwanted, 0.0)
-        # A sum is finite where all of its numbers are, short of 3e38.
+        # Barring overflow beyond 3e38, a sum is finite if all its numbers are.
         finite = tf.math.is_finite(tf.add_n([tf.cast(tf.reduce_sum(g), tf.float32) for g in sums]))
         made = tf.logical_and(asked, finite)
 
-        # Variables come in the closure: as arguments they would arrive as the copies of one replica.
+        # Variables come from the closure: as arguments they would be the copies of one replica.
         def update(sums: Sequence[tf.Tensor]) -> None:
             pairs = zip(sums, variables, strict=True)
             self._optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
@@ -175,30 +172,30 @@ class PlainUpdates:
         return Applied(made=made, counted=self._counted(asked, made))
 
     def _counted(self, asked: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
-        """Tell whether an update counts as one, bool []."""
+        """Return whether an update counts as one, bool []."""
         return made
 
     def _applied(self) -> None:
-        """Note an update that was made, across the replicas."""
+        """Record an applied update, across the replicas."""
 
     def _left_out(self) -> None:
-        """Note one that was left out."""
+        """Record a skipped update."""
 
     def scalars(self) -> dict[str, tf.Tensor]:
-        """Return the scalars that an update reports, name to float32 []."""
+        """Return the scalars that an update reports, name -> float32 []."""
         return {}
 
     def checkpointed(self) -> dict[str, Any]:
-        """Name what a checkpoint of an unfinished training holds beside the optimizer."""
+        """Return what a checkpoint of an unfinished training holds besides the optimizer."""
         return {}
 
 
 class LossScale(tf.Module):
-    """The factor of the loss.
+    """The dynamic loss scale.
 
     Attributes:
         factor: float32 [].
-        good: int64 [], updates in a row whose gradients were finite, since the factor last changed.
+        good: int64 [], consecutive updates with finite gradients since the factor last changed.
     """
 
     def __init__(self, initial: float) -> None:
@@ -217,16 +214,16 @@ class LossScale(tf.Module):
         self.good.assign(tf.where(many, tf.zeros_like(good), good))
 
     def halve(self) -> None:
-        """Make the factor smaller, and count from 0."""
+        """Halve the factor and reset the count."""
         self.factor.assign(tf.maximum(self.factor / 2.0, 1.0))
         self.good.assign(tf.zeros_like(self.good))
 
 
 class ScaledUpdates(PlainUpdates):
-    """Multiplies the loss, so that small gradients are not lost in float16, and divides the gradients.
+    """Scales the loss, so that small gradients do not underflow in float16, and unscales the gradients.
 
-    An update whose gradients are not finite in any replica is left out in all, and halves the factor; 2,000
-    good ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
+    An update with non-finite gradients in any replica is skipped in all, and halves the factor. 2,000 good
+    ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
     """
 
     def __init__(self, optimizer: Any, initial_scale: float) -> None:
@@ -243,7 +240,7 @@ class ScaledUpdates(PlainUpdates):
         return [None if gradient is None else gradient * inverse for gradient in gradients]
 
     def _counted(self, asked: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
-        """Take gradients beyond float16 for usual: the factor was too large."""
+        """Count gradients beyond float16's range as usual: the factor was too large."""
         return asked
 
     def _applied(self) -> None:
@@ -257,17 +254,14 @@ class ScaledUpdates(PlainUpdates):
         return {LOSS_SCALE: tf.convert_to_tensor(self._scale.factor)}
 
     def checkpointed(self) -> dict[str, Any]:
-        """Name the factor and the count of good updates."""
+        """Return the factor and the count of good updates."""
         return {LOSS_SCALE: self._scale}
 
 
 def updates_in(precision: Precision, optimizer: Any, initial_scale: float) -> PlainUpdates:
-    """Return what applies an optimizer's updates in a precision.
+    """Return the object that applies a legacy tf_keras optimizer's updates in a precision.
 
-    Args:
-        precision: what the network computes in.
-        optimizer: a `tf_keras.optimizers.legacy.Optimizer`.
-        initial_scale: factor of the loss at first, where the precision needs one.
+    `initial_scale` is the initial loss scale, where the precision needs one.
     """
     return (
         ScaledUpdates(optimizer, initial_scale) if precision is Precision.FLOAT16 else PlainUpdates(optimizer)

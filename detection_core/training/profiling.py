@@ -1,4 +1,4 @@
-"""Where the time of a training goes: traces of updates, and the wait for batches."""
+"""Profile a training: traces of updates, and the time spent waiting for batches."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ProfileOptions:
     """Which updates to trace.
 
     Attributes:
-        first_step: updates that come before; the first of a process compile, and tell little.
-        steps: how many are traced.
+        first_step: updates before the trace; the first ones of a process compile and are not typical.
+        steps: number of traced updates.
     """
 
     first_step: int = 10
@@ -32,13 +32,13 @@ class ProfileOptions:
 
 
 class ProfilerTrace(TrainingAction):
-    """Traces a span of updates; a profiler that does not start or end costs the training nothing.
+    """Traces a range of updates; a profiler that fails to start or stop does not stop the training.
 
-    Of a training that is taken up inside of the span, the rest is traced.
+    A training that resumes within the range traces the rest of it.
 
     Args:
         options: which updates.
-        directory: gets `plugins/profile/TIME/`.
+        directory: `plugins/profile/TIME/` is written below it.
     """
 
     def __init__(self, options: ProfileOptions, directory: str) -> None:
@@ -49,15 +49,15 @@ class ProfilerTrace(TrainingAction):
         self._is_tracing = False
 
     def start(self, step: int) -> None:
-        """Begin at once where the span has begun."""
+        """Start the trace at once if the step lies within the range."""
         self.reached(step)
 
     def steps_until_due(self, step: int) -> float:
-        """Stop at the first and at the last step of the span."""
+        """Return the updates until the first or last step of the range."""
         return min((at - step for at in (self._first, self._end) if at > step), default=math.inf)
 
     def reached(self, step: int) -> None:
-        """Begin or end the trace."""
+        """Start or stop the trace."""
         inside = self._first <= step < self._end
         if inside and not self._is_tracing:
             self._begin(step)
@@ -65,7 +65,7 @@ class ProfilerTrace(TrainingAction):
             self._write()
 
     def close(self) -> None:
-        """End the trace of a training that ended inside of the span."""
+        """Stop the trace of a training that ended within the range."""
         if self._is_tracing:
             self._write()
 
@@ -74,7 +74,7 @@ class ProfilerTrace(TrainingAction):
             tf.profiler.experimental.start(self._scratch.name if self._scratch else self._directory)
         except (tf.errors.OpError, OSError) as error:
             _logger.warning("the profiler does not start, and nothing is traced: %s", error)
-            self._end = step  # it is not asked again
+            self._end = step  # do not retry
             return
         self._is_tracing = True
         _logger.info("tracing the updates from %d to %d", step, self._end)
@@ -92,12 +92,12 @@ class ProfilerTrace(TrainingAction):
 
 
 class DataWait:
-    """Adds up the time between asking for a batch and having it.
+    """Measures the time between requesting and receiving batches.
 
-    The time stands in a variable, so that measuring it waits for nothing; it is read when training reports.
+    A variable holds the time, so that measuring needs no synchronisation; it is read at each report.
 
     Args:
-        clock: seconds, of the same pace as the device's own clock.
+        clock: seconds, at the same rate as the device's clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,7 +107,7 @@ class DataWait:
         self._read_at = clock()
 
     def draw(self, iterator: Iterator[Any]) -> Any:
-        """Return the next batch of an iterator; call it inside of a `tf.function`, as one would `next`."""
+        """Return the next batch of an iterator; call it inside a `tf.function`, in place of `next`."""
         began = tf.timestamp()
         with tf.control_dependencies([began]):
             batch = next(iterator)
@@ -116,7 +116,7 @@ class DataWait:
         return batch
 
     def fraction(self) -> float:
-        """Return which part of the time since the last call was spent waiting, from 0 to 1."""
+        """Return the fraction of the time since the last call that was spent waiting, from 0 to 1."""
         total, now = float(self._total.numpy()), self._clock()
         waited, passed = total - self._read, now - self._read_at
         self._read, self._read_at = total, now

@@ -1,4 +1,4 @@
-"""Starts a detector from a `fine_tune_checkpoint` of the field, and reports the outcome for each variable."""
+"""Restore a detector from a `fine_tune_checkpoint`, and report the outcome for each variable."""
 
 from __future__ import annotations
 
@@ -25,23 +25,18 @@ from detection_core.training.restore_report import (
 def restore_fine_tune_checkpoint(
     model: Any, names: CheckpointNames, options: FineTuneOptions, file: CheckpointFile
 ) -> RestoreReport:
-    """Fill a detector's variables from a checkpoint of the field.
+    """Fill a detector's variables from a `fine_tune_checkpoint`.
 
-    Nothing is changed unless the whole checkpoint could be read. Steps and optimizer slots stay behind.
+    Nothing changes unless the whole checkpoint could be read. Steps and optimizer slots are not restored.
 
-    Args:
-        model: a detector of the family that the names are of, its networks not rewritten.
-        names: what checkpoints call its variables.
-        options: what to take of it.
-        file: the checkpoint.
+    The model is of the same family as `names` and not yet rewritten for quantization.
 
     Returns:
-        What came of each variable.
+        The outcome for each variable.
 
     Raises:
         ConfigError: for an unknown kind.
-        ModelError: when the checkpoint is damaged, of the other format, or has not one variable of this
-            detector.
+        ModelError: when the checkpoint is damaged, of the other format, or has no variable of this detector.
     """
     naming = names.naming(named=options.named)
     kinds = naming.kinds
@@ -90,14 +85,14 @@ def _row(
     )
 
 
-# Ends of names that TensorFlow 1 gave to counters, optimizer slots and moving averages.
+# Suffixes of TensorFlow 1's counters, optimizer slots and moving averages.
 _NO_MODEL_VARIABLE = re.compile(
     r"(.*/)?(global_step|beta[12]_power|Momentum|RMSProp(_1)?|Adam(_1)?|ExponentialMovingAverage)"
 )
 
 
 def _is_model_variable(key: str, names: CheckpointNames, options: FineTuneOptions) -> bool:
-    """Whether a key is of a model's variable, rather than of an optimizer's slot or a counter."""
+    """Return whether a key is a model variable's, not an optimizer slot's or a counter's."""
     if options.named:
         return not _NO_MODEL_VARIABLE.fullmatch(key)
     of_model = key.startswith(names.object_based.model)

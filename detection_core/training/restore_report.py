@@ -1,4 +1,4 @@
-"""What a checkpoint of the field gave to a detector: each variable, and a summary of few lines."""
+"""Report of a restored checkpoint: each variable, and a short summary."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import enum
 from collections.abc import Iterator, Sequence
 
 OPTIMIZER_SLOT = "/.OPTIMIZER_SLOT/"
-"""Stands in keys of object-based checkpoints between a variable's path and an optimizer's slot of it."""
+"""Separates a variable's path from its optimizer slot in keys of object-based checkpoints."""
 AVERAGED = "/ExponentialMovingAverage"
-"""End of the names that moving averages have in name-based checkpoints."""
+"""Suffix of moving averages in name-based checkpoints."""
 _IN_SUMMARY, _PARTS_IN_SUMMARY, _UNUSED_IN_TABLE = 10, 20, 1000
 
 
 def is_averaged(key: str) -> bool:
-    """Tell whether a key that a detector's variable was looked up under is of its moving average."""
+    """Return whether a key is that of a moving average."""
     return key.endswith(AVERAGED) or OPTIMIZER_SLOT in key
 
 
 class Outcome(enum.Enum):
-    """What came of a variable of the detector."""
+    """The outcome for a variable of the detector."""
 
     RESTORED = "restored"
     SKIPPED_SHAPE = "skipped: another shape"
@@ -33,11 +33,11 @@ class RestoredVariable:
 
     Attributes:
         name: of the detector's variable.
-        key: what the checkpoint calls it, or should call it.
-        outcome: what came of it.
+        key: its actual or expected key in the checkpoint.
+        outcome: of the restore.
         shape: of the detector's variable.
-        found_shape: of the checkpoint's; empty where it has none.
-        candidates: keys of which any could be the missing variable, so that none was taken.
+        found_shape: in the checkpoint; empty where it is missing.
+        candidates: keys that could each be the missing variable; none was used.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RestoredVariable:
         return self.outcome is Outcome.RESTORED and is_averaged(self.key)
 
     def line(self) -> str:
-        """Say what came of it."""
+        """Return the row as text."""
         if self.outcome is Outcome.RESTORED:
             value = "moving average" if self.averaged else "plain value"
             return f"{self.outcome.value}, {value}: {self.name} {list(self.shape)} ({self.key})"
@@ -64,13 +64,13 @@ class RestoredVariable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RestoreReport:
-    """What a checkpoint gave to a detector.
+    """The report of restoring a detector from a checkpoint.
 
     Attributes:
         prefix: path of the checkpoint.
         kind: what was restored: "classification", "detection" or "full".
-        variables: those of the detector that the kind asks for.
-        unused: keys of model variables in the checkpoint that the detector has no use for.
+        variables: the detector's variables of that kind.
+        unused: keys of model variables in the checkpoint that the detector does not use.
     """
 
     prefix: str
@@ -79,23 +79,23 @@ class RestoreReport:
     unused: tuple[str, ...]
 
     def count(self, outcome: Outcome) -> int:
-        """Number of variables with that outcome."""
+        """Return the number of variables with an outcome."""
         return sum(row.outcome is outcome for row in self.variables)
 
     def counts(self) -> dict[str, int]:
-        """The numbers of variables restored, skipped, missing, and of the checkpoint's own unused ones."""
+        """The numbers of restored, skipped and missing variables, and of the checkpoint's unused ones."""
         counts = {outcome.name.lower(): self.count(outcome) for outcome in Outcome}
         return counts | {"unused": len(self.unused)}
 
     @property
     def averaged(self) -> int:
-        """Number of the restored variables that have the value of their moving average."""
+        """Number of variables restored from their moving average."""
         return sum(row.averaged for row in self.variables)
 
     def summary(self) -> str:
-        """The counts, those of each part of the checkpoint, and the first of what was left out.
+        """The counts, those of each part of the checkpoint, and the first variables not restored.
 
-        The length is bounded, whatever the detector and the checkpoint.
+        The length is bounded for every detector and checkpoint.
         """
         left = [row.line() for row in self.variables if row.outcome is not Outcome.RESTORED]
         lines = [
@@ -107,9 +107,9 @@ class RestoreReport:
         return "\n".join(lines)
 
     def table(self) -> str:
-        """The counts, then what was not restored, what was, and what the checkpoint has besides, a line each.
+        """The counts, then one line for each variable: not restored, restored, unused.
 
-        Of what the checkpoint has besides no more than 1,000 are named.
+        At most 1,000 unused variables are named.
         """
         left = [row for row in self.variables if row.outcome is not Outcome.RESTORED]
         restored = [row for row in self.variables if row.outcome is Outcome.RESTORED]
@@ -126,7 +126,7 @@ class RestoreReport:
         )
 
     def _parts(self) -> Iterator[str]:
-        """Say of each part of the checkpoint what came of it, and under which key its first variable is."""
+        """Describe the outcome for each part of the checkpoint, with the key of its first variable."""
         parts: dict[str, list[RestoredVariable]] = collections.defaultdict(list)
         common = _common_scopes([row.key for row in self.variables])
         for row in self.variables:
@@ -142,7 +142,7 @@ class RestoreReport:
 
 
 def _common_scopes(keys: Sequence[str]) -> int:
-    """Return how many scopes all keys begin with."""
+    """Return the number of leading scopes that all keys share."""
     scopes = [key.split("/")[:-1] for key in keys]
     common = 0
     while scopes and all(len(each) > common and each[common] == scopes[0][common] for each in scopes):

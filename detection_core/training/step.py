@@ -25,11 +25,11 @@ from detection_core.training.precision import updates_in
 from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
 
 Losses = Callable[[Batch, bool], dict[str, tf.Tensor]]
-"""As `TrainableModel.losses`."""
+"""Signature of `TrainableModel.losses`."""
 
 
 class TrainableModel(Protocol):
-    """What training asks of a model; every `Detector` has it."""
+    """The part of a model that training uses; every `Detector` has it."""
 
     @property
     def variables(self) -> Sequence[tf.Variable]:
@@ -37,23 +37,23 @@ class TrainableModel(Protocol):
 
     @property
     def trainable_variables(self) -> Sequence[tf.Variable]:
-        """Those that training may change."""
+        """Variables that training may change."""
 
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
-        """Flat functional models, by name; asked for where the stages of a backbone differ."""
+        """Flat functional models by name; used where backbone stages are trained differently."""
 
     def gradient_factor(self, images: int) -> float:
-        """Return what the gradients of a batch with this number of images are multiplied by."""
+        """Return the factor of the gradients for a batch with this number of images."""
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Return named scalar losses, and their sum as `TOTAL_LOSS`."""
 
 
 def new_step() -> tf.Variable:
-    """Make the global step: int64 [], the number of updates applied.
+    """Create the global step: int64 [], the number of updates applied.
 
-    A model that changes during training (the quantization delay) may hold this variable; the loop counts it.
+    A model that changes during training (quantization delay) may hold this variable; the loop increments it.
     """
     return tf.Variable(
         0,
@@ -69,14 +69,14 @@ class TrainState:
 
     Attributes:
         model: the model.
-        losses: what compares its predictions for a batch with the truth.
-        optimization: its optimizer and learning rate.
+        losses: computes the losses of a batch.
+        optimization: optimizer and learning rate.
         step: the global step.
-        variables: the variables that are trained.
+        variables: the variables to train.
         average: their moving average, or None.
-        rate_factors: what the learning rate of each is multiplied by; empty: 1.
+        rate_factors: factor of each variable's learning rate; empty: 1.
         updates: applies the optimizer's updates.
-        guard: counts the updates that are left out, as something in them is not finite.
+        guard: counts updates that are skipped because a value is not finite.
     """
 
     def __init__(
@@ -102,39 +102,35 @@ class TrainState:
         self.updates = updates_in(options.precision, optimization.optimizer, options.initial_loss_scale)
         self.guard = FiniteGuard(self.step, options.max_skipped_updates)
         self._guard_stays = options.max_skipped_updates > 0
-        # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
+        # Create the slots before a checkpoint is read, so that a damaged one fails at once.
         optimization.optimizer._create_all_weights(self.variables)
 
     def with_losses(self, losses: Losses) -> TrainState:
-        """Return the same state, with the losses of the same variables in another network."""
+        """Return the same state, with the losses of another network that shares the variables."""
         other = copy.copy(self)
         other.losses = losses
         return other
 
     def checkpointed(self) -> dict[str, Any]:
-        """Name what a checkpoint of an unfinished training holds."""
+        """Return the parts of a checkpoint of an unfinished training."""
         parts = {"model": self.model, "optimizer": self.optimization.optimizer, "step": self.step}
         average = {"moving_average": self.average} if self.average else {}
         guard = {SKIPPED_UPDATES: self.guard} if self._guard_stays else {}
         return parts | average | self.updates.checkpointed() | guard
 
     def statistics(self) -> list[tuple[tf.Variable, tf.Tensor]]:
-        """Return what computing a loss changes, such as batch statistics, with the present values."""
+        """Return the variables that computing a loss changes, such as batch statistics, with their values."""
         one = tf.distribute.get_strategy().num_replicas_in_sync == 1
         changed = [v for v in self.model.variables if not v.trainable]
-        # Of several replicas each has its own; what they share, a replica cannot change.
+        # Each replica has its own copy; a replica cannot change shared variables.
         own = [v for v in changed if one or v.synchronization is tf.VariableSynchronization.ON_READ]
         return [(v, v.value()) for v in own]
 
 
 def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: Batch) -> StepOutputs:
-    """Apply one update in the current replica.
+    """Apply one update in the current replica, on its part of the batch.
 
-    Args:
-        state: what the update changes.
-        options: losses and gradients are shaped by them.
-        replicas: over how many replicas the gradients are summed.
-        batch: this replica's part of the batch.
+    `replicas` is the number of replicas over which gradients are summed.
     """
     statistics = state.statistics()
     losses, gradients = accumulated(state, options, replicas, batch)
@@ -165,7 +161,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
 def _histograms(
     state: TrainState, options: TrainOptions, replicas: int, gradients: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """Measure parameters after an update and its gradients before they are clipped, where that is asked."""
+    """Measure updated parameters and unclipped gradients, if enabled."""
     every = options.histograms_every_steps
     if not every:
         return {}
@@ -177,9 +173,9 @@ def accumulated(
 ) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
     """Compute losses and gradients of a batch, in as many parts as the options say.
 
-    Each part has its own batch statistics and its own count of matched anchors, as a replica's share has; the
-    mean over the parts is that of an update. A part begins when the one before it has ended, so that the
-    activations of one are in memory.
+    Each part has separate batch statistics and a separate count of matched anchors, as a replica's share has.
+    The update uses the mean over the parts. Parts run one after another, so memory holds the activations of
+    only one.
 
     Raises:
         ConfigError: when the parts would not be equal.
@@ -207,7 +203,7 @@ def accumulated(
         parts_left = (tf.constant(1), sums)
         _, sums = tf.while_loop(lambda part, _: part < parts, add, parts_left, parallel_iterations=1)
     else:
-        # What replicas measure together, they cannot measure inside of a loop of the graph.
+        # Collectives of replicas cannot run inside a loop of the graph.
         for part in range(1, parts):
             with tf.control_dependencies(tf.nest.flatten(sums)):
                 _, sums = add(part, sums)
@@ -222,7 +218,7 @@ def _rows(field: tf.Tensor, first: tf.Tensor | int, count: int) -> tf.Tensor:
 def _loss_and_gradients(
     state: TrainState, options: TrainOptions, replicas: int, batch: Batch, part: tf.Tensor | int
 ) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
-    """Compute the losses of a part of a replica's batch, and the gradients of its part of the update."""
+    """Compute the losses of a part of a replica's batch, and its share of the gradients."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     with update_draws(options.seed, state.step, part, replica), tf.GradientTape() as tape:
         unpadded = batch._replace(truth=without_padding(batch.truth))
@@ -233,11 +229,7 @@ def _loss_and_gradients(
 
 
 def _without_gaps(gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    """Return dense gradients.
-
-    Raises:
-        ModelError: when the loss does not depend on a variable.
-    """
+    """Return dense gradients; a ModelError names a variable that the loss does not depend on."""
     idle = [scoped_name(v) for v, gradient in zip(variables, gradients, strict=True) if gradient is None]
     if idle:
         raise ModelError(
@@ -250,7 +242,7 @@ def _without_gaps(gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.
 def without_padding(truth: GroundTruth) -> GroundTruth:
     """Cut the padding that no image of the batch needs; at least one row stays.
 
-    Padding is at the end of each image's rows, and matching costs time and memory for each row and anchor.
+    Padding follows each image's rows; matching costs time and memory for each pair of row and anchor.
     """
     numbers = tf.range(1, tf.shape(truth.valid)[1] + 1)
     needed = tf.maximum(tf.reduce_max(tf.where(truth.valid, numbers, 0)), 1)
@@ -258,7 +250,7 @@ def without_padding(truth: GroundTruth) -> GroundTruth:
 
 
 def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[str, tf.Tensor]:
-    """Leave the regularisation loss out, and do not add it to the total, when it shall not count."""
+    """Remove the regularisation loss, also from the total, if it is disabled."""
     if options.add_regularization_loss or REGULARIZATION_LOSS not in losses:
         return losses
     return with_total({name: value for name, value in losses.items() if name != REGULARIZATION_LOSS})
@@ -267,10 +259,10 @@ def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[
 def shape_gradients(
     gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], options: TrainOptions
 ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-    """Multiply bias gradients, clip, and measure norms, as the options ask.
+    """Multiply bias gradients, clip, and measure norms, as the options say.
 
     Returns:
-        The gradients, and name to norm (before clipping) when gradients are summarised.
+        The gradients, and name -> norm (before clipping) when gradients are summarised.
     """
     names = [scoped_name(v) for v in variables]
     shaped = list(gradients)
@@ -295,19 +287,19 @@ def compile_steps(
     watch: Callable[[StepOutputs], None],
     draw: Callable[[Iterator[Batch]], Batch] = next,
 ) -> Callable[[Iterator[Batch], tf.Tensor], StepOutputs]:
-    """Make the function that the loop calls: (iterator, number of updates) -> outputs of the last one.
+    """Compile the loop's function: (iterator, number of updates) -> outputs of the last one.
 
     Args:
         state: what the updates change.
         options: as for `train_step`.
-        watch: called in the graph with each update's outputs, for checks that must not wait for the host.
+        watch: called in the graph with each update's outputs, for checks without host synchronisation.
         draw: takes a batch from the iterator, in the graph.
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
 
     def one_step(iterator: Iterator[Batch]) -> StepOutputs:
-        # A twentieth of the time that tracing takes would be the collector's.
+        # Garbage collection would cost about 5 % of tracing time.
         with no_collection():
             outputs = strategy.run(
                 lambda batch: train_step(state, options, replicas, batch), args=(draw(iterator),)
@@ -323,8 +315,7 @@ def compile_steps(
             outputs = one_step_function(iterator)
         return outputs
 
-    # Nothing that a step calls is Python control flow over tensors; translating it would take as long as the
-    # rest of the first step.
+    # Steps have no Python control flow over tensors. AutoGraph would double the time of the first step.
     one_step_function = tf.function(one_step, autograph=False)
     compiled = (
         many_steps if options.steps_per_call > 1 else lambda iterator, count: one_step_function(iterator)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: finish the step, save, go."""
+"""Handle SIGTERM and Ctrl-C: finish the step, save, exit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 active: list[StopSignal] = []
-"""Those that have the signals now, the innermost last."""
+"""Active handlers, the innermost last."""
 
 
 class StopSignal:
-    """Notes a stop signal for the length of a `with` block instead of dying in the middle of a step.
+    """Records a stop signal during a `with` block, so that training does not stop within a step.
 
     A second signal has its usual effect at once. Outside the main thread, where Python allows no handlers,
-    nothing is noted.
+    nothing is recorded.
 
     Args:
-        at_once: leave at the first signal, too, as long as `at_once` is not set to False.
+        at_once: exit at the first signal, too, until `at_once` is set to False.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
@@ -33,14 +33,14 @@ class StopSignal:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        """Take the signals over."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
             active.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         self._give_back()
         if self in active:
             active.remove(self)
@@ -58,7 +58,7 @@ class StopSignal:
         _logger.warning("stopping after this step, with a checkpoint (%s)", signal.Signals(number).name)
 
     def leave(self) -> None:
-        """End the program as the signal would have, also when it was another worker that got it.
+        """Exit as the signal would have, also if another worker received it.
 
         Raises:
             KeyboardInterrupt: after Ctrl-C.

@@ -1,4 +1,4 @@
-"""A batch that does not fit the memory, and updates that are made to see in how many parts it would."""
+"""Out-of-memory errors, and trial updates that find how many parts a batch must be split into."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from detection_core.training.distribution import distributed
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import Losses, TrainableModel, TrainState, compile_steps
 
-# The line that counts in TensorFlow's messages, which begin with other ones.
+# The decisive line of TensorFlow's messages, which other lines precede.
 _MEMORY = re.compile(
     r"(OOM|[Oo]ut of memory|failed to allocate|OUT_OF_MEMORY|STATUS_ALLOC_FAILED)[^\n]{0,120}"
 )
-# CUDA's own names. Where a library has no memory to work in, TensorFlow says that it found no algorithm, or
-# that something internal went wrong: https://github.com/tensorflow/tensorflow/issues/60713 has the text.
+# CUDA's own names. Where a library lacks workspace memory, TensorFlow reports a missing algorithm or an
+# internal error instead: https://github.com/tensorflow/tensorflow/issues/60713 has the text.
 _OF_CUDA = re.compile(r"(CUDNN|CUBLAS|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY")
 _KINDS_OF_CUDA = (tf.errors.NotFoundError, tf.errors.InternalError, tf.errors.UnknownError)
 
 
 class BatchTooLargeError(ConfigError):
-    """A batch that does not fit the memory in as many parts as it was computed in."""
+    """A batch that does not fit in memory with its number of parts."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether there was no memory for a tensor; TensorFlow has the same error for a full disk."""
+    """Return whether memory for a tensor ran out; TensorFlow raises the same class for a full disk."""
     if isinstance(error, _KINDS_OF_CUDA):
         return _OF_CUDA.search(str(error)) is not None
     kinds = (MemoryError, tf.errors.ResourceExhaustedError)
@@ -38,12 +38,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError:
-    """Return the error for a batch that memory was not enough for.
-
-    Args:
-        error: what TensorFlow raised.
-        options: of the training; how many parts the batch had is read.
-    """
+    """Return the error for a batch that does not fit in memory with the options' number of parts."""
     parts = options.gradient_accumulation_steps
     images = f"{options.batch_size} images" + (f" in {parts} parts" if parts > 1 else "")
     found = _MEMORY.search(str(error))
@@ -55,17 +50,12 @@ def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError
 
 
 def equal_parts(parts: int, images: int) -> int:
-    """Return the least number of equal parts of `images` that is at least `parts`."""
+    """Return the smallest number of equal parts of `images` that is at least `parts`."""
     return next((n for n in range(parts, images) if images % n == 0), max(1, images))
 
 
 def more_parts(parts: int, images: int) -> Iterator[int]:
-    """Give rising numbers of equal parts, each at least twice the one before; the last is of one image each.
-
-    Args:
-        parts: those that are too few.
-        images: of a batch.
-    """
+    """Yield rising numbers of equal parts, each at least doubled; the last has one image per part."""
     while parts < images:
         parts = equal_parts(2 * parts, images)
         yield parts
@@ -73,16 +63,16 @@ def more_parts(parts: int, images: int) -> Iterator[int]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialUpdates:
-    """Updates of a model that is set back after each.
+    """Trial updates of a model, which is reset after each.
 
     Attributes:
-        model: to make updates of.
-        make_dataset: as `run_training` has it.
-        optimization: makes the optimizer and its learning rate.
+        model: to update.
+        make_dataset: as in `run_training`.
+        optimization: creates the optimizer and its learning rate.
         options: of the training.
-        step: global step, where the model depends on it.
-        reset: sets the model's weights back, and gives memory back.
-        losses: of the images that need most; None: the model's own.
+        step: global step, if the model depends on it.
+        reset: resets the model's weights and frees memory.
+        losses: of the images that need most memory; None: the model's own.
     """
 
     model: TrainableModel
@@ -94,7 +84,7 @@ class TrialUpdates:
     losses: Losses | None = None
 
     def least_parts(self, above: int) -> int:
-        """Return the least number of parts, more than given, with which updates go through; 0: with none.
+        """Return the smallest number of parts above `above` with which updates succeed; 0: none.
 
         Call it in the scope of the training's strategy.
         """
@@ -103,7 +93,7 @@ class TrialUpdates:
         return next(filter(self._goes_through, numbers), 0)
 
     def _goes_through(self, parts: int) -> bool:
-        """Make two updates: the first one makes what the second finds there."""
+        """Make two updates: the second runs with the memory that the first one allocated."""
         try:
             self._update(parts)
         except (MemoryError, tf.errors.OpError) as error:

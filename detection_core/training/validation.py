@@ -1,4 +1,4 @@
-"""Validation while training: when it runs, which weights are best, and its pictures."""
+"""Validation during training: its schedule, the best weights, and its images."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from detection_core.training.distribution import current_worker, on_any_worker
 _logger = logging.getLogger(__name__)
 
 BEST = "best"
-"""Folder of the best weights, below that of an unfinished training."""
+"""Subfolder of an unfinished training for the best weights."""
 
 Measure = Callable[[], Mapping[str, float | None]]
-"""Measures the weights that the model has now; metric to value, None where nothing can be said.
+"""Measures the model's current weights; metric -> value, None where undefined.
 
-Every worker calls it, as reading the copies of a weight is a reduction; only the chief's values are used.
+Every worker calls it, as reading a mirrored weight is a reduction; only the chief's values are used.
 """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationOptions:
-    """When a model is measured while it is trained, and what follows.
+    """When a model is validated during training, and with which consequences.
 
     Attributes:
         every_steps: updates between two validations; 0: by time alone. There is always one at the end.
         every_minutes: time between two; 0: by steps alone.
         objective: metric -> weight in the score.
-        keep_best: how many of the best weights are kept.
-        patience: validations without a better score after which training stops; 0: it does not stop early.
-        min_gain: what a score must exceed the best one by to be better.
-        averaged: the moving average of the weights is measured and kept, where there is one.
+        keep_best: number of best weights to keep.
+        patience: validations without a better score after which training stops; 0: no early stopping.
+        min_gain: minimum gain over the best score that counts as better.
+        averaged: whether the moving average of the weights, if any, is measured and kept.
     """
 
     every_steps: int
@@ -55,13 +55,13 @@ class ValidationOptions:
     averaged: bool = False
 
     def score(self, metrics: Mapping[str, float | None]) -> float | None:
-        """Weigh metrics; None where one that counts has no value, which is worse than any score."""
+        """Return the weighted sum of metrics; None where one is undefined, which is worse than any score."""
         values = [(metrics.get(name), weight) for name, weight in self.objective.items() if weight]
         known = [value * weight for value, weight in values if value is not None and math.isfinite(value)]
         return sum(known) if len(known) == len(values) else None
 
     def measured(self, measure: Measure, step: int) -> ValidationLine:
-        """Measure the model's present weights, and score what is found."""
+        """Measure and score the model's current weights."""
         began = time.monotonic()
         metrics = dict(measure())
         return ValidationLine(
@@ -74,13 +74,13 @@ class ValidationOptions:
 
 
 def best_lines(lines: Sequence[ValidationLine], count: int) -> list[ValidationLine]:
-    """Return the validations of the highest scores, the best first; of equal ones the earlier."""
+    """Return the validations with the highest scores, the best first; of equal ones the earlier."""
     scored = [line for line in lines if line.score is not None]
     return sorted(scored, key=lambda line: (-(line.score or 0.0), line.step))[:count]
 
 
 def waited(lines: Sequence[ValidationLine], min_gain: float) -> int:
-    """Return how many validations there were since the last one that was better than all before it."""
+    """Return the number of validations since the last improvement."""
     best, since = -math.inf, 0
     for line in lines:
         if line.score is not None and line.score > best + (min_gain if math.isfinite(best) else 0.0):
@@ -91,11 +91,11 @@ def waited(lines: Sequence[ValidationLine], min_gain: float) -> int:
 
 
 class Validation:
-    """Measures a model while it is trained, remembers what was found, and keeps the best weights.
+    """Validates a model during training, records the results, and keeps the best weights.
 
-    What was found stands in `validation.jsonl` in the work folder; everything else follows from it, so that
-    a resumed training decides as an uninterrupted one. Call it inside the scope of the strategy that the
-    model was made in; of several workers all take part.
+    Results are stored in `validation.jsonl` in the work folder. Everything else follows from them, so that a
+    resumed training makes the same decisions. Call it inside the scope of the model's strategy, on all
+    workers.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Validation:
         *,
         job: str = "train",
     ) -> None:
-        """Prepare.
+        """Prepare the folder of the best weights.
 
         Args:
-            options: when, and what follows.
-            measure: gives the metrics of the model's present weights.
+            options: schedule and consequences.
+            measure: returns the metrics of the model's current weights.
             model: whose weights are kept.
             work_folder: durable folder of the unfinished training.
             job: first word of the log's lines.
@@ -123,14 +123,14 @@ class Validation:
         self._worker = current_worker()
         self._lines: list[ValidationLine] = []
         self._checked_at = time.monotonic()
-        # Which ones stay is decided here, by their scores.
+        # This class decides by score which ones to keep.
         self._best = TrainingCheckpoints({"model": model}, files.join(work_folder, BEST), keep=1 << 30)
 
     def start(self, step: int) -> None:
-        """Load results up to the step that training begins at; later steps are validated again.
+        """Load results up to the starting step; later steps are validated again.
 
         Raises:
-            ContractError: for a line that cannot be read, as the file is written again.
+            ContractError: for an unreadable line, as the file is rewritten.
         """
         found = VALIDATIONS.read(self._folder)
         self._lines = [line for line in found if line.step <= step]
@@ -141,40 +141,40 @@ class Validation:
 
     @property
     def lines(self) -> tuple[ValidationLine, ...]:
-        """What was found, in the order of the steps."""
+        """The results, in the order of the steps."""
         return tuple(self._lines)
 
     @property
     def best(self) -> ValidationLine | None:
-        """The validation of the highest score; None where there is none."""
+        """The validation with the highest score; None if there is none."""
         return next(iter(best_lines(self._lines, 1)), None)
 
     def is_exhausted(self) -> bool:
-        """Tell whether training has gained nothing for as long as it may; all workers have to ask."""
+        """Return whether patience is exhausted; all workers must call it."""
         o = self.options
         return bool(o.patience) and self._agreed(waited(self._lines, o.min_gain) >= o.patience)
 
     def steps_until_due(self, step: int) -> float:
-        """Return how many updates may pass before the next validation that goes by steps."""
+        """Return the number of updates until the next validation by steps."""
         every = self.options.every_steps
         return every - step % every if every else math.inf
 
     def is_due(self, step: int) -> bool:
-        """Tell whether a validation is due by steps."""
+        """Return whether a validation is due by steps."""
         every = self.options.every_steps
         return bool(every) and step % every == 0 and not self.has(step)
 
     def is_late(self) -> bool:
-        """Tell whether one is due by time; workers have to agree on it."""
+        """Return whether one is due by time; workers have to agree on it."""
         minutes = self.options.every_minutes
         return bool(minutes) and time.monotonic() - self._checked_at >= 60 * minutes
 
     def has(self, step: int) -> bool:
-        """Tell whether a step was validated."""
+        """Return whether a step was validated."""
         return any(line.step == step for line in self._lines)
 
     def run(self, step: int) -> ValidationLine:
-        """Measure the model, whose weights are those to compare, and keep them if they are of the best."""
+        """Validate the model, and keep its weights if they are among the best."""
         line = self.options.measured(self._measure, step)
         self._lines.append(line)
         kept = [best.step for best in best_lines(self._lines, self.options.keep_best)]
@@ -188,12 +188,12 @@ class Validation:
         return line
 
     def restore_best(self) -> ValidationLine | None:
-        """Give the model the weights of the highest score; None, and nothing done, where there are none.
+        """Restore the weights of the highest score; return None, unchanged, where there are none.
 
-        Where the best ones cannot be read, the next best are taken, with a warning.
+        Where the best ones cannot be read, the next best are used, with a warning.
         """
         if self._worker.count > 1:
-            on_any_worker(False)  # the chief, which alone has measured, has written its lines before this
+            on_any_worker(False)  # waits until the chief has written its lines
             self._lines = VALIDATIONS.read(self._folder)
         for line in best_lines(self._lines, self.options.keep_best):
             if line.step in self._best.steps() and self._best.restore(line.step):
@@ -201,14 +201,14 @@ class Validation:
         return None
 
     def _agreed(self, of_chief: bool) -> bool:
-        """Return what the chief says, which alone has measured."""
+        """Return the chief's value; only the chief has measured."""
         return on_any_worker(self._worker.is_chief and of_chief) if self._worker.count > 1 else of_chief
 
     def _write(self) -> None:
         VALIDATIONS.write(self._folder, self._lines)
 
     def _forget(self, dropped: Callable[[int], bool]) -> None:
-        """Remove weights that are not kept any more; after the lines are written, so that none is missed."""
+        """Remove dropped weights, after the lines are written, so that none is missed."""
         for step in self._best.steps():
             if dropped(step):
                 self._best.remove(step)
@@ -234,12 +234,12 @@ def _text(value: float | None) -> str:
 
 
 MOST_STEPS = 16
-"""Validations of which pictures stay, spread over the training, so that a long one keeps few."""
+"""Maximum number of validations with images, spread over the training to bound a long one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationPicture:
-    """An image with detections beside ground truth.
+    """An image of the sample, with detections beside ground truth.
 
     Attributes:
         number: of the image in the sample.
@@ -253,15 +253,15 @@ class ValidationPicture:
 
 
 PictureSource = Callable[[], Sequence[ValidationPicture]]
-"""Gives the pictures of the last validation."""
+"""Returns the images of the last validation."""
 
 
 class PictureFiles(TrainingAction):
-    """Writes `pictures/` with an index, whose captions tell the step.
+    """Writes `pictures/` with an index, whose captions name the step.
 
     Args:
         folder: of the unfinished training.
-        pictures: gives those of the last validation.
+        pictures: returns those of the last validation.
     """
 
     def __init__(self, folder: str, pictures: PictureSource) -> None:
@@ -274,7 +274,7 @@ class PictureFiles(TrainingAction):
         self._keep(lambda drawn: drawn <= step)
 
     def validated(self, line: ValidationLine) -> None:
-        """Write the pictures of a validation."""
+        """Write the images of a validation."""
         drawn = []
         for picture in self._pictures():
             name = f"step_{line.step:09d}_{picture.number:03d}.jpg"
@@ -295,7 +295,7 @@ class PictureFiles(TrainingAction):
         self._keep(lambda step: step in steps)
 
     def _keep(self, stays: Callable[[int], bool]) -> None:
-        """Write the index before files go, so that it never names one that is not there."""
+        """Write the index before files are removed, so that it never names a missing file."""
         gone = [entry for entry in self._entries if not stays(step_of(entry.file))]
         self._entries = [entry for entry in self._entries if stays(step_of(entry.file))]
         if self._entries or gone:
@@ -305,6 +305,6 @@ class PictureFiles(TrainingAction):
 
 
 def step_of(file: str) -> int:
-    """Return the step that a file of these pictures is of; -1 for any other file."""
+    """Return the step of a file of these images; -1 for any other file."""
     number = re.match("step_([0-9]{1,18})(_|$)", file)
     return int(number[1]) if number else -1

@@ -1,4 +1,4 @@
-"""Which variables are trained, and how fast those of each backbone stage change."""
+"""Select the variables to train, and the learning rate of each backbone stage."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from detection_core.training.loop_options import TrainOptions
 def backbone_stages(networks: Iterable[tf_keras.Model]) -> Mapping[str, int]:
     """Return the stage of each variable of a backbone, by the variable's name.
 
-    A layer is of stage s when what it gives has a stride of 2^s, as a stem has 1 and what a pyramid calls
-    C5 has 5. Layers without rows and columns, as those of squeeze-and-excitation, are of the stage before.
+    A layer is of stage s when its output has a stride of 2^s. A stem is stage 1, and C5 of a pyramid is
+    stage 5. Layers without spatial dimensions, as in squeeze-and-excitation, belong to the stage before.
 
-    Args:
-        networks: flat functional models on images.
+    The networks are flat functional models on images.
     """
     stages: dict[str, int] = {}
     for network in networks:
@@ -40,16 +39,16 @@ def backbone_stages(networks: Iterable[tf_keras.Model]) -> Mapping[str, int]:
 def rate_factors(
     variables: Iterable[tf.Variable], stages: Mapping[str, int], decay: float
 ) -> tuple[float, ...]:
-    """Return what each variable's learning rate is multiplied by.
+    """Return the factor of each variable's learning rate.
 
-    The deepest stage has the factor `decay`, each one before it `decay` times that of the next; what is not
-    of the backbone has 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555, and, for
-    stages of convolutional networks, Liu et al., "A ConvNet for the 2020s", 2022,
+    The deepest stage has the factor `decay`, each earlier one `decay` times that of the next. Variables
+    outside the backbone have 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555, and,
+    for stages of convolutional networks, Liu et al., "A ConvNet for the 2020s", 2022,
     https://arxiv.org/abs/2201.03545.
 
     Args:
-        variables: those that are trained.
-        stages: of the backbone's, see `backbone_stages`.
+        variables: the variables to train.
+        stages: from `backbone_stages`.
         decay: above 0, up to 1.
     """
     deepest = max(stages.values(), default=0)
@@ -61,14 +60,12 @@ def rate_factors(
 
 @contextlib.contextmanager
 def scaled_updates(variables: Sequence[tf.Variable], factors: Sequence[float]) -> Iterator[None]:
-    """Scale what a `with` block adds to variables, in a replica's context.
+    """Scale the changes of variables in a `with` block, in a replica's context.
 
-    What every optimizer here adds is a multiple of the learning rate, and so is what its momentum keeps, so
-    that this gives the result of a separate learning rate for each variable.
+    Every optimizer here adds a multiple of the learning rate, and its momentum is one as well. So the result
+    equals that of a separate learning rate for each variable.
 
-    Args:
-        variables: those that are updated.
-        factors: of each; empty: 1.
+    `factors` has one factor per variable; empty: 1.
     """
     scaled = [(v, tf.identity(v), f) for v, f in zip(variables, factors, strict=bool(factors)) if f != 1.0]
     yield
@@ -89,18 +86,18 @@ def _kept_part(factor: float) -> Callable[[tf.Variable, tf.Tensor], tf.Tensor]:
 def trained_variables(
     variables: Sequence[tf.Variable], options: TrainOptions, networks: Iterable[tf_keras.Model] = ()
 ) -> list[tf.Variable]:
-    """Pick the variables to train by the options' patterns, and by the stages of the backbone.
+    """Select the variables to train by the options' patterns and the stages of the backbone.
 
-    Batch-norm statistics are no trainable variables: freezing a layer's weights leaves them moving, as it
-    does in the Object Detection API.
+    Batch-norm statistics are not trainable variables. They are still updated when a layer's weights are
+    frozen, as in the Object Detection API.
 
     Args:
         variables: all trainable variables of the model.
-        options: holds the patterns, found anywhere in the name without its `:0`, as there.
-        networks: of the model; needed where stages of the backbone are not trained.
+        options: with patterns that may match anywhere in the name without its `:0`, as there.
+        networks: of the model; needed for frozen backbone stages.
 
     Raises:
-        ConfigError: when a pattern is no regular expression or matches nothing, or nothing is left to train.
+        ConfigError: when a pattern is invalid or matches nothing, or nothing is left to train.
     """
     chosen = list(variables)
     if options.update_trainable_variables:
@@ -120,7 +117,6 @@ def trained_variables(
 
 
 def _first_stages(networks: Iterable[tf_keras.Model], count: int) -> set[str]:
-    """Return the names of the variables of a backbone's first stages."""
     return {name for name, stage in backbone_stages(networks).items() if stage <= count} if count else set()
 
 

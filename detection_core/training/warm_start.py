@@ -1,4 +1,4 @@
-"""Starting from the weights of another detector."""
+"""Start training from the weights of another detector."""
 
 from __future__ import annotations
 
@@ -21,20 +21,16 @@ class HasVariables(Protocol):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """All of its variables."""
+        """All variables."""
 
 
 def check_same_classes(detector_dir: str, label_map_path: str) -> None:
-    """Refuse to go on training a detector on data with other classes, or with the same in another order.
+    """Refuse to continue training a detector on data with other classes or another order of classes.
 
-    `copy_matching_weights` alone would take heads of the same size for heads of the same classes.
-
-    Args:
-        detector_dir: detector to start from.
-        label_map_path: classes of the examples.
+    `copy_matching_weights` alone compares sizes only, so it would copy heads trained for other classes.
 
     Raises:
-        ModelError: when the two know different classes.
+        ModelError: when the classes differ.
         ContractError: when the detector was not written by this project.
     """
     own = parse_label_map(layout.read_extra(detector_dir, layout.LABEL_MAP), detector_dir)
@@ -60,15 +56,15 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
 def copy_matching_weights(source: HasVariables, target: HasVariables, where: str = "") -> int:
     """Copy every weight that has the same name and shape in both.
 
-    A detector with other classes gives all but the last layers of its heads.
+    A detector with other classes provides all but the last layers of its heads.
 
     Args:
         source: detector or network to copy from.
         target: detector or network to fill.
-        where: what the source was read from, for errors.
+        where: where the source was read from, for errors.
 
     Returns:
-        How many weights were copied.
+        The number of weights copied.
 
     Raises:
         ModelError: when none fits.

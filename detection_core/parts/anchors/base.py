@@ -1,6 +1,6 @@
-"""What an anchor generator is, and the tiling that all of them share.
+"""Protocol of anchor generators, and the tiling that all of them share.
 
-Order inside a map: row, then column, then the anchors of one location.
+Anchors of a map are ordered by row, column, then anchor of one location.
 """
 
 from __future__ import annotations
@@ -16,16 +16,12 @@ from detection_core.ops import boxes as box_ops
 
 # Rows and columns of one feature map.
 MapShape = tuple[int, int]
-# Height and width of one anchor, in the unit of the strides that it is tiled with.
+# Height and width of one anchor, in the unit of the strides.
 Size = tuple[float, float]
 
 
 class AnchorGenerator(Protocol):
-    """Makes the anchors of the feature maps of one image size.
-
-    Attributes:
-        normalised: whether anchors are fractions of the image, rather than pixels.
-    """
+    """Generates the anchors of the feature maps of one image size."""
 
     @property
     def normalised(self) -> bool:
@@ -33,13 +29,13 @@ class AnchorGenerator(Protocol):
         ...
 
     def num_anchors_per_location(self) -> list[int]:
-        """Count the anchors that each cell of each feature map has."""
+        """Return the number of anchors per location of each feature map."""
         ...
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map.
+        """Generate the anchors of every feature map.
 
         Args:
             feature_map_shapes: rows and columns of each map, numbers or int32 scalars.
@@ -47,7 +43,7 @@ class AnchorGenerator(Protocol):
             image_width: its columns.
 
         Returns:
-            One float32 [A_l, 4] a map, not clipped to the image.
+            One float32 [A_l, 4] per map, not clipped to the image.
 
         Raises:
             ModelError: when the number of maps is not the one that the generator was made for.
@@ -56,7 +52,7 @@ class AnchorGenerator(Protocol):
 
 
 def size_of(scale: float, aspect_ratio: float) -> Size:
-    """Find the rectangle of a scale (square root of its area) and an aspect ratio (width over height)."""
+    """Return height and width for a scale (square root of area) and an aspect ratio (width over height)."""
     root = math.sqrt(aspect_ratio)
     return scale / root, scale * root
 
@@ -68,7 +64,7 @@ def tile(
 
     Args:
         shape: rows and columns of the map.
-        sizes: height and width of each anchor of one cell, N of them; numbers or float32 scalars.
+        sizes: height and width of each of the N anchors of one cell; numbers or float32 scalars.
         stride: distance of neighbouring centres, (y, x).
         offset: centre of the first cell, (y, x).
 
@@ -87,15 +83,7 @@ def tile(
 
 
 def check_map_count(found: int, expected: int) -> None:
-    """Refuse a number of feature maps that the generator was not made for.
-
-    Args:
-        found: maps that the network has.
-        expected: maps that the generator has anchors for.
-
-    Raises:
-        ModelError: when the two differ.
-    """
+    """Raise a ModelError if the network's number of feature maps differs from the generator's."""
     if found != expected:
         raise ModelError(
             f"expected {expected} feature maps, as the anchor generator describes, found {found}; make the "

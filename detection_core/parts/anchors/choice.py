@@ -1,9 +1,8 @@
-"""Choose anchors by the boxes of a data set, whatever generates them. Nothing here imports TensorFlow.
+"""Choose anchors that fit the boxes of a data set, for any generator. Nothing here imports TensorFlow.
 
-As many boxes as possible should have a similar anchor, with as few anchors as possible: Redmon and Farhadi,
-2017, section 2, https://arxiv.org/abs/1612.08242. Coverage is measured without laying the anchors out: a
-box and an anchor of given sizes overlap most where their centres are nearest, so one place of a feature map
-counts.
+The aim is a similar anchor for most boxes, with few anchors: Redmon and Farhadi, 2017, section 2,
+https://arxiv.org/abs/1612.08242. Coverage is measured without generating all anchors. A box and an anchor
+overlap most where their centres are nearest, so only one location per feature map counts.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 MATCHED = 0.5
-"""Intersection over union from which an anchor is taken for a box, in the configurations of the field."""
+"""Usual lowest intersection over union at which an anchor matches a box."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,12 +36,12 @@ class AnchorMap:
 
     @property
     def count(self) -> int:
-        """How many anchors there are."""
+        """Number of anchors."""
         return self.shape[0] * self.shape[1] * len(self.sizes)
 
 
 def best_overlaps(boxes: np.ndarray, maps: Sequence[AnchorMap]) -> np.ndarray:
-    """Return the intersection over union of each box with the anchor that is most like it.
+    """Return the intersection over union of each box with its most similar anchor.
 
     Args:
         boxes: float [N, 4] (ymin, xmin, ymax, xmax), pixels of the network's input.
@@ -65,7 +64,7 @@ def best_overlaps(boxes: np.ndarray, maps: Sequence[AnchorMap]) -> np.ndarray:
 
 
 def _overlaps(sides: np.ndarray, size: np.ndarray, away: np.ndarray) -> np.ndarray:
-    """Return the overlap of boxes with an anchor whose centre is so far away, all [N, 2] or [2]."""
+    """Return the IoU of boxes with an anchor at centre distance `away`, all [N, 2] or [2]."""
     common = np.minimum(np.minimum(sides, size), (sides + size) / 2 - away)
     intersection = np.prod(np.maximum(common, 0.0), axis=1)
     union = np.prod(sides, axis=1) + np.prod(size) - intersection
@@ -73,23 +72,23 @@ def _overlaps(sides: np.ndarray, size: np.ndarray, away: np.ndarray) -> np.ndarr
 
 
 def matched_fraction(overlaps: np.ndarray) -> float:
-    """Return which part of the boxes an anchor matches, 0 where there is no box."""
+    """Return the fraction of boxes that an anchor matches; 0 without boxes."""
     return float(np.mean(overlaps >= MATCHED)) if len(overlaps) else 0.0
 
 
 def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[float, ...]:
-    """Return the aspect ratios that stand for the boxes' own.
+    """Cluster the aspect ratios of boxes.
 
-    The dimension clusters of YOLOv2, https://arxiv.org/abs/1612.08242, on boxes of one area: k-means whose
-    distance is 1 - IoU, which for shapes of one area depends on the ratio of their aspect ratios alone.
+    Dimension clusters of YOLOv2, https://arxiv.org/abs/1612.08242, on boxes of equal area: k-means with the
+    distance 1 - IoU. For shapes of equal area it depends only on the quotient of their aspect ratios.
 
     Args:
         boxes: float [N, 4] (ymin, xmin, ymax, xmax), pixels of the network's input.
-        count: how many clusters at most.
-        rounds: of k-means at most.
+        count: largest number of clusters.
+        rounds: largest number of k-means iterations.
 
     Returns:
-        Width over height, rising, two digits each; fewer where clusters meet, none where there is no box.
+        Width over height, rising, with two digits; fewer where clusters coincide, none without boxes.
     """
     sides = (boxes[:, 2:] - boxes[:, :2])[np.all(boxes[:, 2:] > boxes[:, :2], axis=1)]
     if not len(sides):
@@ -99,7 +98,7 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
     for _ in range(rounds):
         nearest = np.argmin(np.abs(logs[:, np.newaxis] - centres), axis=1)
         groups = [logs[nearest == index] for index in range(len(centres))]
-        # The median in place of the mean, as a few boxes of extreme ratios would pull it away from the rest.
+        # The median, not the mean, as a few boxes of extreme ratios would shift the mean.
         moved = np.array([np.median(group) for group in groups if len(group)])
         if len(moved) == len(centres) and np.allclose(moved, centres):
             break
@@ -108,18 +107,18 @@ def aspect_clusters(boxes: np.ndarray, count: int, rounds: int = 50) -> tuple[fl
 
 
 SIDES = tuple(float(f"{2 ** (step / 6):.2g}") for step in range(19))
-"""Sides of the smallest anchor that are tried, in cells: from 1 to 8."""
-_FEW = 3_000  # boxes that candidates are tried on
-_WORTH = 0.004  # of all boxes: what a further anchor at each place has to match to be laid
-_BESIDE = 1.5  # a ratio so many times another one is another shape
+"""Tried sides of the smallest anchor, in cells: from 1 to 8."""
+_FEW = 3_000  # number of boxes for trying candidates
+_WORTH = 0.004  # fraction of all boxes that a further anchor per location must match
+_BESIDE = 1.5  # smallest quotient of two distinct aspect ratios
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """Anchors that may be chosen.
+    """A choice of anchors.
 
     Attributes:
-        changes: field of the configuration to value, by which it differs from the one that was given.
+        changes: configuration field -> value, where it differs from the given configuration.
         maps: all anchors.
     """
 
@@ -129,13 +128,13 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What was chosen.
+    """The chosen anchors.
 
     Attributes:
-        changes: as a `Candidate` has them; empty where the given anchors are the best that were tried.
-        default: part of the boxes that the given anchors match, at an intersection over union of 0.5.
-        fitted: part that the chosen ones match.
-        anchors: boxes that are then predicted for one image.
+        changes: as in `Candidate`; empty if the given anchors are the best.
+        default: fraction of the boxes that the given anchors match, at an intersection over union of 0.5.
+        fitted: fraction that the chosen ones match.
+        anchors: number of boxes then predicted per image.
     """
 
     changes: Mapping[str, Any]
@@ -145,27 +144,27 @@ class Chosen:
 
 
 def to_pixels(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return boxes normalised to an input with `size` rows and columns, in pixels, float64 [N, 4]."""
+    """Convert boxes normalised to an input of `size` (rows, columns) to pixels, float64 [N, 4]."""
     return np.asarray(boxes, np.float64).reshape(-1, 4) * np.array([*size, *size], np.float64)
 
 
 def sample(boxes: np.ndarray) -> np.ndarray:
-    """Return the boxes that candidates are made for and tried on: some thousands at most."""
+    """Return at most some thousand boxes, on which candidates are built and tried."""
     return boxes[:: max(1, len(boxes) // _FEW)]
 
 
 def choose_anchors(
     given: Candidate, others: Iterable[Candidate], boxes: np.ndarray, *, keep_count: bool
 ) -> Chosen:
-    """Choose anchors by boxes.
+    """Choose the anchors that fit the boxes best.
 
-    A further anchor at each place has to match enough boxes more to be worth its time.
+    A further anchor per location must match enough additional boxes to be worth its time.
 
     Args:
         given: the configuration's own.
-        others: what they may be changed to.
+        others: the alternatives.
         boxes: float [N, 4], pixels of the network's input.
-        keep_count: as many anchors at each place as there are.
+        keep_count: whether to keep the number of anchors per location.
     """
     best = _best([given, *others], sample(boxes), keep_count) if len(boxes) else given
     default = matched_fraction(best_overlaps(boxes, given.maps))
@@ -189,7 +188,7 @@ def _best(candidates: Sequence[Candidate], boxes: np.ndarray, keep_count: bool) 
         if keep_count and count != places:
             continue
         overlaps = best_overlaps(boxes, candidate.maps)
-        # Anchors that are alike match alike many: of these the nearer ones are better.
+        # Similar anchors match about equally many boxes; the nearer ones are better.
         worth = (
             matched_fraction(overlaps) + 0.1 * float(overlaps.mean()) - _WORTH * count / len(candidate.maps)
         )
@@ -198,16 +197,14 @@ def _best(candidates: Sequence[Candidate], boxes: np.ndarray, keep_count: bool) 
 
 
 def _count(maps: Sequence[AnchorMap]) -> int:
-    """Return the anchors of a cell, over all maps."""
+    """Return the number of anchors per location, over all maps."""
     return sum(len(anchors.sizes) for anchors in maps)
 
 
 def scales_and_ratios(boxes: np.ndarray, ratios: int) -> Iterable[tuple[float, int, list[float]]]:
-    """Yield sides of the smallest anchor in cells, sizes an octave, and the boxes' aspect ratios.
+    """Yield sides of the smallest anchor in cells, sizes per octave, and the boxes' aspect ratios.
 
-    Args:
-        boxes: float [N, 4], pixels.
-        ratios: most aspect ratios.
+    Boxes are float [N, 4] in pixels; `ratios` bounds the number of aspect ratios.
     """
     for count in range(1, ratios + 1):
         if found := aspect_ratios(boxes, count):
@@ -216,7 +213,7 @@ def scales_and_ratios(boxes: np.ndarray, ratios: int) -> Iterable[tuple[float, i
 
 
 def aspect_ratios(boxes: np.ndarray, count: int) -> list[float]:
-    """Return so many ratios of width to height for boxes; where these have fewer, others beside them."""
+    """Return `count` ratios of width to height for boxes; if these have fewer, add others."""
     ratios = list(aspect_clusters(boxes, count))
     for step in range(1, count + 1):
         if not 0 < len(ratios) < count:

@@ -14,7 +14,7 @@ from detection_core.parts.anchors.base import MapShape, Size, check_map_count, s
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GridAnchorOptions:
-    """How to choose the anchors.
+    """Options of `GridAnchorGenerator`.
 
     Attributes:
         height: height of scale 1 and aspect ratio 1, pixels.
@@ -50,13 +50,13 @@ class GridAnchorGenerator:
         return False
 
     def num_anchors_per_location(self) -> list[int]:
-        """Count the anchors that each cell of each feature map has."""
+        """Return the number of anchors per location of each feature map."""
         return [len(self._sizes)]
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of the one feature map, in pixels; see `AnchorGenerator.generate`.
+        """Generate the anchors of the single feature map, in pixels; see `AnchorGenerator.generate`.
 
         Raises:
             ModelError: when there is not exactly one map.
@@ -101,13 +101,13 @@ class FlexibleGridAnchorGenerator:
         return self._normalise
 
     def num_anchors_per_location(self) -> list[int]:
-        """Count the anchors that each cell of each feature map has."""
+        """Return the number of anchors per location of each feature map."""
         return [len(grid.base_sizes) for grid in self.grids]
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
+        """Generate the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
 
         Raises:
             ModelError: when the number of maps is not the number of grids.
@@ -125,7 +125,7 @@ class FlexibleGridAnchorGenerator:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultiscaleAnchorOptions:
-    """How to choose the anchors of each level.
+    """Options of `MultiscaleAnchorGenerator`.
 
     Attributes:
         min_level: finest level; level l has stride 2^l pixels.
@@ -165,16 +165,16 @@ class MultiscaleAnchorGenerator:
         return self.options.normalize_coordinates
 
     def num_anchors_per_location(self) -> list[int]:
-        """Count the anchors that each cell of each feature map has."""
+        """Return the number of anchors per location of each feature map."""
         levels = self.options.max_level - self.options.min_level + 1
         return [len(self._unit_sizes)] * levels
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
+        """Generate the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
 
-        Height and width 1 stand for an unknown size, which only anchors in pixels may have.
+        Height and width 1 mean an unknown size, which is valid for anchors in pixels only.
 
         Raises:
             ModelError: when the number of maps is not the number of levels.
@@ -204,33 +204,33 @@ def _is_one(size: int) -> bool:
 
 
 def _offset(image_size: int, stride: float) -> tf.Tensor:
-    """Centre of the first cell: half a stride where strides divide the image (or its size is unknown)."""
+    """Return the first centre: half a stride if strides divide the image or its size is unknown."""
     size = tf.cast(image_size, tf.float32)
     half = tf.logical_or(tf.equal(tf.math.floormod(size, stride), 0.0), tf.equal(size, 1.0))
     return tf.where(half, stride / 2.0, 0.0)
 
 
-# Scale and aspect ratio of the reduced set in the lowest layer: the first is small, whatever min_scale is.
+# Scale and aspect ratio of the reduced set in the lowest layer: the first is small for every min_scale.
 REDUCED_SCALE = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SsdAnchorOptions:
-    """How to choose the anchors of each layer.
+    """Options of `SsdAnchorGenerator`.
 
     Attributes:
-        num_layers: feature maps.
+        num_layers: number of feature maps.
         min_scale: scale of the first layer, as a fraction of the image's shorter side.
         max_scale: scale of the last layer.
         scales: scale of each layer; replaces min_scale and max_scale when not empty.
-        aspect_ratios: width over height of the anchors that have the layer's own scale.
+        aspect_ratios: width over height of the anchors with the layer's scale.
         interpolated_scale_aspect_ratio: aspect ratio of one more anchor between this layer's scale and the
-            next one's; 0 leaves it out.
+            next one's; 0 omits it.
         reduce_boxes_in_lowest_layer: whether the first layer has three fixed anchors instead.
         base_anchor_height: height of scale 1, as a fraction of the image's shorter side.
         base_anchor_width: width of scale 1, likewise.
-        strides: (y, x) pixels between cells of each layer; empty for the image divided by the map.
-        offsets: (y, x) pixels of the first centre of each layer; empty for half a stride.
+        strides: (y, x) pixels between cells of each layer; empty: the image size divided by the map size.
+        offsets: (y, x) pixels of the first centre of each layer; empty: half a stride.
     """
 
     num_layers: int
@@ -262,13 +262,13 @@ class SsdAnchorGenerator:
         return True
 
     def num_anchors_per_location(self) -> list[int]:
-        """Count the anchors that each cell of each feature map has."""
+        """Return the number of anchors per location of each feature map."""
         return [len(specs) for specs in self._specs]
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map, normalised; see `AnchorGenerator.generate`.
+        """Generate the anchors of every feature map, normalised; see `AnchorGenerator.generate`.
 
         Raises:
             ModelError: when the number of maps is not num_layers.
@@ -276,7 +276,7 @@ class SsdAnchorGenerator:
         check_map_count(len(feature_map_shapes), len(self._specs))
         height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
         shorter = tf.minimum(height, width)
-        # The scales refer to the shorter side, so that aspect ratio 1 is square on the image.
+        # Scales refer to the shorter side, so that aspect ratio 1 is square on the image.
         base_height = self.options.base_anchor_height * shorter / height
         base_width = self.options.base_anchor_width * shorter / width
         anchors = []
@@ -305,17 +305,17 @@ class SsdAnchorGenerator:
 
 
 def _layer_scales(options: SsdAnchorOptions) -> list[float]:
-    """Scale of every layer and one past the last, which only the interpolated anchor uses."""
+    """Return the scale of every layer, and one more, which only the interpolated anchor uses."""
     if options.scales:
         return [*options.scales, 1.0]
-    # One layer takes min_scale: there is nothing to interpolate towards.
+    # A single layer takes min_scale, as nothing can be interpolated.
     steps = max(options.num_layers - 1, 1)
     span = options.max_scale - options.min_scale
     return [options.min_scale + span * layer / steps for layer in range(options.num_layers)] + [1.0]
 
 
 def _layer_specs(options: SsdAnchorOptions) -> list[list[Size]]:
-    """Height and width of each anchor of a cell, in units of the base anchor, layer by layer."""
+    """Return height and width of each anchor of a cell, in units of the base anchor, per layer."""
     scales = _layer_scales(options)
     layers = []
     for layer in range(options.num_layers):

@@ -1,4 +1,4 @@
-"""What every backbone gives to a neck."""
+"""The outputs of backbones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tensorflow as tf
 
 
 class Endpoints(NamedTuple):
-    """Features of a backbone that a neck may take.
+    """Features of a backbone for a neck.
 
     Attributes:
         levels: level -> last features [B, H / 2^level, W / 2^level, channels] of that stride.
-        expanded: level -> features of the same stride inside the block that halves it, after its expansion;
-            empty for backbones without these blocks.
+        expanded: level -> expanded features of the same stride, inside the block that halves it; empty for
+            backbones without these blocks.
     """
 
     levels: Mapping[int, tf.Tensor]

@@ -1,8 +1,8 @@
-"""The blocks that networks for mobile devices are searched in, each between narrow features.
+"""Bottleneck blocks of backbones for mobile devices.
 
-Inverted residuals of MobileNetV2, https://arxiv.org/abs/1801.04381, and with gates of MobileNetV3,
-https://arxiv.org/abs/1905.02244; fused ones, whose first convolution is not separated, and compressed ones
-after Tucker, both of MobileDet, https://arxiv.org/abs/2004.14525.
+Inverted residuals of MobileNetV2, https://arxiv.org/abs/1801.04381, and with squeeze-and-excite of
+MobileNetV3, https://arxiv.org/abs/1905.02244. Fused blocks, whose first convolution is not separable, and
+Tucker blocks are from MobileDet, https://arxiv.org/abs/2004.14525.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from detection_core.parts.layers.layer_hyperparams import InitializerOptions
 from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
 
 GATE_RATIO = 0.25
-"""Channels between a gate's convolutions, as a fraction of those that it weighs."""
+"""Channels between a gate's convolutions, as a fraction of the gated channels."""
 
 Kind = Literal["inverted", "fused", "tucker"]
 
@@ -28,18 +28,17 @@ class Bottleneck:
     """Shape of a block.
 
     Attributes:
-        channels: of its output, where the depth multiplier is 1.
-        kind: "inverted" is a 1x1 convolution, a depthwise one and a 1x1 one, "fused" a whole convolution and
-            a 1x1 one, "tucker" a whole convolution between 1x1 ones.
-        kernel_size: of the depthwise or whole convolution.
-        expansion: channels after the first convolution to input channels; without any where they are not
-            more; not for "tucker".
-        ranks: of "tucker": input and output channels of its whole convolution, as fractions of the block's
-            own.
-        stride: of the depthwise or whole convolution.
-        gated: a gate weighs what is projected.
+        channels: of its output, for a depth multiplier of 1.
+        kind: "inverted": a 1x1, a depthwise and a 1x1 convolution; "fused": a full and a 1x1 convolution;
+            "tucker": a full convolution between 1x1 ones.
+        kernel_size: of the depthwise or full convolution.
+        expansion: factor of the channels in the first convolution, which is omitted if it adds no channels;
+            not for "tucker".
+        ranks: of "tucker": input and output channels of its full convolution, as fractions of the block's.
+        stride: of the depthwise or full convolution.
+        gated: whether a gate weights the features before the projection.
         activation: of all its convolutions but the last; see `LayerHyperparams.activation`.
-        shortcut: the input is added where it has the shape of the output.
+        shortcut: whether the input is added if it has the shape of the output.
     """
 
     channels: int
@@ -57,13 +56,12 @@ class BottleneckBuilder:
     """Adds blocks to a network; every layer's name starts with that of its block.
 
     Args:
-        layers: maker of the layers.
-        channels: nominal channel count of an output -> the count.
+        layers: creates the layers.
+        channels: nominal output channel count -> the count.
         rounded: exact channel count inside a block -> the count.
         gate: of gated blocks, a name in `gates.GATES`.
         gate_activation: between a gate's convolutions; "" for that of the block.
-        depthwise_initializer: kernel size -> what depthwise kernels are drawn from; None for the
-            hyperparameters' own.
+        depthwise_initializer: kernel size -> initializer of depthwise kernels; None for the hyperparameters'.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class BottleneckBuilder:
         stride: int = 1,
         activation: str,
     ) -> tf.Tensor:
-        """A convolution with normalisation and activation, its channels counted exactly."""
+        """Add a convolution with normalisation and activation, with exactly `channels`."""
         layers = self._with(activation)
         convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
         return layers.norm_activation(convolution(features), name)
@@ -102,8 +100,8 @@ class BottleneckBuilder:
         """Add a block.
 
         Returns:
-            The features after its first convolution, those of the input where it has none before the
-            depthwise one, and its output.
+            The output of its first convolution (the input if none precedes the depthwise one), and its
+            output.
         """
         channels = self._channels(block.channels)
         first, inner = _INSIDE[block.kind](self, features, name, block)
@@ -121,7 +119,7 @@ class BottleneckBuilder:
         return first, output
 
     def inverted(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
-        """What comes before the projection of an inverted residual; see `block`."""
+        """Add an inverted residual up to its projection; see `block`."""
         expanded, layers = self._expanded(features, name, block, 1, 1), self._with(block.activation)
         drawn = layers
         if self._depthwise_initializer is not None:
@@ -132,12 +130,12 @@ class BottleneckBuilder:
         return expanded, layers.norm_activation(depthwise(expanded), f"{name}_depthwise")
 
     def fused(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
-        """What comes before the projection of a fused block; see `block`."""
+        """Add a fused block up to its projection; see `block`."""
         expanded = self._expanded(features, name, block, block.kernel_size, block.stride)
         return expanded, expanded
 
     def tucker(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
-        """What comes before the last convolution of a block after Tucker; see `block`."""
+        """Add a Tucker block up to its last convolution; see `block`."""
         ranks = (features.shape[-1] * block.ranks[0], self._channels(block.channels) * block.ranks[1])
         before, after = (self._rounded(rank) for rank in ranks)
         reduced = self.conv(features, f"{name}_reduce", before, activation=block.activation)

@@ -1,6 +1,6 @@
-"""EfficientNet-B0 to B8, L2 and Lite0 to Lite4, as the body of a detector.
+"""EfficientNet-B0 to B8, L2 and Lite0 to Lite4, as backbones.
 
-https://arxiv.org/abs/1905.11946; Lite is without gates, with a stem and outer stages that do not grow.
+https://arxiv.org/abs/1905.11946; Lite has no squeeze-and-excite and does not scale its stem and outer stages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from detection_core.parts.layers.layer_hyperparams import (
 )
 from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
 
-# (kernel size, expansion factor, channels, number of blocks, stride of the first block) of B0, table 1
+# Table 1: (kernel size, expansion, channels, number of blocks, stride of the first block) of B0
 STAGES = (
     (3, 1, 16, 1, 1),
     (3, 6, 24, 2, 2),
@@ -47,17 +47,17 @@ SCALES = {
     8: (2.2, 3.6),
     L2: (4.3, 5.3),
 }
-# (stage, block) -> level that it gives. Detectors of the field take these blocks in every version, so that
-# deeper versions have blocks of the same stride behind them, and do without the last ones altogether.
+# (stage, block) -> its level. The Object Detection API takes these blocks in every version. In deeper
+# versions, more blocks of the same stride follow, and the last ones are omitted.
 LEVEL_ENDS = {(0, 0): 1, (1, 1): 2, (2, 1): 3, (4, 2): 4, (6, 0): 5}
-# In google/automl's detectors a level is what a stage ends with, however deep it is.
+# In google/automl's detectors, a level is the end of a stage at any depth.
 LAST_STAGES = {0: 1, 1: 2, 2: 3, 4: 4, 6: 5}
 MAX_LEVEL = 5
 # Channels of the squeezed features, as a fraction of a block's input channels.
 SQUEEZE_RATIO = 0.25
 DROP_RATE = 0.2
 
-# What the backbone is made with where the config does not override it.
+# Used where the config does not override it.
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     initializer=InitializerOptions(
         class_name="VarianceScaling",
@@ -75,9 +75,9 @@ class EfficientNetOptions:
 
     Attributes:
         version: 0 to 8, or L2.
-        max_level: 1 to 5, the coarsest level that is needed; nothing is built behind it.
+        max_level: 1 to 5, the coarsest level needed; nothing is built after it.
         lite: no gates; a stem as in B0, and first and last stages with as many blocks as in B0.
-        whole_stages: levels are what stages end with, rather than the blocks of `LEVEL_ENDS`.
+        whole_stages: whether levels are the ends of stages, rather than the blocks of `LEVEL_ENDS`.
         drop_rate: probability of dropping the last block in training; it grows linearly from 0 at the first.
     """
 
@@ -93,17 +93,17 @@ class EfficientNetOptions:
         return STEM_CHANNELS if self.lite else self.channels(STEM_CHANNELS)
 
     def channels(self, nominal: int) -> int:
-        """Channels of a layer that has `nominal` in B0."""
+        """Return the channels of a layer that has `nominal` in B0."""
         return round_channels(nominal * SCALES[self.version][0])
 
     def blocks(self, stage: int) -> int:
-        """Number of blocks of a stage."""
+        """Return the number of blocks of a stage."""
         nominal = STAGES[stage][3]
         fixed = self.lite and stage in (0, len(STAGES) - 1)
         return nominal if fixed else math.ceil(nominal * SCALES[self.version][1])
 
     def level(self, stage: int, block: int) -> int | None:
-        """The level that a block gives; None for none."""
+        """Return the level of a block, or None."""
         if not self.whole_stages:
             return LEVEL_ENDS.get((stage, block))
         return LAST_STAGES.get(stage) if block == self.blocks(stage) - 1 else None
@@ -111,8 +111,6 @@ class EfficientNetOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Block:
-    """Shape of one inverted residual block."""
-
     name: str
     kernel_size: int
     expansion: int
@@ -122,7 +120,7 @@ class _Block:
 
 
 def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
-    """List every block by stage and number, also those that no level needs, as they count for drop rates."""
+    """List all blocks by stage and number, unused ones included, as they count for drop rates."""
     total = sum(options.blocks(stage) for stage in range(len(STAGES)))
     blocks: dict[tuple[int, int], _Block] = {}
     for stage, (kernel_size, expansion, channels, _, first_stride) in enumerate(STAGES):
@@ -139,7 +137,7 @@ def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
 
 
 class _Builder:
-    """Grows the chain of layers; every layer's name starts with "backbone_"."""
+    """Builds the chain of layers; every layer's name starts with "backbone_"."""
 
     def __init__(self, layers: NetworkLayers, *, gates: bool) -> None:
         self._layers = layers
@@ -151,12 +149,12 @@ class _Builder:
         return self._layers.norm_activation(convolution(features), name)
 
     def block(self, features: tf.Tensor, block: _Block) -> tf.Tensor:
-        """One inverted residual block, with squeeze and excitation where there are gates."""
+        """Add an inverted residual block, with squeeze-and-excite if enabled."""
         layers, name, shortcut = self._layers, block.name, features
         before = features.shape[-1]
         if block.expansion > 1:
             features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
-        # Models of the field have no regularizer on depthwise kernels, but one on the biases of the gates.
+        # Published models regularize the biases of the gates, but no depthwise kernels.
         depthwise = self._without_regularizer.depthwise(
             f"{name}_depthwise", block.kernel_size, stride=block.stride
         )
@@ -172,7 +170,6 @@ class _Builder:
         return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
 
     def _gate(self, before: int) -> GateOptions:
-        """Shape of the gate of a block with so many input channels."""
         return GateOptions(
             channels=max(1, int(before * SQUEEZE_RATIO)),
             activation=self._layers.hyperparams.activation,
@@ -181,12 +178,7 @@ class _Builder:
 
 
 def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
-        layers: maker of the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
 
     Returns:
         Levels 1 to `max_level`.

@@ -1,4 +1,4 @@
-"""What Inception v2 and v3 share: modules of parallel branches, whose results are joined.
+"""Inception modules of v2 and v3: parallel branches whose outputs are concatenated.
 
 https://arxiv.org/abs/1409.4842
 """
@@ -20,12 +20,12 @@ class Convolution:
     """A convolution with normalisation and activation.
 
     Attributes:
-        scope: what checkpoints of the slim library call it in its branch.
-        channels: where the depth multiplier is 1.
+        scope: its name in its branch in checkpoints of TF-Slim.
+        channels: for a depth multiplier of 1.
         kernel_size: rows and columns.
         stride: rows and columns.
         padding: "same" or "valid".
-        deviation: of the first weights; 0 for what the hyperparameters say.
+        deviation: of the initial weights; 0: from the hyperparameters.
     """
 
     scope: str
@@ -38,10 +38,10 @@ class Convolution:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """A pooling over 3 x 3 cells.
+    """A 3 x 3 pooling.
 
     Attributes:
-        average: takes the mean, not the maximum.
+        average: whether it is average, not max pooling.
         stride: rows and columns.
         padding: "same" or "valid".
     """
@@ -52,13 +52,13 @@ class Pooling:
 
 
 Step = Convolution | Pooling | tuple[Convolution, ...]
-"""A tuple of convolutions takes the same input; their outputs are joined."""
+"""The convolutions of a tuple take the same input; their outputs are concatenated."""
 Module = Sequence[Sequence[Step]]
 """Branches, each a sequence of steps."""
 
 
 def conv(scope: str, channels: int, *, deviation: float = 0.0) -> Convolution:
-    """Return the convolution of stride 1 whose scope ends with its kernel's size, as `Conv2d_0b_1x7`."""
+    """Return a convolution of stride 1; its scope ends with its kernel size, as `Conv2d_0b_1x7`."""
     rows, _, columns = scope.rpartition("_")[2].partition("x")
     return Convolution(
         scope=scope, channels=channels, kernel_size=(int(rows), int(columns)), deviation=deviation
@@ -66,7 +66,7 @@ def conv(scope: str, channels: int, *, deviation: float = 0.0) -> Convolution:
 
 
 def convolutions(branch: Sequence[Step]) -> list[Convolution]:
-    """Return a branch's convolutions in the order in which they are numbered."""
+    """Return a branch's convolutions in the order of their numbers."""
     found: list[Convolution] = []
     for step in branch:
         if isinstance(step, Convolution):
@@ -77,7 +77,7 @@ def convolutions(branch: Sequence[Step]) -> list[Convolution]:
 
 
 def scopes(modules: Mapping[str, Module]) -> dict[tuple[int, ...], str]:
-    """Return the number of a convolution's module, branch and place in it -> its scope."""
+    """Return (module, branch, place in the branch) of each convolution -> its scope."""
     return {
         (number, index, place): f"{name}/Branch_{index}/{convolution.scope}"
         for number, (name, module) in enumerate(modules.items())
@@ -90,7 +90,7 @@ class InceptionBuilder:
     """Adds modules to a network; the name of every layer starts with "backbone_".
 
     Args:
-        layers: maker of the layers; it pads as each layer says.
+        layers: creates the layers, with the padding of each.
         channels: nominal channel count -> the count.
     """
 
@@ -117,7 +117,7 @@ class InceptionBuilder:
         return kind(3, strides=pooling.stride, padding=pooling.padding, name=name)(features)
 
     def module(self, features: tf.Tensor, number: int, module: Module) -> tf.Tensor:
-        """Add a module, and join its branches along the channels."""
+        """Add a module, and concatenate its branches along the channels."""
         ends = []
         for index, branch in enumerate(module):
             ends += self._branch(features, f"backbone_mixed_{number}_{index}", branch)
@@ -135,7 +135,7 @@ class InceptionBuilder:
         return ends
 
     def _drawn(self, deviation: float) -> NetworkLayers:
-        """Return a maker whose first weights have this deviation."""
+        """Return layers whose initial weights have this deviation."""
         layers = self._layers
         if not deviation:
             return layers

@@ -1,4 +1,4 @@
-"""Inception v2 with batch normalisation, https://arxiv.org/abs/1502.03167, as the body of a detector."""
+"""Inception v2 with batch normalisation, https://arxiv.org/abs/1502.03167, as a backbone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from detection_core.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 64
 _MOST_FILTERS_A_COLOUR = 8
-# Deviations of the first weights of convolutions that shrink, and of those behind a pooling.
+# Deviations of initial weights: of 1x1 convolutions before larger ones, after a pooling, of the stem.
 _SHRINKING, _POOLED, _FIRST = 0.09, 0.1, 1.0
 
 
@@ -32,7 +32,7 @@ def _shrunk(channels: int) -> Convolution:
 def _module(
     first: int, second: tuple[int, int], third: tuple[int, int], pooled: int, *, average: bool = True
 ) -> Module:
-    """A module of the paper's figure 5 without a stride: 1x1, 3x3, twice 3x3, pooling."""
+    """Return a module of the paper's figure 5 without a stride: 1x1, 3x3, twice 3x3, pooling."""
     return (
         (conv("Conv2d_0a_1x1", first),),
         (_shrunk(second[0]), conv("Conv2d_0b_3x3", second[1])),
@@ -42,7 +42,7 @@ def _module(
 
 
 def _halving(first: tuple[int, int], second: tuple[int, int]) -> Module:
-    """A module with a stride: 3x3, twice 3x3, pooling."""
+    """Return a module with a stride: 3x3, twice 3x3, pooling."""
     last = [
         Convolution(scope="Conv2d_1a_3x3", channels=c, kernel_size=(3, 3), stride=2)
         for _, c in (first, second)
@@ -69,16 +69,11 @@ MODULES: Mapping[str, Module] = {
 STEM = (conv("Conv2d_2b_1x1", 64, deviation=_POOLED), conv("Conv2d_2c_3x3", 192))
 """Convolutions between the first one and the modules."""
 LEVELS = {"Mixed_3c": 3, "Mixed_4c": 4, "Mixed_5c": 5}
-"""Module -> level that detectors of the field take from it."""
+"""Module -> level that detectors take from it."""
 
 
 def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers.
-        options: factor and lower bound of the channel counts.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
         Levels 1 to 5.
@@ -103,7 +98,7 @@ def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOpt
 
 
 def _first(inputs: tf.Tensor, layers: NetworkLayers, channels: int) -> tf.Tensor:
-    """The first convolution, which is separable, with several filters for each colour."""
+    """Add the first convolution, a separable one with several filters per colour."""
     initializer = InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": _FIRST})
     drawn = layers.under(dataclasses.replace(layers.hyperparams, initializer=initializer))
     filters = min(channels // inputs.shape[-1], _MOST_FILTERS_A_COLOUR)

@@ -1,4 +1,4 @@
-"""Inception v3, https://arxiv.org/abs/1512.00567, as the body of a detector."""
+"""Inception v3, https://arxiv.org/abs/1512.00567, as a backbone."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ STEM: tuple[Step, ...] = (
     Convolution(scope="Conv2d_4a_3x3", channels=192, kernel_size=(3, 3), padding="valid"),
     _HALVING,
 )
-"""What comes before the modules."""
+"""The layers before the modules."""
 
 
 def _of_35(pooled: int, wide: tuple[str, str] = ("Conv2d_0a_1x1", "Conv2d_0b_5x5")) -> Module:
-    """A module of the paper's figure 5, with one 5x5 convolution."""
+    """Return a module of the paper's figure 5, with one 5x5 convolution."""
     return (
         (conv("Conv2d_0a_1x1", 64),),
         (conv(wide[0], 48), conv(wide[1], 64)),
@@ -49,7 +49,7 @@ def _of_35(pooled: int, wide: tuple[str, str] = ("Conv2d_0a_1x1", "Conv2d_0b_5x5
 
 
 def _of_17(inner: int) -> Module:
-    """A module of the paper's figure 6, with kernels of a row or a column of 7."""
+    """Return a module of the paper's figure 6, with 1x7 and 7x1 kernels."""
     return (
         (conv("Conv2d_0a_1x1", 192),),
         (conv("Conv2d_0a_1x1", inner), conv("Conv2d_0b_1x7", inner), conv("Conv2d_0c_7x1", 192)),
@@ -65,7 +65,7 @@ def _of_17(inner: int) -> Module:
 
 
 def _of_8(column: str) -> Module:
-    """A module of the paper's figure 7, whose branches end in a row and a column of 3 side by side."""
+    """Return a module of the paper's figure 7, whose branches end in parallel 1x3 and 3x1 convolutions."""
     return (
         (conv("Conv2d_0a_1x1", 320),),
         (conv("Conv2d_0a_1x1", 384), (conv("Conv2d_0b_1x3", 384), conv(column, 384))),
@@ -78,7 +78,7 @@ def _of_8(column: str) -> Module:
     )
 
 
-# Some scopes do not say what the convolution is; they are what published checkpoints have.
+# Some scopes do not describe the convolution; they match published checkpoints.
 MODULES: Mapping[str, Module] = {
     "Mixed_5b": _of_35(32),
     "Mixed_5c": _of_35(64, ("Conv2d_0b_1x1", "Conv_1_0c_5x5")),
@@ -110,15 +110,10 @@ LEVELS = {"Mixed_5d": 3, "Mixed_6e": 4, "Mixed_7c": 5}
 
 
 def inception_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
-        layers: maker of the layers.
-        options: factor and lower bound of the channel counts.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
 
     Returns:
-        Levels 3 to 5; maps are smaller than their stride says, as borders are not padded.
+        Levels 3 to 5; maps are smaller than the input divided by the stride, as borders are not padded.
     """
 
     def channels(nominal: int) -> int:

@@ -1,4 +1,4 @@
-"""MobileDet, searched for processors, DSPs, the Edge TPU and GPUs, https://arxiv.org/abs/2004.14525."""
+"""MobileDet, found by search for CPUs, DSPs, the Edge TPU and GPUs, https://arxiv.org/abs/2004.14525."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from detection_core.parts.layers.network_layers import NetworkLayers
 
 _DIVISOR = 8
 _OF_TRUNCATED = 0.87962566103423978
-"""Standard deviation of a standard normal distribution that is cut off at two deviations."""
+"""Standard deviation of a standard normal distribution truncated at two deviations."""
 
-# What the backbone is made with; configs do not override it.
+# Configs do not override these.
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     initializer=InitializerOptions(class_name="HeNormal"),
     regularizer=Regularizer(kind="l2", weight=0.00004),
@@ -33,7 +33,7 @@ DEFAULT_HYPERPARAMS = LayerHyperparams(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What the search found for one kind of hardware.
+    """The architecture for one kind of hardware.
 
     Attributes:
         stem_channels: of the first convolution.
@@ -59,7 +59,7 @@ def _tucker(channels: int, before: float, after: float) -> Bottleneck:
 
 
 def _stage(stride: int, *blocks: Bottleneck) -> tuple[Bottleneck, ...]:
-    """Give the first block the stride; it has no shortcut, whatever its channels are."""
+    """Give the stride to the first block, which has no shortcut, whatever its channels are."""
     return (dataclasses.replace(blocks[0], stride=stride, shortcut=False), *blocks[1:])
 
 
@@ -120,12 +120,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 
 def _rounded(channels: float) -> int:
-    """The multiple of 8 nearest to `channels`, at least 8."""
+    """Return the multiple of 8 nearest to `channels`, at least 8."""
     return max(_DIVISOR, int(channels / _DIVISOR + 0.5) * _DIVISOR)
 
 
 def _depthwise_initializer(kernel_size: int) -> InitializerOptions:
-    """He's, https://arxiv.org/abs/1502.01852, with the fan-in of one channel."""
+    """Return He's initializer, https://arxiv.org/abs/1502.01852, with the fan-in of one channel."""
     deviation = math.sqrt(2.0) / kernel_size / _OF_TRUNCATED
     return InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": deviation})
 
@@ -133,12 +133,12 @@ def _depthwise_initializer(kernel_size: int) -> InitializerOptions:
 def mobiledet(
     inputs: tf.Tensor, layers: NetworkLayers, hardware: str, *, depth_multiplier: float = 1.0
 ) -> Endpoints:
-    """Build the backbone on an input.
+    """Build the backbone.
 
     Args:
         inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers; their activations are the network's own.
-        hardware: that it was searched for, a key of `ARCHITECTURES`.
+        layers: creates the layers; the network sets their activations.
+        hardware: target hardware, a key of `ARCHITECTURES`.
         depth_multiplier: factor of all channel counts.
 
     Returns:

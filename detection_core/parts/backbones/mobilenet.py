@@ -22,7 +22,7 @@ DEFAULT_HYPERPARAMS = LayerHyperparams(
     batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001, center=True, scale=True),
     activation="relu6",
 )
-"""What a MobileNet is made with where the config does not override it."""
+"""Hyperparameters of a MobileNet where the config does not override them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class MobileNetOptions:
     """Shape of a MobileNet.
 
     Attributes:
-        depth_multiplier: factor of all channel counts; the last layer of MobileNet v2 never grows above 1280
+        depth_multiplier: factor of all channel counts; the last layer of MobileNet v2 has at most 1280
             channels.
-        min_depth: lower bound of channel counts, of MobileNet v2's expansions excepted.
+        min_depth: lower bound of channel counts, except in MobileNet v2's expansions.
     """
 
     depth_multiplier: float = 1.0
@@ -48,16 +48,16 @@ NARROW_TOP = (512, 256)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MobileNetV1Options(MobileNetOptions):
-    """Shape of the backbone.
+    """Shape of a MobileNet v1.
 
     Attributes:
-        narrow_top: the last two blocks have 512 and 256 channels instead of 1024.
+        narrow_top: whether the last two blocks have 512 and 256 channels instead of 1024.
     """
 
     narrow_top: bool = False
 
     def channels(self, nominal: int) -> int:
-        """Channels of a layer whose nominal count is given."""
+        """Return the channels of a layer for its nominal count."""
         return max(int(nominal * self.depth_multiplier), self.min_depth)
 
     def blocks(self) -> tuple[tuple[int, int], ...]:
@@ -70,12 +70,7 @@ class MobileNetV1Options(MobileNetOptions):
 
 
 def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
         Levels 1 to 5.
@@ -109,19 +104,19 @@ FINAL_CHANNELS = 1280
 
 
 def round_channels(channels: float, divisor: int = 8, *, least: int = 0) -> int:
-    """The multiple of the divisor nearest to `channels`, never more than ten percent below it.
+    """Round channels to the nearest multiple of a divisor, but never more than ten percent down.
 
     Args:
         channels: the exact count.
-        divisor: of the result where that is above `least`.
-        least: smallest result; 0 for the divisor.
+        divisor: of the result if that is above `least`.
+        least: smallest result; 0: the divisor.
     """
     rounded = max(least or divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded
 
 
 class _Builder:
-    """Grows the chain of layers; every layer's name starts with "backbone_"."""
+    """Builds the chain of layers; every layer's name starts with "backbone_"."""
 
     def __init__(self, layers: NetworkLayers, options: MobileNetOptions) -> None:
         self._layers = layers
@@ -137,11 +132,7 @@ class _Builder:
     def block(
         self, features: tf.Tensor, name: str, expansion: int, channels: int, stride: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """One inverted residual block.
-
-        Returns:
-            The expanded features before the depthwise convolution, and the block's output.
-        """
+        """Add an inverted residual block; return its expanded features and its output."""
         layers, block_input = self._layers, features
         before = features.shape[-1]
         if expansion > 1:
@@ -152,22 +143,17 @@ class _Builder:
         rounded = round_channels(int(channels * self._options.depth_multiplier))
         features = layers.conv(f"{name}_project", self.at_least(rounded), 1, use_bias=False)(features)
         features = layers.norm(f"{name}_project_bn")(features)
-        # A block whose channels only min_depth made equal has no shortcut in models of the field.
+        # In published models, a block whose channels are equal only due to min_depth has no shortcut.
         if stride == 1 and before == rounded:
             features = tf_keras.layers.Add(name=f"{name}_add")([block_input, features])
         return expanded, features
 
 
 def mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
     Returns:
-        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        Levels 1 to 5, level 5 after the final 1x1 convolution. Expanded levels 1 to 4, the expansion of the
         first block of the next stride.
     """
     builder = _Builder(layers, options)

@@ -1,6 +1,6 @@
-"""MobileNet-EdgeTPU, a MobileNetV3 searched for the Edge TPU, as the body of a detector.
+"""MobileNet-EdgeTPU, a MobileNetV3 found by search for the Edge TPU, as a backbone.
 
-https://arxiv.org/abs/1905.02244; whole convolutions in place of separable ones where maps are large,
+https://arxiv.org/abs/1905.02244; large maps use full convolutions instead of separable ones,
 https://arxiv.org/abs/2003.02838.
 """
 
@@ -19,7 +19,7 @@ STEM_CHANNELS = 32
 def _stage(
     kind: Kind, channels: int, *, expansions: tuple[int, ...], kernel_size: int = 3, stride: int = 1
 ) -> list[Bottleneck]:
-    """Make blocks of one channel count; the first has the stride, and no shortcut."""
+    """Return blocks of one channel count; the first has the stride, and no shortcut."""
     return [
         Bottleneck(
             kind=kind,
@@ -44,16 +44,13 @@ BLOCKS = (
     *_stage("inverted", 192, expansions=(8,)),
 )
 EXPANDED = {4: 16}
-"""Level -> block whose expansion detectors of the field take, the last of that stride."""
+"""Level -> block whose expansion detectors take, the last of that stride."""
 
 
 def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone on an input.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers; their activations are the network's own.
-        options: shape of the backbone.
+    The network sets the activations of `layers`.
 
     Returns:
         Levels 1 to 5; expanded level 4, the expansion of the last block of that stride.

@@ -1,4 +1,4 @@
-"""MobileNetV3, large and small, https://arxiv.org/abs/1905.02244, as the body of a detector."""
+"""MobileNetV3, large and small, https://arxiv.org/abs/1905.02244, as a backbone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEM_CHANNELS = 16
 
 
 def _blocks(*rows: tuple[int, float, int, int, bool, str]) -> tuple[Bottleneck, ...]:
-    """Read rows of (kernel size, expansion, channels, stride, gated, activation)."""
+    """Return blocks from rows of (kernel size, expansion, channels, stride, gated, activation)."""
     return tuple(
         Bottleneck(
             kernel_size=kernel_size,
@@ -65,8 +65,8 @@ class MobileNetV3Options(MobileNetOptions):
 
     Attributes:
         size: "large" or "small".
-        minimalistic: without gates, hard swish and kernels of 5x5, which not every accelerator has.
-        narrow_top: the channels behind the last stride are halved, as in detectors of the paper.
+        minimalistic: no gates, hard swish or 5x5 kernels, which not every accelerator supports.
+        narrow_top: whether channels after the last stride are halved, as in the paper's detectors.
     """
 
     size: str
@@ -93,24 +93,21 @@ class MobileNetV3Options(MobileNetOptions):
 
     @property
     def final_channels(self) -> int:
-        """Channels of the last convolution, where the depth multiplier is 1."""
+        """Channels of the last convolution, for a depth multiplier of 1."""
         return FINAL_CHANNELS[self.size] // (2 if self.narrow_top else 1)
 
     def channels(self, nominal: int) -> int:
-        """Channels of a layer whose nominal count is given."""
+        """Return the channels of a layer for its nominal count."""
         return round_channels(nominal * self.depth_multiplier, least=self.min_depth)
 
 
 def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3Options) -> Endpoints:
-    """Build the backbone on an input.
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
 
-    Args:
-        inputs: float32 [B, H, W, 3], in [-1, 1].
-        layers: maker of the layers; their activations are the network's own.
-        options: shape of the backbone.
+    The network sets the activations of `layers`.
 
     Returns:
-        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        Levels 1 to 5, level 5 after the final 1x1 convolution. Expanded levels 1 to 4, the expansion of the
         first block of the next stride.
     """
     builder = BottleneckBuilder(

@@ -1,4 +1,4 @@
-"""ResNet with 50, 101 or 152 layers, https://arxiv.org/abs/1512.03385, as the body of a detector."""
+"""ResNet with 50, 101 or 152 layers, https://arxiv.org/abs/1512.03385, as a backbone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from detection_core.parts.layers.layer_hyperparams import (
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
 
-# Layers of the network -> bottleneck blocks of its four stages, the paper's table 1.
+# Number of layers -> bottleneck blocks of the four stages, the paper's table 1.
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 STAGE_CHANNELS = (64, 128, 256, 512)
 EXPANSION = 4
 
-# What the backbone is made with where the config does not override it.
+# Used where the config does not override it.
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     initializer=InitializerOptions(class_name="VarianceScaling"),
     regularizer=Regularizer(kind="l2", weight=0.0002),
@@ -45,7 +45,7 @@ class ResNetOptions:
     min_depth: int = 16
 
     def channels(self, nominal: int) -> int:
-        """Channels of a layer whose nominal count is given."""
+        """Return the channels of a layer for its nominal count."""
         return max(int(nominal * self.depth_multiplier), self.min_depth)
 
 
@@ -81,12 +81,7 @@ def _block(
 
 
 def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> Endpoints:
-    """Build the backbone on an input.
-
-    Args:
-        inputs: float32 [B, H, W, 3], the channel means subtracted.
-        layers: maker of the layers.
-        options: shape of the backbone.
+    """Build the backbone on inputs float32 [B, H, W, 3], the channel means subtracted.
 
     Returns:
         Levels 2 to 5, the outputs of the stages.

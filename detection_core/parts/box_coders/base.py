@@ -1,4 +1,4 @@
-"""What a box coder is: a way to write a box relative to an anchor in numbers near zero."""
+"""Protocol of box coders, which encode a box relative to an anchor as numbers near zero."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ from typing import Protocol
 
 import tensorflow as tf
 
-# Added to widths and heights before a division or a logarithm, as checkpoints in the field were trained.
+# Added to widths and heights before a division or logarithm, to match published checkpoints.
 EPSILON = 1e-8
 
 
 class BoxCoder(Protocol):
-    """Turns boxes into codes and back.
-
-    Attributes:
-        code_size: numbers per box, the last dimension of the codes.
-    """
+    """Encodes boxes and decodes them."""
 
     @property
     def code_size(self) -> int:
-        """Numbers per box."""
+        """Numbers per box, the last dimension of the codes."""
         ...
 
     @property
     def num_keypoints(self) -> int:
-        """Keypoints of each object, K, that a code holds behind the box; 0 for a coder of boxes alone."""
+        """Keypoints per object, K, in a code after the box; 0 for a coder of boxes only."""
         ...
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors.
+        """Encode boxes relative to anchors.
 
         Args:
             boxes: float32 [..., A, 4].
@@ -41,11 +37,7 @@ class BoxCoder(Protocol):
         ...
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes.
-
-        Args:
-            codes: float32 [..., A, code_size], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
+        """Decode codes from `encode`, float32 [..., A, code_size]; anchors are [A, 4] or [..., A, 4].
 
         Returns:
             float32 [..., A, 4], in the unit of the anchors, not clipped.
@@ -53,11 +45,7 @@ class BoxCoder(Protocol):
         ...
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the keypoint part of the codes back into keypoints.
-
-        Args:
-            codes: float32 [..., A, code_size], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
+        """Decode the keypoints of codes from `encode`; anchors are float32 [A, 4] or [..., A, 4].
 
         Returns:
             float32 [..., A, K, 2], (y, x), in the unit of the anchors.
@@ -66,11 +54,11 @@ class BoxCoder(Protocol):
 
 
 class BoxesAlone:
-    """The part of a coder that says that its codes hold no keypoints."""
+    """Base of coders without keypoints."""
 
     @property
     def num_keypoints(self) -> int:
-        """None of them."""
+        """Number of keypoints: none."""
         return 0
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

@@ -34,7 +34,7 @@ class FasterRcnnBoxCoder(BoxesAlone):
         return 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
+        """Encode boxes, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         y, x, height, width = tf.unstack(box_ops.to_centers(boxes), axis=-1)
         anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
@@ -47,7 +47,7 @@ class FasterRcnnBoxCoder(BoxesAlone):
         return tf.stack(codes, axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes, never inverted; see `BoxCoder.decode`."""
+        """Decode boxes, which are never inverted; see `BoxCoder.decode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         ty, tx, th, tw = tf.unstack(codes, axis=-1)
         centers = [
@@ -63,14 +63,12 @@ class FasterRcnnBoxCoder(BoxesAlone):
 class KeypointBoxCoder:
     """Codes (ty, tx, th, tw, ty0, tx0, ty1, tx1, ...): a box code, then each keypoint's shift.
 
-    The Object Detection API's own extension of Faster R-CNN's coder.
-
-    A keypoint is coded like a centre: its distance from the anchor's centre in anchor sizes, times the
-    scale of the axis.
+    An extension of Faster R-CNN's coder by the Object Detection API. A keypoint is encoded like a centre: its
+    distance from the anchor's centre in anchor sizes, times the scale of the axis.
 
     Attributes:
-        num_keypoints: keypoints of each object, K.
-        box_coder: the coder of the first four numbers, whose scales of shifts are those of the keypoints.
+        num_keypoints: keypoints per object, K.
+        box_coder: coder of the first four numbers; keypoints use its scales of shifts.
     """
 
     num_keypoints: int
@@ -82,10 +80,10 @@ class KeypointBoxCoder:
         return 4 + 2 * self.num_keypoints
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes and keypoints relative to anchors, float32 [..., A, 4 + 2K]; see `BoxCoder.encode`.
+        """Encode boxes and keypoints, float32 [..., A, 4 + 2K]; see `BoxCoder.encode`.
 
         Raises:
-            ValueError: when keypoints are missing, as there is no code of a box alone.
+            ValueError: when keypoints are missing.
         """
         if keypoints is None:
             raise ValueError("KeypointBoxCoder.encode expects keypoints [..., A, K, 2], found none")
@@ -96,11 +94,11 @@ class KeypointBoxCoder:
         return tf.concat([self.box_coder.encode(boxes, anchors), flat], axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the box part of the codes back into boxes; see `BoxCoder.decode`."""
+        """Decode the boxes; see `BoxCoder.decode`."""
         return self.box_coder.decode(codes[..., :4], anchors)
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the keypoint part of the codes back into keypoints; see `BoxCoder.decode_keypoints`."""
+        """Decode the keypoints; see `BoxCoder.decode_keypoints`."""
         centers = box_ops.to_centers(anchors)
         shape = tf.concat([tf.shape(codes)[:-1], [self.num_keypoints, 2]], axis=0)
         shifts = tf.reshape(codes[..., 4:], shape) / tf.constant(
@@ -127,11 +125,11 @@ class MeanStddevBoxCoder(BoxesAlone):
         return 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors, float32 [..., A, 4]; see `BoxCoder.encode`."""
+        """Encode boxes, float32 [..., A, 4]; see `BoxCoder.encode`."""
         return (boxes - anchors) / self.stddev
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes, inverted ones for untrained codes; see `BoxCoder.decode`."""
+        """Decode boxes, which untrained codes may invert; see `BoxCoder.decode`."""
         return codes * self.stddev + anchors
 
 
@@ -139,9 +137,8 @@ class MeanStddevBoxCoder(BoxesAlone):
 class SquareBoxCoder(BoxesAlone):
     """Codes (ty, tx, tl): shifts in anchor lengths and log length ratio, each times its scale.
 
-    The Object Detection API's own; it is in no paper.
-
-    The length of a box is the side of the square of equal area, so decoding gives squares.
+    From the Object Detection API, without a paper. The length of a box is the side of the square of equal
+    area, so decoded boxes are squares.
 
     Attributes:
         y_scale: factor of the vertical shift.
@@ -159,7 +156,7 @@ class SquareBoxCoder(BoxesAlone):
         return 3
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors, float32 [..., A, 3], (ty, tx, tl); see `BoxCoder.encode`."""
+        """Encode boxes, float32 [..., A, 3], (ty, tx, tl); see `BoxCoder.encode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         y, x, height, width = tf.unstack(box_ops.to_centers(boxes), axis=-1)
         anchor_length = tf.sqrt(anchor_height * anchor_width) + EPSILON
@@ -172,7 +169,7 @@ class SquareBoxCoder(BoxesAlone):
         return tf.stack(codes, axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into square boxes; see `BoxCoder.decode`."""
+        """Decode square boxes; see `BoxCoder.decode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         ty, tx, tl = tf.unstack(codes, axis=-1)
         anchor_length = tf.sqrt(anchor_height * anchor_width)

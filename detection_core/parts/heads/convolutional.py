@@ -18,13 +18,13 @@ class ConvolutionalHeadOptions:
 
     Attributes:
         min_depth: lower bound of channels in the layers before the predictor.
-        max_depth: upper bound of them; 0 with min_depth 0 for none of these layers.
+        max_depth: upper bound of them; 0 with min_depth 0 omits these layers.
         num_layers_before_predictor: 1x1 convolutions before the predictor.
-        use_dropout: drop features before the class predictor in training.
+        use_dropout: whether training drops features before the class predictor.
         dropout_keep_probability: fraction of features that is kept.
         kernel_size: of the predictors.
-        class_prediction_bias_init: first value of the class logits' bias.
-        use_depthwise: a depthwise convolution, then 1x1 predictors.
+        class_prediction_bias_init: initial value of the class logits' bias.
+        use_depthwise: whether 1x1 predictors follow a depthwise convolution.
     """
 
     min_depth: int = 0
@@ -38,11 +38,7 @@ class ConvolutionalHeadOptions:
 
 
 class ConvolutionalHead:
-    """Predicts with separate weights for every feature map.
-
-    Args:
-        options: shape of the head.
-    """
+    """Predicts with separate weights for every feature map."""
 
     def __init__(self, options: ConvolutionalHeadOptions) -> None:
         self._options = options

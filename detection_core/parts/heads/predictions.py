@@ -1,4 +1,4 @@
-"""What every prediction head shares: its description and the shape of its outputs."""
+"""Protocol and outputs of prediction heads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LevelPredictions(NamedTuple):
     """Outputs of a head over all feature maps.
 
     Attributes:
-        box_codes: float32 [B, A, code size], feature maps one after the other, row by row.
+        box_codes: float32 [B, A, code size], feature maps in sequence, row by row.
         class_logits: float32 [B, A, class slots], in the same order.
     """
 
@@ -26,11 +26,11 @@ class LevelPredictions(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HeadOutputs:
-    """What a head has to predict.
+    """The required outputs of a head.
 
     Attributes:
         anchors_per_location: of each feature map, finest first.
-        num_class_slots: classes, and one more for the background where the model has it.
+        num_class_slots: number of classes, plus one for the background if the model has it.
         code_size: numbers in a box code.
     """
 
@@ -40,7 +40,7 @@ class HeadOutputs:
 
 
 class PredictionHead(Protocol):
-    """Turns feature maps into box codes and class logits."""
+    """Predicts box codes and class logits from feature maps."""
 
     def __call__(
         self, feature_maps: Sequence[tf.Tensor], layers: NetworkLayers, outputs: HeadOutputs
@@ -49,11 +49,11 @@ class PredictionHead(Protocol):
 
 
 MOST_JOINED = 5
-"""Tensors that are joined at a time: XNNPACK leaves a concatenation of more to other kernels."""
+"""Tensors concatenated at a time: XNNPACK leaves larger concatenations to other kernels."""
 
 
 def per_anchor(maps: Sequence[tf.Tensor], size: int, name: str) -> tf.Tensor:
-    """Bring maps [B, h, w, anchors x size] to one tensor [B, A, size]."""
+    """Reshape and concatenate maps [B, h, w, anchors x size] to one tensor [B, A, size]."""
     rows = [
         tf_keras.layers.Reshape((-1, size), name=f"{name}_rows_{level}")(features)
         for level, features in enumerate(maps)
@@ -62,7 +62,7 @@ def per_anchor(maps: Sequence[tf.Tensor], size: int, name: str) -> tf.Tensor:
 
 
 def _joined(rows: list[tf.Tensor], name: str) -> tf.Tensor:
-    """Join tensors [B, n, size] along their rows, `MOST_JOINED` at a time."""
+    """Concatenate tensors [B, n, size] along their rows, `MOST_JOINED` at a time."""
     if len(rows) == 1:
         return rows[0]
     parts = [rows[start : start + MOST_JOINED] for start in range(0, len(rows), MOST_JOINED)]

@@ -19,17 +19,18 @@ class WeightSharedHeadOptions:
     """Shape of the head; field names are those of the config.
 
     Attributes:
-        apply_conv_hyperparams_to_heads: the predictors' depthwise kernels take the hyperparameters too.
-        apply_conv_hyperparams_pointwise: separable convolutions' 1x1 kernels take the hyperparameters too.
+        apply_conv_hyperparams_to_heads: whether the predictors' depthwise kernels use the hyperparameters
+            too.
+        apply_conv_hyperparams_pointwise: whether separable convolutions' 1x1 kernels use them too.
         num_layers_before_predictor: convolutions in a tower.
         depth: channels of the towers.
         kernel_size: of the towers and predictors.
-        class_prediction_bias_init: first value of the class logits' bias.
-        use_dropout: drop features before the class predictor in training.
+        class_prediction_bias_init: initial value of the class logits' bias.
+        use_dropout: whether training drops features before the class predictor.
         dropout_keep_probability: fraction of features that is kept.
-        share_prediction_tower: one tower for boxes and classes.
-        use_depthwise: separable convolutions.
-        score_converter: "identity", or "sigmoid" for a network that gives scores instead of logits.
+        share_prediction_tower: whether boxes and classes share one tower.
+        use_depthwise: whether convolutions are separable.
+        score_converter: "identity", or "sigmoid" for a network that outputs scores instead of logits.
     """
 
     apply_conv_hyperparams_to_heads: bool = False
@@ -50,8 +51,8 @@ class WeightSharedHead:
 
     Args:
         options: shape of the head.
-        survival_probability: above 0, each layer of a tower but the first adds its input to its output, which
-            training keeps with this probability.
+        survival_probability: if above 0, each layer of a tower but the first has a shortcut from its input.
+            Training keeps the layer with this probability.
     """
 
     def __init__(self, options: WeightSharedHeadOptions, *, survival_probability: float = 0.0) -> None:
@@ -106,7 +107,7 @@ class WeightSharedHead:
         return results
 
     def _with_shortcut(self, result: tf.Tensor, features: tf.Tensor, name: str) -> tf.Tensor:
-        """Stochastic depth, https://arxiv.org/abs/1603.09382, where there is a survival probability."""
+        """Apply stochastic depth, https://arxiv.org/abs/1603.09382, if there is a survival probability."""
         if not self._survival_probability:
             return result
         rate = 1.0 - self._survival_probability
@@ -152,7 +153,7 @@ class WeightSharedHead:
 
 
 def _same_channels(maps: Sequence[tf.Tensor], layers: NetworkLayers) -> list[tf.Tensor]:
-    """Project every map to the most frequent channel count, where they differ at all."""
+    """Project every map to the most frequent channel count, if counts differ."""
     counts = Counter(features.shape[-1] for features in maps)
     if len(counts) == 1:
         return list(maps)

@@ -1,4 +1,4 @@
-"""Single layers, activations and the mapping of pixels to a backbone's input range."""
+"""Single layers, activations and the conversion of pixels to a backbone's input range."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import tf_keras
 
 from detection_core.ops.update_draws import draw_seed
 
-# Of google/automl's smooth ReLU.
+# The value of google/automl's smooth ReLU.
 _SMOOTHNESS = 20.0**4
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def hard_swish(features: tf.Tensor) -> tf.Tensor:
-    """Multiply by a piecewise linear sigmoid, https://arxiv.org/abs/1905.02244."""
+    """Return x times a piecewise linear sigmoid, https://arxiv.org/abs/1905.02244."""
     return features * tf.nn.relu6(features + 3.0) / 6.0
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def mish(features: tf.Tensor) -> tf.Tensor:
-    """Multiply by the hyperbolic tangent of the softplus, https://arxiv.org/abs/1908.08681."""
+    """Return x * tanh(softplus(x)), https://arxiv.org/abs/1908.08681."""
     return features * tf.math.tanh(tf.math.softplus(features))
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def smooth_relu(features: tf.Tensor) -> tf.Tensor:
-    """Go from 0 to the identity without a corner, https://arxiv.org/abs/2006.14536."""
-    exact = tf.cast(features, tf.float32)  # the smoothness is beyond float16
+    """Return google/automl's smooth ReLU, https://arxiv.org/abs/2006.14536."""
+    exact = tf.cast(features, tf.float32)  # the smoothness exceeds float16's range
     positive = exact > 0.0
     logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * exact + 1.0, 1.0))
     return tf.cast(tf.where(positive, exact - logarithm / _SMOOTHNESS, 0.0), features.dtype)
@@ -43,19 +43,13 @@ FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 class _WithConstant(tf_keras.layers.Layer):
-    """What both layers share.
-
-    Args:
-        value: the constant.
-        **settings: of every layer.
-    """
+    """Base of layers with one constant, `value`."""
 
     def __init__(self, value: float, **settings: Any) -> None:
         super().__init__(**settings)
         self.value = value
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
         return {**super().get_config(), "value": self.value}
 
 
@@ -79,7 +73,7 @@ class MultiplyByConstant(_WithConstant):
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class Dropout(tf_keras.layers.Dropout):
-    """Keras' layer; in an update of a training it draws as `update_draws` says."""
+    """Keras' layer; in a training update it draws from `update_draws`."""
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
         """Drop values in training, and scale up the others; the shape stays."""
@@ -91,17 +85,12 @@ class Dropout(tf_keras.layers.Dropout):
 
 
 def stochastic_depth(rate: float, name: str) -> Dropout:
-    """Return a layer that drops whole images, https://arxiv.org/abs/1603.09382.
-
-    Args:
-        rate: probability that an image is dropped.
-        name: of the layer.
-    """
+    """Return a layer that drops whole images with probability `rate`, https://arxiv.org/abs/1603.09382."""
     return Dropout(rate, noise_shape=(None, 1, 1, 1), name=name)
 
 
 def hard_sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
-    """Go from 0 at -3 to 1 at 3 in a straight line, https://arxiv.org/abs/1905.02244.
+    """Return max(0, min(1, x / 6 + 1/2)), https://arxiv.org/abs/1905.02244.
 
     Each step is a layer, as each is an operation of an integer network.
     """
@@ -111,20 +100,15 @@ def hard_sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def sigmoid(features: tf.Tensor, name: str) -> tf.Tensor:
-    """The logistic function."""
+    """Return the logistic function."""
     return tf_keras.layers.Activation("sigmoid", name=name)(features)
 
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class NearestResize(tf_keras.layers.Layer):
-    """Repeats rows and columns: each takes the one at its place times the ratio of sizes, rounded down.
+    """Nearest-neighbour resize: output index i takes input index floor(i * input size / output size).
 
-    Unlike `UpSampling2D` with a crop it spreads the repetitions over an odd size.
-
-    Args:
-        rows: of the output.
-        columns: of the output.
-        **settings: of every layer.
+    Unlike a cropped `UpSampling2D`, it spreads the repetitions over an odd size.
     """
 
     def __init__(self, rows: int, columns: int, **settings: Any) -> None:

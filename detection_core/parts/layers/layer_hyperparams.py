@@ -1,4 +1,4 @@
-"""Settings of a group of layers, from initialiser to activation, and the regularization loss."""
+"""Hyperparameters of layers, from initialiser to activation, and the regularization loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from detection_core.parts.layers.layer_names import parse_variable_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Regularizer:
-    """The loss that a layer's weights add to the total.
+    """The regularization loss of a layer's weights.
 
     Attributes:
         kind: "l1", the sum of absolute weights, or "l2", half the sum of squares.
@@ -29,10 +29,10 @@ class Regularizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InitializerOptions:
-    """The distribution that first weights are drawn from.
+    """The distribution of initial weights.
 
     Attributes:
-        class_name: name of a tf_keras initialiser, as `tf_keras.initializers.get` knows it.
+        class_name: name of a tf_keras initialiser for `tf_keras.initializers.get`.
         arguments: its constructor's arguments, without the seed.
     """
 
@@ -40,7 +40,7 @@ class InitializerOptions:
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def build(self, seed: int | None, weight_name: str) -> tf_keras.initializers.Initializer:
-        """A fresh initialiser whose draw depends on the seed and the weight's name only; zeros for None."""
+        """Return a new initialiser that depends only on seed and weight name; zeros without a seed."""
         if seed is None:
             return tf_keras.initializers.Zeros()
         config: dict[str, Any] = dict(self.arguments)
@@ -62,8 +62,8 @@ class BatchNormOptions:
         epsilon: added to the variance.
         center: whether an offset (beta) is learnt.
         scale: whether a factor (gamma) is learnt.
-        train: whether batch statistics are used and collected in training.
-        synchronized: whether they are those of the whole batch over all replicas.
+        train: whether training uses and collects batch statistics.
+        synchronized: whether these cover the whole batch over all replicas.
     """
 
     momentum: float = 0.999
@@ -83,7 +83,7 @@ class LayerHyperparams:
         regularizer: of the kernels; None for none.
         batch_norm: None for no normalisation.
         activation: "none", "relu", "relu6", "swish" or a name in `activations.FUNCTIONS`.
-        force_use_bias: add a bias even where a normalisation follows.
+        force_use_bias: whether to add a bias even before a normalisation.
     """
 
     initializer: InitializerOptions = GLOROT_UNIFORM
@@ -115,8 +115,8 @@ def regularized_variables(
     """Pair each regularized variable with its regularizer.
 
     Args:
-        network: as built, or rewritten; a rewritten network keeps the names of layers that it keeps, and
-            each copy of a shared layer, `NAME_level_N`, is regularized like the layer.
+        network: original or rewritten for quantization. A rewritten network keeps layer names; each copy
+            `NAME_level_N` of a shared layer is regularized like the layer.
         regularizers: "layer/weight" -> regularizer.
 
     Returns:

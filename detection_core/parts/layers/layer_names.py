@@ -1,24 +1,23 @@
 """The grammar of layer names: the only module that parses the names of layers and their variables.
 
-A layer's name says which part of a detector the layer belongs to. Names are fixed for good, as folders of
-trained detectors hold them. Makers compose names, this module parses them, and all other modules ask the
-`LayerName` that it returns:
+A layer's name tells its part of a detector. Names never change, as folders of trained detectors contain them.
+Builders compose names, this module parses them, and all other modules use the `LayerName` that it returns:
 
     layer  = part {"_" index} ["_" piece ["_" number]] ["_level_" level] ["_bn"]
     part   = "backbone_" word | one of `PARTS`
     piece  = word {"_" word}
 
 `index` counts the units of a part: the block of a backbone, the level of a pyramid, the layer of a tower.
-`piece` is the layer's role in its unit, such as "depthwise" or "expand". `number` tells equal pieces apart.
-"_level_" marks what belongs to one call of a layer that pyramid levels share: its normalisation, or the copy
-that a rewriting makes of the layer for that call. "_bn" marks the normalisation behind the layer.
+`piece` is the layer's role in its unit, such as "depthwise" or "expand". `number` distinguishes equal pieces.
+"_level_" marks what belongs to one call of a layer that pyramid levels share. That is its normalisation, or
+the copy that a rewrite makes for that call. "_bn" marks the normalisation after the layer.
 
     backbone_block_3_expand_bn  part "backbone_block", index 3, piece "expand", normalisation
     fpn_smooth_4_depthwise      part "fpn_smooth", index 4, piece "depthwise"
     bifpn_7_input_0             part "bifpn", index 7, piece "input", number 0
     tower_2_level_4_bn          part "tower", index 2, level 4, normalisation
 
-A variable's name is that of its layer behind the scopes of wrappers, and its own: "scope/layer/weight:0".
+A variable's name is "scope/layer/weight:0": the scopes of wrappers, its layer's name, and its own.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ PARTS = (
     "segmentation",
 )
 BACKBONE = "backbone_"
-"""First letters of every layer of a backbone, also of one from outside the package."""
+"""Prefix of every layer of a backbone, external ones included."""
 
 _LEVEL = "_level_"
 _NORM = "_bn"
@@ -60,15 +59,15 @@ _COPY = re.compile(rf"(.+){_LEVEL}\d+")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerName:
-    """What a layer's name says.
+    """A parsed layer name.
 
     Attributes:
         part: the part of the detector, one of `PARTS` or "backbone_" with a word.
         indices: of the unit in its part.
-        piece: the layer's role in its unit; "" for its only one.
-        number: tells equal pieces of a unit apart; None where there is one.
+        piece: the layer's role in its unit; "" if the unit has one layer only.
+        number: distinguishes equal pieces of a unit; None if there is only one.
         level: of the call of a shared layer that it belongs to; None for a layer of all calls.
-        norm: whether it is the normalisation behind the layer of the rest of the name.
+        norm: whether it is the normalisation after the layer with the rest of the name.
     """
 
     part: str
@@ -88,17 +87,17 @@ class LayerName:
 
     @property
     def role(self) -> str:
-        """The role in the unit: the piece where it has no number, then "bn" for a normalisation."""
+        """The role in the unit: the piece if it has no number, then "bn" for a normalisation."""
         piece = self.piece if self.number is None else ""
         return "_".join(word for word in (piece, "bn" if self.norm else "") if word)
 
 
 def parse_layer_name(name: str) -> LayerName | None:
-    """Read a layer's name.
+    """Parse a layer's name.
 
     Returns:
-        What it says; a name of a backbone that does not follow the grammar is a `part` as a whole. None for
-        a layer of no part, such as an input or an operation between parts.
+        The parsed name; a backbone name outside the grammar becomes the `part` as a whole. None for a layer
+        of no part, such as an input or an operation between parts.
     """
     match = _LAYER.fullmatch(name)
     if match is None:
@@ -118,26 +117,26 @@ def _integer(text: str | None) -> int | None:
 
 
 def in_backbone(name: str) -> bool:
-    """Tell whether a layer of this name belongs to the backbone."""
+    """Return whether a layer of this name belongs to the backbone."""
     return name.startswith(BACKBONE)
 
 
 def split_norm(name: str) -> tuple[str, bool]:
-    """Return the name of the layer that a normalisation belongs to, and whether it is one's name at all."""
+    """Return the name of the normalised layer, and whether the name is a normalisation's."""
     return name.removesuffix(_NORM), name.endswith(_NORM)
 
 
 def copy_name(layer: str, level: int) -> str:
-    """Name the copy of a shared layer that stands for its call number `level`."""
+    """Return the name of a shared layer's copy for call number `level`."""
     return f"{layer}{_LEVEL}{level}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariableName:
-    """What a variable's name says.
+    """A parsed variable name.
 
     Attributes:
-        layer: name of its layer; "" for a variable of none.
+        layer: name of its layer; "" without one.
         weight: its own name in the layer, such as "kernel".
     """
 
@@ -151,17 +150,17 @@ class VariableName:
 
     @property
     def original(self) -> VariableName:
-        """The variable of the shared layer that this one's layer is a copy of; itself where it is none."""
+        """The variable of the original shared layer; itself if the layer is no copy."""
         match = _COPY.fullmatch(self.layer)
         return self if match is None else dataclasses.replace(self, layer=match[1])
 
 
 def scoped_name(variable: tf.Variable) -> str:
-    """Return a variable's name with all its scopes, without the number of the output."""
+    """Return a variable's name with all its scopes, without the output number."""
     return str(variable.name).partition(":")[0]
 
 
 def parse_variable_name(variable: tf.Variable) -> VariableName:
-    """Read a variable's name."""
+    """Parse a variable's name."""
     scopes, _, weight = scoped_name(variable).rpartition("/")
     return VariableName(layer=scopes.rpartition("/")[2], weight=weight)

@@ -1,8 +1,8 @@
-"""Makes the stock layers of a detector's one flat functional network.
+"""Create the standard layers of a detector's single flat functional network.
 
-Layers carry no tf_keras regularizers. The maker records the regularizer of each kernel by name instead, so
-that each variable counts once, however often a shared layer is called, and so that a rewritten copy of the
-network is regularized like the original.
+Layers have no tf_keras regularizers. The regularizer of each kernel is recorded by name instead. So each
+variable counts once, however often a shared layer is called. A rewritten copy of the network is
+regularized like the original.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ def _identity(features: tf.Tensor) -> tf.Tensor:
 
 
 def swish(features: tf.Tensor, name: str) -> tf.Tensor:
-    """The product of the features and their sigmoid, https://arxiv.org/abs/1710.05941."""
+    """Return the product of the features and their sigmoid, https://arxiv.org/abs/1710.05941."""
     gate = tf_keras.layers.Activation("sigmoid", name=f"{name}_sigmoid")(features)
     return tf_keras.layers.Multiply(name=name)([features, gate])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkLayers:
-    """Makes named layers under one set of hyperparameters.
+    """Creates named layers with one set of hyperparameters.
 
     Attributes:
-        hyperparams: what the layers are made with.
-        freeze_batch_norm: normalise with the moving averages in training too, and leave them as they are.
-        explicit_padding: pad with zeros by kernel size before convolutions.
-        seed: of the first weights; the same seed and name give the same weights on every machine; None:
+        hyperparams: of the layers.
+        freeze_batch_norm: whether training normalises with the moving averages and leaves them unchanged.
+        explicit_padding: whether to pad with zeros by kernel size before convolutions.
+        seed: of the initial weights; the same seed and name give the same weights on every machine; None:
             zeros.
-        regularizers: filled while layers are made: "layer/weight" -> regularizer.
+        regularizers: filled while layers are created: "layer/weight" -> regularizer.
     """
 
     hyperparams: LayerHyperparams
@@ -54,7 +54,7 @@ class NetworkLayers:
     regularizers: dict[str, Regularizer] = dataclasses.field(default_factory=dict)
 
     def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> NetworkLayers:
-        """A maker for another part of the same network."""
+        """Return the layers of another part of the same network."""
         return dataclasses.replace(self, hyperparams=hyperparams, explicit_padding=explicit_padding)
 
     def conv(
@@ -69,17 +69,17 @@ class NetworkLayers:
         plain: bool = False,
         padding: str = "same",
     ) -> LayerCall:
-        """A convolution without normalisation and activation.
+        """Create a convolution without normalisation and activation.
 
         Args:
             name: of the layer.
             filters: output channels.
             kernel_size: rows and columns.
             stride: rows and columns.
-            use_bias: None for what the hyperparameters say.
-            bias: first value of the bias.
-            plain: Glorot's initialiser and no regularizer, whatever the hyperparameters say.
-            padding: "same" or "valid"; where padding is explicit, "same" is what it gives.
+            use_bias: None: from the hyperparameters.
+            bias: initial value of the bias.
+            plain: whether to use Glorot's initialiser and no regularizer instead of the hyperparameters.
+            padding: "same" or "valid"; "same" becomes explicit padding if enabled.
         """
         layer = tf_keras.layers.Conv2D(
             filters,
@@ -103,9 +103,9 @@ class NetworkLayers:
         plain: bool = False,
         multiplier: int = 1,
     ) -> LayerCall:
-        """A depthwise convolution without normalisation and activation; arguments as for `conv`.
+        """Create a depthwise convolution without normalisation and activation; arguments as for `conv`.
 
-        `multiplier` is the number of filters for each channel.
+        `multiplier` is the number of filters per channel.
         """
         layer = tf_keras.layers.DepthwiseConv2D(
             kernel_size,
@@ -129,21 +129,21 @@ class NetworkLayers:
         bias: float = 0.0,
         plain: tuple[bool, bool] = (False, True),
     ) -> LayerCall:
-        """A depthwise and a 1x1 convolution with nothing between, `NAME_depthwise` and `NAME_pointwise`.
+        """Create a depthwise and a 1x1 convolution, `NAME_depthwise` and `NAME_pointwise`, nothing between.
 
-        `plain` is for the two in turn. By default the hyperparameters do not reach the 1x1 convolution:
-        models of the field were trained so.
+        `plain` applies to the two in turn. By default the hyperparameters do not apply to the 1x1
+        convolution, as in published models.
         """
         depthwise = self.depthwise(f"{name}_depthwise", kernel_size, stride=stride, plain=plain[0])
         pointwise = self.conv(f"{name}_pointwise", filters, 1, use_bias=use_bias, bias=bias, plain=plain[1])
         return lambda features: pointwise(depthwise(features))
 
     def norm(self, name: str) -> LayerCall:
-        """The batch normalisation of the hyperparameters; the identity where they have none."""
+        """Create the batch normalisation of the hyperparameters; the identity if they have none."""
         options = self.hyperparams.batch_norm
         if options is None:
             return _identity
-        # One replica has the whole batch, and its fused operation is faster.
+        # A single replica has the whole batch, and its fused operation is faster.
         shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
         layer = tf_keras.layers.BatchNormalization(
             momentum=options.momentum,
@@ -158,7 +158,7 @@ class NetworkLayers:
         return layer
 
     def activation(self, name: str) -> LayerCall:
-        """The activation of the hyperparameters; the identity for "none"."""
+        """Create the activation of the hyperparameters; the identity for "none"."""
         kind = self.hyperparams.activation
         if kind in FUNCTIONS:
             return tf_keras.layers.Activation(FUNCTIONS[kind], name=name)
@@ -171,7 +171,7 @@ class NetworkLayers:
         return makers[kind]()
 
     def norm_activation(self, features: tf.Tensor, name: str) -> tf.Tensor:
-        """Normalisation `NAME_bn` and activation `NAME_act` applied to the features."""
+        """Apply the normalisation `NAME_bn` and the activation `NAME_act`."""
         return self.activation(f"{name}_act")(self.norm(f"{name}_bn")(features))
 
     def _padding(self, kernel_size: int | tuple[int, int]) -> str:
@@ -180,9 +180,9 @@ class NetworkLayers:
     def _padded(
         self, layer: tf_keras.layers.Layer, kernel_size: int | tuple[int, int], name: str
     ) -> LayerCall:
-        """The layer, after zero padding that does not depend on the input size where that is asked for.
+        """Return the layer after zero padding that does not depend on the input size, if enabled.
 
-        A stride of two then sees the same rows for every input size, where "same" shifts them by one.
+        A stride of two then samples the same rows for every input size, where "same" shifts them by one.
         """
         if self._padding(kernel_size) == "same":
             return layer
@@ -192,7 +192,6 @@ class NetworkLayers:
         return lambda features: layer(pad(features))
 
     def _initializer(self, weight: str, plain: bool) -> tf_keras.initializers.Initializer:
-        """Make the weight's initialiser and record its regularizer."""
         options: InitializerOptions = GLOROT_UNIFORM if plain else self.hyperparams.initializer
         if self.hyperparams.regularizer is not None and not plain:
             self.regularizers[weight] = self.hyperparams.regularizer
@@ -200,7 +199,7 @@ class NetworkLayers:
 
 
 def pad_to_multiple(inputs: tf.Tensor, multiple: int, name: str = "input_padding") -> tf.Tensor:
-    """Zero rows below and columns to the right until both are multiples of `multiple`."""
+    """Add zero rows below and zero columns to the right until both are multiples of `multiple`."""
     height, width = inputs.shape[1], inputs.shape[2]
     below, right = -height % multiple, -width % multiple
     if not below and not right:
@@ -218,8 +217,8 @@ class GateOptions:
     Attributes:
         channels: between its two convolutions.
         activation: between them; see `LayerHyperparams.activation`.
-        gate: what makes weights of their result, a name in `GATES`.
-        regularize_biases: the regularizer of the kernels is that of the biases, too.
+        gate: function at its output, a name in `GATES`.
+        regularize_biases: whether the regularizer of the kernels applies to the biases, too.
     """
 
     channels: int
@@ -229,13 +228,11 @@ class GateOptions:
 
 
 def squeeze_excite(features: tf.Tensor, layers: NetworkLayers, name: str, options: GateOptions) -> tf.Tensor:
-    """Weigh channels with a gate from their means, https://arxiv.org/abs/1709.01507.
+    """Apply squeeze-and-excitation: a gate weights channels by their means.
 
-    Args:
-        features: [B, H, W, C].
-        layers: maker of the layers.
-        name: what the names of the layers start with.
-        options: shape of the gate.
+    https://arxiv.org/abs/1709.01507
+
+    The features are [B, H, W, C]; `name` is the prefix of the layers' names.
     """
     inner = layers.under(dataclasses.replace(layers.hyperparams, activation=options.activation))
     gate = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)

@@ -1,4 +1,4 @@
-"""Protocols of losses, masks of their weights, and the losses of an anchor-based detector."""
+"""Protocols of losses, replacement of NaN targets, and the losses of an anchor-based detector."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class ClassificationLoss(Protocol):
 
 @runtime_checkable
 class ColumnLoss(Protocol):
-    """A classification loss that is faster where at most one target of an anchor is 1, and the others 0."""
+    """A classification loss with a faster form for targets that are 0 except for at most one 1 per anchor."""
 
     def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, the sum over its classes.
 
         Args:
             prediction: float32 [B, A, K], logits.
-            columns: int32 [B, A], which target is 1; -1 where none is.
+            columns: int32 [B, A], index of the target that is 1; -1 if none is.
             weights: float32 [B, A].
 
         Returns:
@@ -47,11 +47,7 @@ class ColumnLoss(Protocol):
 
 
 class LocalizationLoss(Protocol):
-    """Compares boxes or box codes with their targets.
-
-    Attributes:
-        compares_boxes: whether it needs decoded boxes rather than codes.
-    """
+    """Compares boxes or box codes with their targets."""
 
     @property
     def compares_boxes(self) -> bool:
@@ -73,13 +69,7 @@ class LocalizationLoss(Protocol):
 
 
 def replace_nan_targets(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Put the prediction where the target is not a number, so that the loss is 0 there.
-
-    A keypoint that is not known of an object cannot be predicted wrong.
-
-    Args:
-        prediction: float32 [...].
-        target: float32 [...].
+    """Replace NaN targets by the prediction, so that the loss is 0 there; NaN marks unknown keypoints.
 
     Returns:
         float32 [...], the target without NaN.
@@ -89,15 +79,15 @@ def replace_nan_targets(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorLosses:
-    """What to compute and how to weigh it.
+    """Losses, their weights, and the selection of anchors that count.
 
     Attributes:
         classification: loss of class logits.
         localization: loss of boxes or box codes.
         classification_weight: factor of the summed classification loss.
         localization_weight: factor of the summed localisation loss.
-        hard_example_miner: chooses the anchors that count; None counts all.
-        random_example_sampler: draws the anchors whose classification counts; None counts all.
+        hard_example_miner: selects the anchors that count; None: all.
+        random_example_sampler: draws the anchors whose classification counts; None: all.
     """
 
     classification: ClassificationLoss

@@ -53,7 +53,7 @@ class SoftmaxLoss:
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
 
-        Targets are probabilities, and an anchor's weight is the mean of those of its classes.
+        Targets are probabilities; an anchor's weight is the mean of its class weights.
         """
         logits = prediction / self.logit_scale
         loss = tf.nn.softmax_cross_entropy_with_logits(labels=target, logits=logits)
@@ -75,26 +75,26 @@ class SoftmaxAgainstLogitsLoss:
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
 
-        Targets are logits, and an anchor's weight is the mean of those of its classes.
+        Targets are logits; an anchor's weight is the mean of its class weights.
         """
         probabilities = tf.nn.softmax(target / self.logit_scale)
         return SoftmaxLoss(logit_scale=self.logit_scale)(prediction, probabilities, weights)
 
 
-# Probabilities are kept this far from 0 and 1 before a logarithm.
+# Probabilities are clipped to this distance from 0 and 1 before a logarithm.
 PROBABILITY_MARGIN = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SigmoidFocalLoss:
-    """Sigmoid cross entropy times the power of how wrong the model is.
+    """Sigmoid cross entropy, multiplied by a power of the probability's error.
 
     RetinaNet, https://arxiv.org/abs/1708.02002.
 
     Attributes:
         gamma: exponent; 0 gives plain cross entropy.
-        alpha: weight of positives, with 1 - alpha for negatives; None weighs both by 1.
-        label_smoothing: part of the target that is 0.5 in the cross entropy, and in nothing else.
+        alpha: weight of positives, with 1 - alpha for negatives; None weights both by 1.
+        label_smoothing: fraction of the target that is 0.5, in the cross entropy only.
     """
 
     gamma: float
@@ -118,7 +118,7 @@ class SigmoidFocalLoss:
         """Compute the loss of every anchor, float32 [B, A]; see `ColumnLoss`.
 
         Nearly every target is 0. Compute all logits with target 0 first, then replace the few others.
-        The derivative is written out, as it shares its terms with the loss.
+        The gradient is explicit because it shares terms with the loss.
         """
 
         @tf.custom_gradient
@@ -127,7 +127,7 @@ class SigmoidFocalLoss:
             anchors = tf.where(columns >= 0)
             ones = tf.concat([anchors, tf.cast(tf.gather_nd(columns, anchors), tf.int64)[:, None]], axis=-1)
             loss, slopes = self._of_zeros(logits)
-            # A logit with target 1 costs what its negative does with target 0.
+            # A logit with target 1 has the loss of its negative with target 0.
             positive, positive_slopes = self._of_zeros(-tf.gather_nd(logits, ones))
             loss = others * tf.reduce_sum(
                 tf.tensor_scatter_nd_update(loss, ones, tf.zeros_like(positive)), axis=-1
@@ -143,7 +143,7 @@ class SigmoidFocalLoss:
         return summed(prediction) * weights
 
     def _of_zeros(self, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the loss of logits whose target is 0 and its derivative, alpha aside."""
+        """Return the loss of logits with target 0, and its derivative, without alpha."""
         probability, smooth = tf.sigmoid(logits), 0.5 * self.label_smoothing
         loss, slope = tf.nn.softplus(logits), probability
         if smooth:
@@ -159,11 +159,11 @@ class PenaltyReducedFocalLoss:
     """Focal loss on heatmaps, with less penalty close to a peak.
 
     CenterNet, https://arxiv.org/abs/1904.07850, after CornerNet, https://arxiv.org/abs/1808.01244. A target
-    of exactly 1 is a positive, anything less a negative.
+    of exactly 1 is a positive, all others are negatives.
 
     Attributes:
         alpha: focal exponent.
-        beta: exponent of one minus the target, which spares the neighbourhood of peaks.
+        beta: exponent of one minus the target, which reduces the penalty near peaks.
     """
 
     alpha: float
@@ -178,13 +178,13 @@ class PenaltyReducedFocalLoss:
         return -tf.where(target == 1.0, positive, negative) * weights
 
 
-# Maps with less than one pixel in them are compared as if they had one, so that empty maps cost 1.
+# Map sums are at least one pixel, so that the loss of empty maps is 1.
 SMALLEST_TOTAL = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiceLoss:
-    """One minus the Dice coefficient of predicted and true map, class by class.
+    """One minus the Dice coefficient of predicted and true map, for each class.
 
     V-Net, https://arxiv.org/abs/1606.04797.
 

@@ -12,12 +12,12 @@ from detection_core.ops import iou as iou_ops
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SmoothL1Loss:
-    """Squared error near zero and a straight line beyond, summed over the code.
+    """Squared error near zero and linear beyond, summed over the code.
 
     Fast R-CNN, https://arxiv.org/abs/1504.08083.
 
     Attributes:
-        delta: distance at which the line begins, and its slope.
+        delta: distance at which the linear part begins, and its slope.
     """
 
     compares_boxes: ClassVar[bool] = False
@@ -34,7 +34,7 @@ class SmoothL1Loss:
 
 @dataclasses.dataclass(frozen=True)
 class L2Loss:
-    """Half the squared error, summed over the code. The weight counts before the square."""
+    """Half the squared error, summed over the code; the weight is applied before squaring."""
 
     compares_boxes: ClassVar[bool] = False
 
@@ -70,9 +70,9 @@ class L1Loss:
 
 @dataclasses.dataclass(frozen=True)
 class IouLoss:
-    """One minus the IoU, whose gradient is zero where the boxes do not touch.
+    """One minus the IoU, whose gradient is zero for boxes that do not overlap.
 
-    UnitBox, https://arxiv.org/abs/1608.01471, takes its negative logarithm instead.
+    UnitBox, https://arxiv.org/abs/1608.01471, uses its negative logarithm instead.
     """
 
     compares_boxes: ClassVar[bool] = True
@@ -84,7 +84,7 @@ class IouLoss:
 
 @dataclasses.dataclass(frozen=True)
 class GiouLoss:
-    """One minus the generalised IoU, which still pulls boxes that do not touch.
+    """One minus the generalised IoU, which has a gradient also for boxes that do not overlap.
 
     Generalized Intersection over Union, https://arxiv.org/abs/1902.09630.
     """

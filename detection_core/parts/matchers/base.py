@@ -1,4 +1,4 @@
-"""What a matcher is: it decides which ground-truth row, if any, each anchor stands for."""
+"""Base of matchers, which assign a ground-truth row, or none, to each anchor."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-# Values of a match that are not rows.
+# Match values other than row numbers.
 UNMATCHED = -1
 IGNORED = -2
 
-# int32 [] row -> float32 [B, A], similarity of that row of every image with every anchor; larger is more
-# alike, and -inf stands for a row that does not exist (padding).
+# int32 [] row -> float32 [B, A], similarity of that row of every image with every anchor. Larger is more
+# similar; -inf marks padding rows.
 RowSimilarity = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Matcher(abc.ABC):
-    """Turns similarities into a row for every anchor.
+    """Assigns a row to every anchor by similarity.
 
-    Similarities come row by row on demand: those of a batch at once, [B, G, A], can be gigabytes.
+    Similarities are computed row by row: those of a whole batch, [B, G, A], can be gigabytes.
     """
 
     @abc.abstractmethod
@@ -27,9 +27,9 @@ class Matcher(abc.ABC):
         """Choose a row for every anchor of every image.
 
         Args:
-            similarity_of: gives the similarities of one row.
-            valid: bool [B, G], rows that may claim an anchor by force; a row that exists and is not
-                valid (an object of weight 0) can still match by its similarity.
+            similarity_of: returns the similarities of one row.
+            valid: bool [B, G], rows that may force a match. A real row that is not valid (an object of weight
+                0) can still match by its similarity.
             anchors: int32 [], A.
 
         Returns:
@@ -37,10 +37,10 @@ class Matcher(abc.ABC):
         """
 
     def match(self, similarity: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """Choose a row for every anchor of every image from similarities that are already there.
+        """Choose a row for every anchor of every image from a similarity tensor.
 
         Args:
-            similarity: float32 [B, G, A], larger is more alike; -inf in rows that do not exist.
+            similarity: float32 [B, G, A], larger is more similar; -inf in padding rows.
             valid: bool [B, G], as for `match_rows`.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Matchers: each anchor takes its most similar row (SSD, RetinaNet, Faster R-CNN), or greedy pairs."""
+"""Matchers: each anchor takes its most similar row (SSD, RetinaNet, Faster R-CNN), or greedy bipartite."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from detection_core.parts.matchers.base import IGNORED, UNMATCHED, Matcher, RowS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArgMaxMatcherOptions:
-    """When the most similar row is similar enough.
+    """Thresholds of `ArgMaxMatcher`.
 
     Attributes:
-        matched_threshold: lowest similarity of a match; None makes every anchor match.
-        unmatched_threshold: below it an anchor is a negative; between the two it is ignored.
-        negatives_lower_than_unmatched: False swaps the two: negatives lie between the thresholds and what
-            is below is ignored.
-        force_match_for_each_row: whether each valid row also takes the anchor that is most similar to it,
-            whatever the thresholds.
+        matched_threshold: lowest similarity of a match; None: every anchor matches.
+        unmatched_threshold: anchors below it are negatives; those between the thresholds are ignored.
+        negatives_lower_than_unmatched: False swaps the two: anchors between the thresholds are negatives,
+            those below are ignored.
+        force_match_for_each_row: whether each valid row also takes its most similar anchor, regardless of the
+            thresholds.
     """
 
     matched_threshold: float | None
@@ -29,7 +29,7 @@ class ArgMaxMatcherOptions:
 
 
 class ArgMaxMatcher(Matcher):
-    """Takes the most similar row of each anchor, subject to thresholds; ties go to the first row.
+    """Assigns each anchor its most similar row, subject to thresholds; ties go to the first row.
 
     Faster R-CNN, https://arxiv.org/abs/1506.01497, and SSD, https://arxiv.org/abs/1512.02325.
     """
@@ -46,7 +46,7 @@ class ArgMaxMatcher(Matcher):
             row: tf.Tensor, best: tf.Tensor, best_row: tf.Tensor, claims: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
             similarity = similarity_of(row)
-            # Only a larger value replaces, so that ties stay with the first row and -inf never matches.
+            # Only a larger value replaces, so ties stay with the first row, and -inf never matches.
             best_row = tf.where(similarity > best, row, best_row)
             if self.options.force_match_for_each_row:
                 claim = tf.argmax(similarity, axis=1, output_type=tf.int32)
@@ -82,16 +82,7 @@ class ArgMaxMatcher(Matcher):
 
 
 def _first_claim(best_anchor: tf.Tensor, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Find the first valid row that claims each anchor.
-
-    Args:
-        best_anchor: int32 [B, G], anchor that is most similar to each row.
-        valid: bool [B, G], rows whose claim counts.
-        anchors: int32 [], A.
-
-    Returns:
-        int32 [B, A], G where no row claims the anchor.
-    """
+    """Return the first valid row that claims each anchor, int32 [B, A], or G; best_anchor is int32 [B, G]."""
     batch, rows = tf.unstack(tf.shape(valid))
     claims = tf.where(valid, tf.range(rows)[tf.newaxis, :], rows)
     images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, rows])
@@ -115,9 +106,9 @@ def _check(options: ArgMaxMatcherOptions) -> None:
 
 
 class GreedyBipartiteMatcher(Matcher):
-    """Pairs rows and anchors one to one: the most similar pair left is taken until no valid row is left.
+    """Matches rows and anchors one to one: repeatedly takes the most similar remaining pair of a valid row.
 
-    Rows that are not valid take no part. It holds all similarities of a batch at once.
+    Rows that are not valid are not matched. All similarities of a batch are in memory at once.
 
     MultiBox, https://arxiv.org/abs/1312.2249, with a greedy assignment.
     """

@@ -24,9 +24,9 @@ def _fast_attention(weights: tf.Tensor) -> tf.Tensor:
 
 
 def _attention(weights: tf.Tensor) -> tf.Tensor:
-    """The softmax of each weight by itself, which is 1.
+    """Return the softmax of each weight over itself alone, which is 1.
 
-    Models of the field were trained so: their weights never move, and the node is a plain sum.
+    This matches published models: their weights never change, and the node is a plain sum.
     """
     return tf.nn.softmax(weights, axis=-1)
 
@@ -42,36 +42,31 @@ COMBINE_METHODS = (PLAIN_SUM, *SHARES)
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class WeightedFusion(tf_keras.layers.Layer):
-    """Adds up maps of one shape, each times its weight.
-
-    Args:
-        method: a name in `SHARES`.
-        **settings: of every layer.
-    """
+    """Sums maps of one shape, each times its weight; the method is a name in `SHARES`."""
 
     def __init__(self, method: str, **settings: Any) -> None:
         super().__init__(**settings)
         self.method = method
 
     def build(self, input_shape: Any) -> None:
-        """Make the weights, [number of maps, 1], all 1 at first."""
+        """Create the weights, [number of maps, 1], initially 1."""
         self.combine_weights = self.add_weight(
             name="bifpn_combine_weights",
             shape=(len(input_shape), 1),
             initializer="ones",
-            experimental_autocast=False,  # EPSILON is lost in fewer bits
+            experimental_autocast=False,  # EPSILON needs float32
         )
         super().build(input_shape)
 
     def call(self, inputs: list[tf.Tensor]) -> tf.Tensor:
-        """Add up the maps, [B, h, w, C] each."""
+        """Sum the maps, [B, h, w, C] each."""
         shares = [tf.cast(share, self.compute_dtype) for share in self.shares()]
         shared = [shares[index] * features for index, features in enumerate(inputs)]
         return functools.reduce(tf.add, shared)  # TensorFlow Lite has no integer kernel for add_n
 
     @property
     def is_plain(self) -> bool:
-        """Whether every share is 1 whatever the weights are; see `_attention`."""
+        """Return whether every share is always 1; see `_attention`."""
         return SHARES.get(self.method) is _attention
 
     def shares(self) -> list[tf.Tensor]:
@@ -92,8 +87,8 @@ class BifpnOptions:
         iterations: passes, each from the coarsest level to the finest and back.
         min_level: finest level.
         max_level: coarsest level; those above the backbone's last are made by pooling.
-        backbone_max_level: coarsest level that the backbone offers.
-        combine_method: how a node adds up its inputs, a name in `bifpn_fusion.COMBINE_METHODS`.
+        backbone_max_level: coarsest level of the backbone.
+        combine_method: how a node combines its inputs, a name in `bifpn_fusion.COMBINE_METHODS`.
     """
 
     channels: int
@@ -105,7 +100,7 @@ class BifpnOptions:
 
 
 class _Nodes:
-    """Makes the nodes of the pyramid, named `bifpn_N` in the order in which they are made."""
+    """Creates the nodes of the pyramid, named `bifpn_N` in order of creation."""
 
     def __init__(self, layers: NetworkLayers, options: BifpnOptions) -> None:
         self._layers = layers
@@ -113,7 +108,7 @@ class _Nodes:
         self._made = 0
 
     def coarser(self, features: tf.Tensor) -> tf.Tensor:
-        """A node that starts a level above the backbone's last."""
+        """Add a node that starts a level above the backbone's last."""
         return self._halved(self._projected(features, f"{self._next()}_input_0"))
 
     def from_above(self, same: Sequence[tf.Tensor], above: tf.Tensor) -> tf.Tensor:
@@ -136,7 +131,7 @@ class _Nodes:
         return [self._projected(features, f"{node}_input_{index}") for index, features in enumerate(maps)]
 
     def _projected(self, features: tf.Tensor, name: str) -> tf.Tensor:
-        """The features with the pyramid's channels; maps that have them are left as they are."""
+        """Project the features to the pyramid's channels, if they differ."""
         if features.shape[-1] == self._options.channels:
             return features
         projected = self._layers.conv(name, self._options.channels, 1)(features)
@@ -161,12 +156,9 @@ class _Nodes:
 def bidirectional_pyramid(
     levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: BifpnOptions
 ) -> list[tf.Tensor]:
-    """Build the pyramid on backbone features.
+    """Build the pyramid, of at least two levels, on the backbone's features by level.
 
-    Args:
-        levels: features of the backbone by level, at least min_level to the coarsest that is used.
-        layers: maker of the layers.
-        options: shape of the pyramid; it has two levels at least.
+    The levels reach at least from min_level to the coarsest used.
 
     Returns:
         Features of min_level to max_level, finest first, each [B, h, w, channels].
@@ -183,7 +175,7 @@ def bidirectional_pyramid(
             above = down[level] = nodes.from_above([maps[level]], above)
         up = {low: down[low]}
         for level in range(low + 1, high + 1):
-            # The coarsest level is passed on the way up only.
+            # The bottom-up path alone has a node at the coarsest level.
             same = [maps[level], down[level]] if level < high else [maps[level]]
             up[level] = nodes.from_below(same, up[level - 1])
         maps = up

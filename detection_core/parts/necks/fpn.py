@@ -1,6 +1,6 @@
 """Feature pyramid network, https://arxiv.org/abs/1612.03144, and SSD's extra layers.
 
-With depthwise convolutions the pyramid is FPN-Lite. The extra layers shrink the last feature map of a
+With depthwise convolutions the pyramid is FPN-Lite. The extra layers downsample the last feature map of a
 backbone, https://arxiv.org/abs/1512.02325.
 """
 
@@ -22,9 +22,9 @@ class FpnOptions:
     Attributes:
         min_level: finest level.
         max_level: coarsest level; those above the backbone's last are made by strided convolutions.
-        backbone_max_level: coarsest level that the backbone offers.
+        backbone_max_level: coarsest level of the backbone.
         channels: of every level.
-        use_depthwise: separable 3x3 convolutions (FPN-Lite).
+        use_depthwise: whether 3x3 convolutions are separable (FPN-Lite).
     """
 
     min_level: int = 3
@@ -37,14 +37,14 @@ class FpnOptions:
 def _conv_block(
     features: tf.Tensor, name: str, layers: NetworkLayers, options: FpnOptions, stride: int
 ) -> tf.Tensor:
-    """A 3x3 convolution, plain or separable, with normalisation and activation."""
+    """Add a 3x3 convolution, plain or separable, with normalisation and activation."""
     make = layers.separable if options.use_depthwise else layers.conv
     features = make(name, options.channels, 3, stride=stride)(features)
     return layers.norm_activation(features, name)
 
 
 def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor:
-    """Twice the rows and columns by repetition, cropped to the finer features where that is more."""
+    """Double rows and columns by repetition, and crop them to the finer features if they exceed these."""
     features = tf_keras.layers.UpSampling2D(2, interpolation="nearest", name=f"{name}_up")(features)
     below, right = features.shape[1] - finer.shape[1], features.shape[2] - finer.shape[2]
     if below or right:
@@ -55,16 +55,13 @@ def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor
 def feature_pyramid(
     levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: FpnOptions
 ) -> list[tf.Tensor]:
-    """Build the pyramid on backbone features.
+    """Build the pyramid on the backbone's features by level.
 
-    Args:
-        levels: features of the backbone by level, at least min_level to the coarsest that is used.
-        layers: maker of the layers.
-        options: shape of the pyramid.
+    The levels reach at least from min_level to the coarsest used.
 
     Returns:
-        Features of min_level to max_level, finest first, each [B, h, w, channels]. The coarsest level that
-        comes from the backbone is its bare projection.
+        Features of min_level to max_level, finest first, each [B, h, w, channels]. The coarsest level from
+        the backbone is its projection only, without smoothing.
     """
     top = min(options.max_level, options.backbone_max_level)
     channels = options.channels
@@ -72,7 +69,7 @@ def feature_pyramid(
     def lateral(level: int) -> tf.Tensor:
         return layers.conv(f"fpn_lateral_{level}", channels, 1, use_bias=True)(levels[level])
 
-    # Each level is made from the output of the one above it, after that one's smoothing.
+    # Each level is computed from the smoothed output of the level above.
     pyramid = {top: lateral(top)}
     for level in range(top - 1, options.min_level - 1, -1):
         residual = lateral(level)
@@ -89,11 +86,11 @@ class ExtraLayersOptions:
     """Shape of the extra layers.
 
     Attributes:
-        channels: nominal counts of the maps that can be put on top.
+        channels: nominal counts of the maps that can be added.
         num_layers: number of feature maps, those of the backbone included.
         depth_multiplier: factor of the nominal channel counts.
         min_depth: lower bound of channel counts.
-        use_depthwise: separable 3x3 convolutions.
+        use_depthwise: whether 3x3 convolutions are separable.
     """
 
     channels: tuple[int, ...] = (512, 256, 256, 128)
@@ -109,7 +106,7 @@ def _halve(
     if not options.use_depthwise:
         features = layers.conv(name, channels, 3, stride=2)(features)
         return layers.norm_activation(features, name)
-    # Models of the field have Glorot's initialiser and no regularizer in this depthwise convolution.
+    # As in published models: Glorot's initialiser and no regularizer in this depthwise convolution.
     use_bias = layers.hyperparams.use_bias
     features = layers.depthwise(f"{name}_depthwise", 3, stride=2, use_bias=use_bias, plain=True)(features)
     features = layers.norm_activation(features, f"{name}_depthwise")
@@ -120,12 +117,7 @@ def _halve(
 def extra_layers(
     backbone_maps: Sequence[tf.Tensor], layers: NetworkLayers, options: ExtraLayersOptions
 ) -> list[tf.Tensor]:
-    """Append maps, each with half the rows and columns of the one before.
-
-    Args:
-        backbone_maps: the backbone's feature maps, finest first.
-        layers: maker of the layers.
-        options: shape of the extra layers.
+    """Append feature maps, each with half the rows and columns of the one before.
 
     Returns:
         `num_layers` feature maps, finest first.

@@ -1,1 +1,1 @@
-"""Which anchors count in a loss."""
+"""Selection of the anchors that count in a loss."""

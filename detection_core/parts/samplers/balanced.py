@@ -1,4 +1,4 @@
-"""Random samples of the anchors, with a given fraction of positives."""
+"""Random sampling of anchors with a given fraction of positives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detection_core.ops.update_draws import draw_uniform
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedSampler:
-    """Draws positives and negatives in a fixed proportion, for every image of a batch at once.
+    """Samples positives and negatives in a fixed proportion, for every image of a batch at once.
 
     Faster R-CNN, https://arxiv.org/abs/1506.01497.
 
@@ -27,7 +27,7 @@ class BalancedSampler:
         Args:
             candidates: bool [B, A], anchors that may be drawn.
             positive: bool [B, A], which of them are positives.
-            size: anchors to draw from each image; None draws every positive, and negatives to match.
+            size: anchors to draw from each image; None: all positives, and negatives in proportion.
 
         Returns:
             bool [B, A].

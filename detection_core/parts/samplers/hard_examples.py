@@ -1,4 +1,4 @@
-"""Counts only the anchors that a detector finds hardest."""
+"""Hard example mining."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.parts.matchers.base import UNMATCHED
 
 
 class MiningLoss(enum.Enum):
-    """Which loss says how hard an anchor is."""
+    """Which loss measures how hard an anchor is."""
 
     BOTH = "both"
     CLASSIFICATION = "classification"
@@ -21,14 +21,14 @@ class MiningLoss(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HardExampleOptions:
-    """How many anchors count.
+    """Limits of hard example mining.
 
     Attributes:
-        num_hard_examples: anchors of an image that count at most; 0 for no limit.
+        num_hard_examples: largest number of counted anchors per image; 0: no limit.
         iou_threshold: of two anchors whose decoded boxes overlap more, only the harder one counts.
-        loss: which loss says how hard an anchor is.
-        max_negatives_per_positive: negatives for each positive; 0 for no limit.
-        min_negatives_per_image: negatives that may count in any image, whatever its positives.
+        loss: which loss measures how hard an anchor is.
+        max_negatives_per_positive: negatives per positive; 0: no limit.
+        min_negatives_per_image: negatives that may count in any image, even without positives.
         classification_weight: factor of the classification loss in `loss`.
         localization_weight: factor of the localisation loss in `loss`.
     """
@@ -57,8 +57,7 @@ class MinedLosses(NamedTuple):
 class HardExampleMiner:
     """Keeps the anchors of largest loss, without near duplicates, and balances negatives with positives.
 
-    Online hard example mining, https://arxiv.org/abs/1604.03540; the
-    ratio of negatives is SSD's.
+    Online hard example mining, https://arxiv.org/abs/1604.03540; the ratio of negatives is SSD's.
     """
 
     def __init__(self, options: HardExampleOptions) -> None:
@@ -89,7 +88,7 @@ class HardExampleMiner:
     def mine(
         self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
     ) -> MinedLosses:
-        """Sum the losses of the anchors that `select` chooses, over the batch; arguments are its own."""
+        """Sum the losses of the anchors that `select` chooses, over the batch; same arguments."""
         kept = self.select(localization, classification, boxes, matched)
         zeros = tf.zeros_like(localization)
         return MinedLosses(
@@ -115,7 +114,7 @@ class HardExampleMiner:
         return tf.scatter_nd(chosen[:, tf.newaxis], tf.ones_like(chosen, tf.bool), [anchors])
 
     def _balance(self, chosen: tf.Tensor, matched: tf.Tensor) -> tf.Tensor:
-        """Drop what follows the last negative allowed, except positives; `chosen` falls in hardness."""
+        """Drop negatives after the last one allowed; `chosen` is sorted by falling hardness."""
         positive = matched >= 0
         positives = tf.reduce_sum(tf.cast(positive, tf.float32))
         allowed = tf.cast(positives * self.options.max_negatives_per_positive, tf.int32)

@@ -13,7 +13,7 @@ from detection_core.structures import GroundTruth
 
 
 class AnchorTargets(NamedTuple):
-    """What the losses of an anchor-based detector compare with.
+    """Targets for the losses of an anchor-based detector.
 
     Attributes:
         class_targets: float32 [B, A, C + 1], background first.
@@ -21,8 +21,8 @@ class AnchorTargets(NamedTuple):
         box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
         box_weights: float32 [B, A].
         matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
-        class_columns: int32 [B, A], the one column of class_targets that is 1, -1 where all are 0; None where
-            class_targets may be something else.
+        class_columns: int32 [B, A], the one column of class_targets that is 1, -1 where all are 0. None if
+            class_targets may have other values.
     """
 
     class_targets: tf.Tensor
@@ -34,10 +34,10 @@ class AnchorTargets(NamedTuple):
 
 
 class AnchorTargetAssigner:
-    """Matches anchors with ground truth and writes classification and box targets.
+    """Matches anchors with ground truth and computes classification and box targets.
 
-    Padded rows of the ground truth never match. A row of weight 0 is not forced onto an anchor, but an
-    anchor that is similar enough still matches it, and so counts neither as positive nor as negative.
+    Padded rows of the ground truth never match. A row of weight 0 is not forced onto an anchor. An anchor
+    that is similar enough still matches it, and then counts neither as positive nor as negative.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class AnchorTargetAssigner:
         add_background_class: bool = True,
         encode_background_as_zeros: bool = False,
     ) -> None:
-        """Make an assigner from its parts.
+        """Create an assigner from its parts.
 
         Args:
             similarity: measure of a box and an anchor.
-            matcher: decides from the similarities.
-            box_coder: writes the box targets.
+            matcher: assigns rows by similarity.
+            box_coder: encodes the box targets.
             num_classes: C, without background.
             negative_class_weight: classification weight of anchors without an object.
-            add_background_class: whether class targets have a background column in front of the C classes.
-            encode_background_as_zeros: whether an anchor without an object has zeros in all columns, rather
+            add_background_class: whether class targets have a background column before the C classes.
+            encode_background_as_zeros: whether anchors without an object have zeros in all columns, rather
                 than a one in the background column.
         """
         self.box_coder = box_coder
@@ -69,7 +69,7 @@ class AnchorTargetAssigner:
         self._matcher = matcher
         self._negative_class_weight = negative_class_weight
         self._background_columns = int(add_background_class)
-        # one_hot writes zeros for -1.
+        # one_hot returns zeros for -1.
         self._unmatched_column = 0 if add_background_class and not encode_background_as_zeros else -1
 
     @property
@@ -78,21 +78,19 @@ class AnchorTargetAssigner:
         return self.num_classes + self._background_columns
 
     def match(self, anchors: tf.Tensor, truth: GroundTruth) -> tf.Tensor:
-        """Decide which object each anchor stands for.
+        """Match each anchor with an object.
 
-        Args:
-            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
-            truth: ground truth of a batch.
+        Anchors are float32 [A, 4] shared by all images, or [B, A, 4] per image, in the frame of the boxes.
 
         Returns:
             int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
         """
-        # Shared anchors stay one row, which the similarity broadcasts.
+        # Shared anchors keep one row, which the similarity broadcasts.
         columns = anchors if len(anchors.shape) == 3 else anchors[tf.newaxis]
-        # No image has an object past the last row that any image uses: padding to a fixed size is free.
+        # Rows after the last one that any image uses are skipped, so padding to a fixed size costs nothing.
         used = tf.reduce_max(tf.where(truth.valid, tf.range(tf.shape(truth.valid)[1]) + 1, 0))
         used = tf.maximum(used, 0)
-        # Adding -inf to rows that do not exist costs half of what choosing it costs.
+        # Adding -inf to padding rows costs half as much as selecting it.
         absent = tf.where(truth.valid, 0.0, -float("inf"))
 
         def similarity_of(row: tf.Tensor) -> tf.Tensor:
@@ -105,14 +103,10 @@ class AnchorTargetAssigner:
         return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[-2]])
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Write the targets of a batch.
-
-        Args:
-            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
-            truth: ground truth of a batch.
+        """Compute the targets of a batch; anchors are as for `match`.
 
         Returns:
-            The targets; class_weights is float32 [B, A, 1], as one weight serves all columns.
+            The targets; class_weights is float32 [B, A, 1], one weight for all columns.
         """
         with tf.name_scope("assign_anchor_targets"):
             matched = tf.stop_gradient(self.match(anchors, truth))
@@ -144,14 +138,14 @@ class AnchorTargetAssigner:
             scores = self.with_background_column(truth.class_scores)
             unmatched = tf.one_hot(self._unmatched_column, self.target_columns)
             return tf.where(positive[..., tf.newaxis], gather_matched(scores, matched, positive), unmatched)
-        # A compiled step leaves them out where the loss takes the columns.
+        # A compiled step prunes them if the loss uses the columns.
         return tf.one_hot(columns, self.target_columns, dtype=tf.float32)
 
     def with_background_column(self, scores: tf.Tensor) -> tf.Tensor:
-        """Bring class scores, float32 [B, G, C or C + 1], to the columns of the class targets.
+        """Convert class scores, float32 [B, G, C or C + 1], to the columns of the class targets.
 
         Raises:
-            ValueError: when there are others.
+            ValueError: for any other number of columns.
         """
         missing = self.target_columns - scores.shape[-1]
         if missing not in (0, self._background_columns):
@@ -161,21 +155,18 @@ class AnchorTargetAssigner:
         return tf.pad(scores, [[0, 0], [0, 0], [missing, 0]]) if missing else scores
 
     def box_targets(self, anchors: tf.Tensor, truth: GroundTruth, matched: tf.Tensor) -> tf.Tensor:
-        """Encode the matched box of each anchor, with its keypoints where the coder wants them.
+        """Encode the matched box of each anchor, with its keypoints if the coder has them.
 
-        Args:
-            anchors: float32 [A, 4] or [B, A, 4], as for `match`.
-            truth: ground truth of a batch.
-            matched: int32 [B, A].
+        Anchors are as for `match`; matched is int32 [B, A].
 
         Returns:
             float32 [B, A, code size], zeros where there is no match, NaN where a keypoint is missing.
 
         Raises:
-            ValueError: when the coder wants another number of keypoints than there are.
+            ValueError: when the coder expects another number of keypoints.
         """
         positive = matched >= 0
-        # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
+        # Anchors without an object encode themselves, which avoids logarithms of zero.
         chosen = tf.where(positive[..., tf.newaxis], gather_matched(truth.boxes, matched, positive), anchors)
         keypoints = None
         if expected := self.box_coder.num_keypoints:
@@ -188,16 +179,13 @@ class AnchorTargetAssigner:
 
 
 def gather_matched(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
-    """Take the matched row of each anchor, and zeros where there is none.
+    """Gather the matched row of each anchor, and zeros where there is none.
 
-    Args:
-        rows: [B, G, ...], values of the ground truth.
-        matched: int32 [B, A].
-        positive: bool [B, A].
+    The rows are [B, G, ...], matched is int32 [B, A], and positive is bool [B, A].
 
     Returns:
         [B, A, ...].
     """
-    # The zero row in front serves anchors without an object, also in a batch without any.
+    # The leading zero row is for anchors without an object, also in a batch without any.
     padding = [[0, 0], [1, 0]] + [[0, 0]] * (len(rows.shape) - 2)
     return tf.gather(tf.pad(rows, padding), tf.where(positive, matched + 1, 0), batch_dims=1)

@@ -1,4 +1,4 @@
-"""Targets from image-level verification, as Open Images has it (https://arxiv.org/abs/1811.00982)."""
+"""Targets from image-level verification, as in Open Images (https://arxiv.org/abs/1811.00982)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from detection_core.structures import GroundTruth
 class ConfidenceTargetAssigner(AnchorTargetAssigner):
     """Gives verified classes full weight and all others a small one.
 
-    A confidence above 0 says that the object is of the class, below 0 that it is not; both were checked
-    and count in full. At 0 the class was not checked: it is taken for a negative of small weight.
+    A confidence above 0 verifies that the object is of the class, below 0 that it is not; both count in full.
+    At 0 the class was not verified and counts as a negative of small weight.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         add_background_class: bool = True,
         implicit_class_weight: float = 1.0,
     ) -> None:
-        """Make an assigner from its parts.
+        """Create an assigner from its parts.
 
         Args:
             similarity: measure of a box and an anchor.
-            matcher: decides from the similarities.
-            box_coder: writes the box targets.
+            matcher: assigns rows by similarity.
+            box_coder: encodes the box targets.
             num_classes: C, without background.
-            add_background_class: whether class targets have a background column in front of the C classes.
+            add_background_class: whether class targets have a background column before the C classes.
             implicit_class_weight: weight of a class that was not verified.
         """
         super().__init__(
@@ -52,11 +52,9 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         self._implicit_class_weight = implicit_class_weight
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Write the targets of a batch.
+        """Compute the targets of a batch; anchors are as for `match`.
 
-        Args:
-            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
-            truth: ground truth of a batch; an object without class scores was checked for its own class only.
+        An object without class scores was verified for its own class only.
 
         Returns:
             The targets.
@@ -71,11 +69,11 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     def assign_confidences(
         self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
     ) -> AnchorTargets:
-        """Write the targets of a batch.
+        """Compute the targets of a batch.
 
         Args:
-            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
-            truth: ground truth of a batch; its classes are not read.
+            anchors: as for `match`.
+            truth: ground truth of a batch; its classes are not used.
             confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
 
         Returns:
@@ -87,7 +85,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         positive = tf.reduce_max(targets, axis=-1, keepdims=True)
         weights = tf.where(matched_confidences != 0.0, 1.0, self._implicit_class_weight)
         if self.target_columns > self.num_classes:
-            # Positives count for the background column; unmatched anchors do not, as they were not verified.
+            # Positives count in the background column; unmatched anchors do not, as they were not verified.
             targets = tf.concat([1.0 - positive, targets], axis=-1)
             weights = tf.concat(
                 [tf.where(positive > 0.0, 1.0, self._implicit_class_weight), weights], axis=-1
