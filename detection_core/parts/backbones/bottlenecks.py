@@ -59,7 +59,7 @@ class BottleneckBuilder:
         layers: creates the layers.
         channels: nominal output channel count -> the count.
         rounded: exact channel count inside a block -> the count.
-        gate: of gated blocks, a name in `gates.GATES`.
+        gate: of gated blocks, a name in `network_layers.GATES`.
         gate_activation: between a gate's convolutions; "" for that of the block.
         depthwise_initializer: kernel size -> initializer of depthwise kernels; None for the hyperparameters'.
     """

@@ -82,7 +82,7 @@ class LayerHyperparams:
         initializer: of the kernels.
         regularizer: of the kernels; None for none.
         batch_norm: None for no normalisation.
-        activation: "none", "relu", "relu6", "swish" or a name in `activations.FUNCTIONS`.
+        activation: "none", "relu", "relu6", "swish" or a name in `keras_layers.FUNCTIONS`.
         force_use_bias: whether to add a bias even before a normalisation.
     """
 

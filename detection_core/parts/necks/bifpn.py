@@ -88,7 +88,7 @@ class BifpnOptions:
         min_level: finest level.
         max_level: coarsest level; those above the backbone's last are made by pooling.
         backbone_max_level: coarsest level of the backbone.
-        combine_method: how a node combines its inputs, a name in `bifpn_fusion.COMBINE_METHODS`.
+        combine_method: how a node combines its inputs, a name in `COMBINE_METHODS`.
     """
 
     channels: int
