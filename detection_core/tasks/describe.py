@@ -109,8 +109,8 @@ def describe(config: CheckedConfig) -> Description:
 def count_flops(network: tf_keras.Model) -> int:
     """Count the operations of a network for one image.
 
-    Convolutions and dense layers count two operations for each multiply-add, at each call: a head shared by
-    five feature maps counts five times. Biases and batch norms are left out, because they fold into the
+    Convolutions and dense layers count two operations for each multiply-add, at each call. So a head shared
+    by five feature maps counts five times. Biases and batch norms are left out, because they fold into the
     convolutions. Activations, sums and resizing are left out, because they are a few percent.
 
     Args:

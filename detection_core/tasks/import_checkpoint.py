@@ -41,8 +41,7 @@ def import_checkpoint(
         The status of each variable: all were restored.
 
     Raises:
-        ConfigError: if the config cannot be used, the classes are missing or differ from the label map's, or
-            the checkpoint contains only a backbone.
+        ConfigError: if the config cannot be used, the classes are not the label map's, or the checkpoint contains only a backbone.
         ModelError: if the checkpoint cannot be fetched or read, or lacks a variable of the detector.
     """
     start = _detector_start(checkpoint)

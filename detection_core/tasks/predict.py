@@ -127,7 +127,7 @@ def _ids_of(images: Sequence[str | np.ndarray], coco_images: str) -> dict[str, i
 
 
 def _refuse_overwriting(images: Sequence[str | np.ndarray], output_dir: str) -> None:
-    """Refuse the images' folder, where `NAME.jpg` or `NAME.json` would overwrite an image or its annotations."""
+    """Refuse the images' own folder, where the output would overwrite images or their annotations."""
     for path in images:
         if output_dir and isinstance(path, str) and _is_same_folder(os.path.dirname(path), output_dir):
             raise ConfigError(

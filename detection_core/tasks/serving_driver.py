@@ -45,7 +45,7 @@ class ServingDriver:
         boxes, scores, classes, valid_len = driver.serve(images)
         picture = driver.visualize(images[0], boxes[0], classes[0], scores[0], min_score_thresh=0.4)
 
-    What needs their model code, a checkpoint above all, is done once by `detflow import`.
+    Run `detflow import` once to convert what needs their model code, such as a checkpoint.
     """
 
     def __init__(
