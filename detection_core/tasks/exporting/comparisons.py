@@ -57,7 +57,7 @@ def compare_network(
 
 
 def network_clauses(parity: NetworkParity | None) -> Iterator[str]:
-    """Yield a clause if a head is beyond its bound, with the first such layer, or has no counterpart."""
+    """Yield a clause if a head is beyond its bound, with the first noisy layer, or has no counterpart."""
     if parity is None:
         return
     if parity.unmatched:
