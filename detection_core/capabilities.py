@@ -1,4 +1,4 @@
-"""The optional capabilities: each lies in a folder of `detection_core/optional` that nothing imports by name.
+"""Optional capabilities, each in a folder of `detection_core/optional` that nothing imports by name.
 
 To remove a capability, delete its folder and its line here.
 """
@@ -19,7 +19,7 @@ CAPABILITIES = {
     "video": "detection in video files",
     "wandb": "logging a training to Weights & Biases",
 }
-"""Folder in `detection_core/optional` to what it does."""
+"""Folder in `detection_core/optional` to its function."""
 
 
 def has_capability(name: str) -> bool:
@@ -31,7 +31,7 @@ def capability(name: str) -> Any:
     """Import the package of an optional capability.
 
     Raises:
-        ConfigError: when it is not part of this installation.
+        ConfigError: if it is not part of this installation.
     """
     if name not in CAPABILITIES:
         raise ConfigError(
