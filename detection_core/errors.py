@@ -14,12 +14,7 @@ EXIT_DONE, EXIT_USER_ERROR = 0, 2
 
 
 def shorten(value: object, longest: int = 80) -> str:
-    """Return a value as text for a message: on one line, truncated if long.
-
-    Args:
-        value: of any type.
-        longest: most characters of the result.
-    """
+    """Return a value as text for a message: on one line, truncated to `longest` characters."""
     try:
         text = repr(value)
     except ValueError:  # an integer with more digits than Python converts to text
@@ -28,12 +23,7 @@ def shorten(value: object, longest: int = 80) -> str:
 
 
 def one_line(text: str, longest: int = 80) -> str:
-    """Return a name for display: on one line, without quotation marks, truncated if long.
-
-    Args:
-        text: from a user's file.
-        longest: most characters of the result.
-    """
+    """Return a user's text for display: one line, no quotation marks, at most `longest` characters."""
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 

@@ -14,11 +14,7 @@ listener: Callable[[str], None] | None = None
 
 @contextlib.contextmanager
 def model_in_use(path: str) -> Iterator[None]:
-    """Announce a model during a `with` block, which must contain only native work on it.
-
-    Args:
-        path: of the model, for errors.
-    """
+    """Announce a model during a `with` block, which must contain only native work on it."""
     listen = listener
     if listen is None:
         yield

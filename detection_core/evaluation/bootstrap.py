@@ -171,15 +171,9 @@ def _of_class(matches: ClassMatches, measure: Measure, drawn: np.ndarray) -> np.
 
 
 def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarray) -> np.ndarray:
-    """Return the mean of the interpolated precision at COCO's recalls.
+    """Return the mean of the interpolated precision at COCO's recalls, float64 [resamples].
 
-    Args:
-        found: float64 [resamples, H], objects found up to each of the H hits.
-        counted: detections up to each hit, same shape.
-        objects: [resamples].
-
-    Returns:
-        float64 [resamples].
+    `found` objects and `counted` detections up to each of H hits are float64 [resamples, H].
     """
     precision = found / np.maximum(counted, 1)
     highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]

@@ -105,13 +105,8 @@ def _outside(areas: np.ndarray, name: str) -> np.ndarray:
 def _paired(overlaps: np.ndarray, skipped: np.ndarray, crowd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Match detections by descending score with the best free object, preferring those that count.
 
-    Args:
-        overlaps: float64 [D, G].
-        skipped: bool [G], objects that do not count.
-        crowd: bool [G], objects that any number of detections may match.
-
-    Returns:
-        Which detections found an object that counts, and which one that does not, bool [T, D] each.
+    `overlaps` is float64 [D, G]. `skipped`, bool [G], objects do not count; `crowd` ones match any number.
+    The results, bool [T, D], are detections of an object that counts, and of one that does not.
     """
     thresholds = np.minimum(IOU_THRESHOLDS, 1 - 1e-10)
     hits: np.ndarray = np.zeros((len(thresholds), len(overlaps)), bool)

@@ -104,12 +104,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
 
 
 def _check_fingerprint(path: str) -> None:
-    """Refuse a fingerprint on which TensorFlow blocks (a pipe) or prints a traceback (garbage).
-
-    Raises:
-        DecodeError: if it cannot be parsed.
-        OSError: if it is not a regular file, or too large.
-    """
+    """Raise DecodeError or OSError for a bad fingerprint: TensorFlow blocks (pipe) or prints a traceback."""
     if files.exists(path):
         fingerprint_pb2.FingerprintDef.FromString(files.read_regular(path, _FINGERPRINT_BYTES))
 

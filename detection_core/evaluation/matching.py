@@ -58,10 +58,6 @@ def finds_any(matches: Sequence[ImageMatch]) -> bool:
 def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
     """Return the score with the highest F1 over all classes.
 
-    Args:
-        images: every image.
-        matches: of each of them.
-
     Returns:
         A score of a detection; 0.5 if nothing was found.
     """

@@ -126,11 +126,7 @@ def _voc(options: MetricOptions) -> list[VocOptions]:
 def _registered(
     images: Sequence[EvaluatedImage], class_names: Mapping[int, str], options: MetricOptions
 ) -> dict[str, float]:
-    """Return the metrics of the registered sets.
-
-    Raises:
-        ValueError: if a name lacks its set's prefix, by which thresholds are checked.
-    """
+    """Return the metrics of registered sets; names need the set's prefix, by which thresholds are checked."""
     found: dict[str, float] = {}
     for name in options.sets:
         if name not in REGISTERED_SETS:

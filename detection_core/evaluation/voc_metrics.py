@@ -150,12 +150,7 @@ def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tup
     """Return which detections count, bool [D], and which are hits, bool [D].
 
     Each detection is compared only with the object that it overlaps most. It is a false positive if a better
-    detection has found that object.
-
-    Args:
-        overlaps: [D, G], detections by descending score.
-        difficult: bool [G].
-        threshold: least overlap of a hit.
+    detection has found that object. `overlaps` is [D, G], with detections by descending score.
     """
     counts: np.ndarray = np.ones(len(overlaps), bool)
     hits: np.ndarray = np.zeros(len(overlaps), bool)
@@ -176,11 +171,7 @@ def _absorb(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which detections lie in a group, bool [D], and the best score in each group that was found.
 
-    Args:
-        fractions: [D, G], fraction of a detection inside a group.
-        scores: [D].
-        free: bool [D], detections that found no single object.
-        threshold: least fraction of a detection in a group.
+    `fractions`, [D, G], is the part of a detection inside a group; `free` ones found no single object.
     """
     inside: np.ndarray = np.zeros(len(fractions), bool)
     best: np.ndarray = np.zeros(fractions.shape[1], scores.dtype)

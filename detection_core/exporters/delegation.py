@@ -52,11 +52,7 @@ class Delegation:
 
 
 def xnnpack_delegation(content: bytes) -> Delegation:
-    """Ask LiteRT which operations XNNPACK runs, in this build and on this machine.
-
-    Args:
-        content: a TensorFlow Lite file.
-    """
+    """Ask LiteRT which operations XNNPACK runs, in this build and on this machine."""
     interpreter = make_interpreter(content, threads=1, delegate="xnnpack")
     nodes: Sequence[Mapping[str, Any]] = interpreter._get_ops_details()
     operators = [node for node in nodes if node["op_name"] != _DELEGATE_NODE]

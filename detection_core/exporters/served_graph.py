@@ -31,9 +31,6 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 def fingerprint_saved_model(directory: str) -> str:
     """Return a fingerprint of what is served: graph, weights, assets and the label map beside them.
 
-    Args:
-        directory: folder of the SavedModel.
-
     Returns:
         Hexadecimal digits. For an unreadable saved_model.pb, its bytes count.
 

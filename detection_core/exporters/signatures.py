@@ -132,10 +132,6 @@ def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
 
     Only the variables are saved, not the layers. tf_keras would trace every layer several times, which takes
     a minute for a detector and is useless for the signatures.
-
-    Args:
-        functions: name of a signature to its concrete function.
-        directory: folder to fill.
     """
     module = tf.Module(name="served")
     variables = {id(v): v for function in functions.values() for v in function.graph.variables}

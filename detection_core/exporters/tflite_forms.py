@@ -48,9 +48,6 @@ class HeadOptions:
 def suppression_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
     """Make a post-processing function whose results do not depend on the number of threads.
 
-    Args:
-        options: attributes of the post-processing operation.
-
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
         y, x, h, w) -> `PostProcessed`. It uses the operation, or built-in ones if the operation's results

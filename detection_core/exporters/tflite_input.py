@@ -16,11 +16,7 @@ PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
 def file_normalisation(normalisation: Normalisation) -> Normalisation:
-    """Return the mean and std of a file's input, which is (pixel - mean) / std.
-
-    Args:
-        normalisation: mean and std of the network's input.
-    """
+    """Return the mean and std of a file's input, (pixel - mean) / std, from those of the network."""
     return normalisation if _is_alike(normalisation) else PIXELS
 
 

@@ -38,16 +38,7 @@ _MOST_CODE = 127
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Convolution:
-    """A convolution of the quantized file, and the float values of its weights.
-
-    Attributes:
-        input: tensor.
-        kernel: tensor.
-        bias: tensor.
-        output: tensor.
-        float_kernel: float, in the layout of `kernel`.
-        float_bias: float [C].
-    """
+    """The tensors of a quantized convolution, and its float kernel (in the same layout) and bias [C]."""
 
     input: Any
     kernel: Any

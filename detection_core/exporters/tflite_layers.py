@@ -61,12 +61,7 @@ class NetworkComparison:
 
 
 def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity | None:
-    """Return the first operation below a signal-to-noise bound; None if there is none.
-
-    Args:
-        layers: in the order in which they run.
-        least_db: the bound.
-    """
+    """Return the first operation below a signal-to-noise bound; None if there is none."""
     return next((layer for layer in layers if layer.db < least_db), None)
 
 
@@ -129,11 +124,7 @@ class ReferenceNetwork:
     """A concrete function whose tensors can all be fetched; a context manager, shared by all its files."""
 
     def __init__(self, function: Any) -> None:
-        """Copy the function and its variables.
-
-        Args:
-            function: the converted function, of one float32 input.
-        """
+        """Copy a converted function of one float32 input, and its variables."""
         # TensorFlow's freezing would remove the network, because the post-processing placeholder
         # ignores its inputs.
         inner = function.graph

@@ -28,9 +28,6 @@ STRIDE = 2 * REACH + 2
 def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcessed]:
     """Make a function of built-in operations, which also runs in TensorFlow.
 
-    Args:
-        options: attributes of the operation that it replaces.
-
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
         y, x, h, w) -> `PostProcessed`. Rows after the count are zeros.
@@ -85,16 +82,9 @@ def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOpt
 def _first_of_each_class(
     kept: tf.Tensor, count: tf.Tensor, classes: tf.Tensor, options: PostProcessOptions
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Keep the first of each class, and of all, up to both limits and in order.
+    """Keep the first of each class, and of all, up to both limits: int32 [D] indices and int32 [] count.
 
-    Args:
-        kept: int32 [N], indices of candidates by descending score.
-        count: int32 [], number of valid candidates.
-        classes: int32 [N], classes of the candidates.
-        options: with both limits.
-
-    Returns:
-        int32 [D] indices and int32 [] count.
+    `kept` are the candidates' indices, int32 [N], by descending score; the first `count` are valid.
     """
     places = tf.range(kept.shape[0])
     rank = tf.reduce_sum(

@@ -121,9 +121,6 @@ class PostProcessOptions:
 def post_process_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
     """Make a function that the converter replaces by the operation.
 
-    Args:
-        options: the operation's attributes.
-
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
         y, x, h, w) -> `PostProcessed`. In TensorFlow it returns zeros: it is only a placeholder for the

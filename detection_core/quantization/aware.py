@@ -69,14 +69,7 @@ def add_fake_quantization(
 
 
 class _LayerMaker:
-    """Makes the quantized layer of each call.
-
-    Args:
-        placement: the quantized calls.
-        options: bits and symmetry.
-        clock: start of the quantization.
-        input_range: smallest and largest value of the network's input.
-    """
+    """Makes the quantized layer of each call; `input_range` bounds the network's input."""
 
     def __init__(
         self,
@@ -193,12 +186,7 @@ def observe_ranges(
 
 
 def copy_kernels(folded: FoldedNetwork, aware: AwareNetwork) -> None:
-    """Copy a folded network's present kernels and biases to its quantized copy.
-
-    Args:
-        folded: source of the weights.
-        aware: its quantized copy.
-    """
+    """Copy a folded network's present kernels and biases to its quantized copy."""
     for layer in folded.network.layers:
         if type(layer) not in KERNEL_NAMES:
             continue

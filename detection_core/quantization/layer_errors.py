@@ -71,7 +71,7 @@ def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[A
 
 
 class OutputNoise:
-    """Measures the noise that quantization adds to a network's outputs, with its present weights and ranges."""
+    """Measures the noise that quantization adds to a network's outputs, by present weights and ranges."""
 
     def __init__(self, folded: FoldedNetwork, aware: AwareNetwork) -> None:
         """Build the function that measures.

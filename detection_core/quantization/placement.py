@@ -89,7 +89,7 @@ class Quantized:
     range_owner: str
 
     def record(self) -> dict[str, Any]:
-        """Return a JSON-able record; `output` is `own`, `fixed`, `product` or the call that owns the range."""
+        """Return a JSON-able record; `output` is `own`, `fixed`, `product` or the range's owner."""
         shared = self.range_source is RangeSource.SHARED
         output = self.range_owner if shared else self.range_source.value
         return {"layer": self.layer, "kind": self.kind, "weights": self.weights, "output": output}

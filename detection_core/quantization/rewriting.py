@@ -174,9 +174,6 @@ class RewrittenDetector(Generic[D]):
         """Return the detector with the same ranges but some layers in float.
 
         Their weights are those before any training with fake quantization, or from `as_trained`.
-
-        Args:
-            layers: names of the float layers.
         """
         aware = add_fake_quantization(
             self.folded, self.options, input_range=input_range(self.model), float_calls=layers
@@ -190,9 +187,6 @@ class RewrittenDetector(Generic[D]):
         """Return the quantized layers that share a layer's range, itself included.
 
         They run in integers only together.
-
-        Args:
-            layer: name of a quantized layer.
         """
         quantized = self.aware.placement.quantized
         owner = quantized[layer].range_owner
@@ -220,11 +214,7 @@ class RewrittenDetector(Generic[D]):
         return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
     def describe(self, check: RangeCheck | None = None) -> Quantization:
-        """Describe the quantization: settings, quantized tensors with their ranges, and float ones.
-
-        Args:
-            check: result of `check_ranges`.
-        """
+        """Describe the quantization: settings, quantized tensors with their ranges, and float ones."""
         ranges, folded = read_ranges(self.aware), self.folded.folded
         float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
         return Quantization(

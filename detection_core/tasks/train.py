@@ -138,10 +138,7 @@ def _request(
 
 
 def _plain_model(config: CheckedConfig, plan: TrainPlan, strategy: tf.distribute.Strategy) -> Detector | None:
-    """Return the float32 model to validate, if the trained one is replicated or computes with fewer bits.
-
-    Call it outside the strategy's scope.
-    """
+    """Return a float32 model to validate for a replicated or low-bit one; call it outside the scope."""
     plain = strategy.num_replicas_in_sync == 1 and plan.options.precision is Precision.FLOAT32
     return configured_model(config).build() if plan.validation is not None and not plain else None
 
@@ -217,10 +214,7 @@ def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> 
 
 
 def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
-    """Return a float32 model of plain variables with the given weights, for saving.
-
-    Call it outside the strategy's scope.
-    """
+    """Return a float32 model of plain variables for saving; call it outside the strategy's scope."""
     model, precision = request.model, request.plan.options.precision
     copies = isinstance(model.variables[0], tf.distribute.DistributedValues)
     if copies or precision is not Precision.FLOAT32:

@@ -91,13 +91,7 @@ FEWEST = 20
 
 @dataclasses.dataclass(frozen=True)
 class _Pairs:
-    """Matches of an image's detections.
-
-    Attributes:
-        overlaps: IoU of each match.
-        differences: absolute score difference of each match.
-        missing: indices of the SavedModel's detections without a match.
-    """
+    """IoUs and absolute score differences of an image's matches; indices of the reference's missing ones."""
 
     overlaps: list[float]
     differences: list[float]
@@ -174,13 +168,7 @@ def _pairs(wanted: Instances, found: Instances) -> _Pairs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Chance:
-    """Decides which differences rounding may explain.
-
-    Attributes:
-        noise: noise of a difference of two scores.
-        most_wanted: most detections of the SavedModel.
-        most_found: most boxes, or detections, of the file.
-    """
+    """Decides which differences score noise and the limits of both lists may explain."""
 
     noise: float
     most_wanted: int

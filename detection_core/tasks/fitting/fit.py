@@ -281,12 +281,7 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
 
 
 def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
-    """Return the records to leave out.
-
-    Raises:
-        DataError: the given error if no bad record explains it, or one naming the limit if there are too
-            many.
-    """
+    """Return the records to leave out; raise DataError if none explains the error, or beyond the limit."""
     found, records = find_bad_train_records(request.config, label_map=request.label_map)
     if not found:
         raise error
