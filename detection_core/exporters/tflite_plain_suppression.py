@@ -2,9 +2,9 @@
 
 Its results equal those of TFLite_Detection_PostProcess with the same attributes. It is needed for
 class-by-class suppression with more than two classes. With T > 1 threads LiteRT's kernel of that operation
-skips class T (in 2.3, and in TensorFlow Lite since the kernel has threads). Its threads start with classes 0
-to T - 1. The counter of the next class starts at T but is incremented before it is read. `ops.nms` cannot be
-used here, because LiteRT lacks its kernel for all classes, its branches and its loops.
+skips class T. This holds for 2.3, and for TensorFlow Lite since the kernel has threads. Its threads start
+with classes 0 to T - 1. The counter of the next class starts at T but is incremented before it is read.
+`ops.nms` cannot be used here, because LiteRT lacks its kernel for all classes, its branches and its loops.
 """
 
 from __future__ import annotations

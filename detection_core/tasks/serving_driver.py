@@ -45,7 +45,7 @@ class ServingDriver:
         boxes, scores, classes, valid_len = driver.serve(images)
         picture = driver.visualize(images[0], boxes[0], classes[0], scores[0], min_score_thresh=0.4)
 
-    Run `detflow import` once to convert what needs their model code, such as a checkpoint.
+    Convert google/automl's checkpoints, which need its model code, once with `detflow import`.
     """
 
     def __init__(
