@@ -243,4 +243,4 @@ def evaluate_coco(
 
 
 def _silent(*_: object) -> None:
-    """Discard the engine's progress text."""
+    """Discard the engine's progress lines."""

@@ -11,8 +11,8 @@ import tensorflow_model_optimization as tfmot
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.quantization.quantizers import Clock, Range, usable_range
 
-# Least relative range of a map's product; a smaller one gets its steps. XNNPACK adds maps whose steps are at
-# most 2^10 times finer than those of the sum.
+# A map with a smaller factor gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10 times
+# finer than those of the sum.
 SMALLEST_FACTOR = 2.0**-6
 
 

@@ -41,8 +41,8 @@ def import_checkpoint(
         The status of each variable: all were restored.
 
     Raises:
-        ConfigError: if the config cannot be used, the classes are missing or not the label map's, or only a
-            backbone is in the checkpoint.
+        ConfigError: if the config cannot be used, classes are missing or not the label map's, or only a
+            backbone was saved.
         ModelError: if the checkpoint cannot be fetched or read, or lacks a variable of the detector.
     """
     start = _detector_start(checkpoint)
