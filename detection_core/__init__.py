@@ -11,8 +11,7 @@
     for prediction in predict(exported.files["int8"], ["photo.jpg"], output="build/predicted"):
         print(prediction.picture, prediction.detections)
 
-What is named here is public, nothing else is; docs/architecture.md says how long it stays. Nothing is
-imported before it is used.
+Only the names in this module are public; docs/architecture.md states how long they stay. Imports are lazy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values a field or an option may have."""
+"""Allowed values of fields and options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnnotationFormat = Literal[
     "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "createml", "via", "open_images",
     "tfrecord",
 ]  # fmt: skip
-"""Keys of `datasets.readers.READERS`; those that are registered from outside the package come on top."""
+"""Keys of `datasets.readers.READERS`; readers registered by other packages are added."""
 
 FileFormat = Literal[
     "float32",
@@ -40,8 +40,9 @@ FileFormat = Literal[
 
 TFLiteForm = Literal["post_process", "plain_nms", "headless"]
 TFLITE_FORMS: tuple[TFLiteForm, ...] = get_args(TFLiteForm)
-"""What a TensorFlow Lite file ends with: the operation TFLite_Detection_PostProcess, built-in operations that
-do the same, or the network's heads."""
+"""End of a TensorFlow Lite file: the operation TFLite_Detection_PostProcess, equivalent built-in operations,
+or the network's heads.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +64,13 @@ class Range:
     open_high: bool = False
 
     def holds(self, value: float) -> bool:
-        """Tell whether a number lies in the interval."""
+        """Return whether a number lies in the interval."""
         above = value > self.low if self.open_low else value >= self.low
         return above and (value < self.high if self.open_high else value <= self.high)
 
 
 def up_to(high: float, low: float = 1) -> Range:
-    """Return the interval from `low` to `high`; a value above it is a typing error or exhausts the memory."""
+    """Return the interval from `low` to `high`; a higher value is a typing error or exhausts the memory."""
     return Range(low, high, f"a number from {low:,} to {high:,}")
 
 
@@ -94,7 +95,7 @@ class Option:
     """One option of a registered part.
 
     Attributes:
-        default: its value where a config does not set it; the option has its type.
+        default: its value if a config does not set it; it also defines the option's type.
         allowed: interval of a number; None: any.
     """
 

@@ -1,7 +1,7 @@
-"""The functions of the library, as `from detection_core import ...` gives them.
+"""The functions of the library, for `from detection_core import ...`.
 
-Each takes paths or the result of another. It imports what it needs when called, and raises a `DetectionError`
-for what its caller can correct.
+Each takes paths or the result of another. It imports its dependencies when called, and raises a
+`DetectionError` for errors that its caller can correct.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _TrainingOutput(os.PathLike[str]):
-    """What a training wrote; stands for the path of its detector folder."""
+    """Result of a training; usable as the path of its detector folder."""
 
     model: str
     run: str
@@ -45,12 +45,12 @@ class _TrainingOutput(os.PathLike[str]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainedDetector(_TrainingOutput):
-    """What `train` wrote; stands for the path of its detector folder.
+    """Result of `train`; usable as the path of its detector folder.
 
     Attributes:
         model: detector folder.
         run: folder with the as-run config, last checkpoint, logs, history and report.
-        report: how the training went.
+        report: report of the training.
     """
 
     report: TrainReport
@@ -58,12 +58,12 @@ class TrainedDetector(_TrainingOutput):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizedDetector(_TrainingOutput):
-    """What `quantize` wrote; stands for the path of its detector folder.
+    """Result of `quantize`; usable as the path of its detector folder.
 
     Attributes:
         model: detector folder with fake quantization in its graph.
-        run: as of a `TrainedDetector`.
-        report: how the training went.
+        run: as in `TrainedDetector`.
+        report: report of the training.
     """
 
     report: QuantizationReport
@@ -71,12 +71,12 @@ class QuantizedDetector(_TrainingOutput):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportedFiles:
-    """What `export` wrote.
+    """Result of `export`.
 
     Attributes:
         files: format to .tflite file.
         labels: file with the names of the classes, a line each.
-        report: what each file lost against the SavedModel, and whether that is within the bound.
+        report: accuracy loss of each file against the SavedModel, and whether it is within the bound.
     """
 
     files: Mapping[str, str]
@@ -88,18 +88,18 @@ class ExportedFiles:
 def load_config(
     path: Path, overrides: Overrides = (), *, override_files: Sequence[Path] = ()
 ) -> TrainEvalPipelineConfig:
-    """Read a pipeline.config, apply overrides, and refuse what is out of range or contradicts itself.
+    """Read a pipeline.config, apply overrides, and refuse values out of range and contradictions.
 
     Args:
         path: the file, protobuf text format.
         overrides: field path or short name to value, such as `{"train_config.num_steps": 200}`; or pairs.
-        override_files: partial pipeline.config files, merged one after the other before `overrides`.
+        override_files: partial pipeline.config files, merged in order before `overrides`.
 
     Returns:
-        The Object Detection API's message; change fields as of any other.
+        The Object Detection API's message; its fields can be changed as usual.
 
     Raises:
-        ConfigError: naming every problem with its line and field.
+        ConfigError: names every problem with its line and field.
     """
     from detection_core.config.load import load_checked_config
 
@@ -110,15 +110,15 @@ def load_config(
 
 @with_extensions
 def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> Detector:
-    """Build a detector: from a config with first weights, from a detector folder with those that it has.
+    """Build a detector: with initial weights from a config, or with trained ones from a detector folder.
 
     Args:
         config: a config, the path of a pipeline.config, or a folder that `train` or `quantize` made.
-        seed: of the first weights.
+        seed: of the initial weights.
 
     Raises:
-        ConfigError: when the config names something that does not exist here or contradicts itself.
-        ModelError: when the folder's weights do not fit its config.
+        ConfigError: if the config contradicts itself or uses an unsupported feature.
+        ModelError: if the folder's weights do not fit its config.
     """
     from detection_core.builders.detector import build_detector as build
     from detection_core.config.check import check_detector
@@ -141,21 +141,20 @@ def train(
 ) -> TrainedDetector:
     """Train a detector as a config says.
 
-    A killed training continues from its last checkpoint when it is called again with the same arguments.
+    A killed training resumes from its last checkpoint when called again with the same arguments.
 
     Args:
         config: a config or the path of one.
         output: folder to write: `model`, `model_run`, and `work` with unfinished training.
-        examples: folder of examples as ExampleGen writes it; None: the records and the label map that the
+        examples: folder of examples in ExampleGen's layout; None: the records and the label map that the
             config's `train_input_reader` names.
-        warm_start: detector folder whose weights to start from; they take the place of the config's
-            `fine_tune_checkpoint`.
+        warm_start: detector folder with the starting weights; replaces the config's `fine_tune_checkpoint`.
         log_every: steps between lines of the log.
 
     Raises:
-        ConfigError: when the config cannot be followed.
-        DataError: when the examples cannot be read.
-        ModelError: when the loss is not finite, or starting weights or a checkpoint do not fit.
+        ConfigError: if the config cannot be used.
+        DataError: if the examples cannot be read.
+        ModelError: if the loss is not finite, or starting weights or a checkpoint do not fit.
     """
     from detection_core.storage import files
     from detection_core.tasks.train import train as run
@@ -187,18 +186,18 @@ def evaluate(
 
     Args:
         model: a detector folder, a SavedModel's folder or a .tflite file.
-        output: folder to make, with `metrics.json`, `curves.json` and `pictures`; one that exists is
+        output: folder to write, with `metrics.json`, `curves.json` and `pictures`; an existing one is
             replaced. None: nothing is written.
-        examples: folder of examples as ExampleGen writes it; None: the records and the label map that the
+        examples: folder of examples in ExampleGen's layout; None: the records and the label map that the
             first `eval_input_reader` names.
-        config: whose `eval_input_reader` and `eval_config` count; None: those of the detector folder.
+        config: defines `eval_input_reader` and `eval_config`; None: the detector folder's config.
         baseline: another detector to compare with.
-        options: the split, thresholds and number of pictures; metrics and looks come from the config.
+        options: the split, thresholds and number of pictures; the config defines metrics and drawing.
 
     Raises:
-        ConfigError: when no evaluation input is known, or for a threshold on what is not measured.
-        DataError: when there is no image, or a record is damaged.
-        ModelError: when a detector cannot be run or gives what is not a number.
+        ConfigError: if no evaluation input is known, or for a threshold on an unknown metric.
+        DataError: if there is no image, or a record is damaged.
+        ModelError: if a detector cannot be run or returns NaN or infinity.
     """
     from detection_core.config.input_paths import require_evaluation_input
     from detection_core.tasks.evaluate import EvaluateOptions, evaluate_config, own_config
@@ -228,21 +227,21 @@ def quantize(
     examples: Path | None = None,
     config: Path | TrainEvalPipelineConfig | None = None,
 ) -> QuantizedDetector:
-    """Train a detector on with fake quantization in its graph, as a config's `graph_rewriter` says.
+    """Continue training a detector with fake quantization, as a config's `graph_rewriter` says.
 
     Args:
         model: float detector folder.
         output: folder to write: `quantized_model`, `quantized_run`, `quantization`, and `work` with
             unfinished training.
-        examples: folder of examples as ExampleGen writes it; None: what the config's readers name.
-        config: the one that the detector was trained with, changed in `graph_rewriter`, `train_config` and
-            input readers only; None: that of the detector folder.
+        examples: folder of examples in ExampleGen's layout; None: those that the config's readers name.
+        config: the detector's training config, changed only in `graph_rewriter`, `train_config` and input
+            readers; None: the detector folder's config.
 
     Raises:
-        ConfigError: when the config cannot be followed, or is of another model than the detector.
-        ContractError: when `model` is no detector folder.
-        DataError: when the examples cannot be read.
-        ModelError: when the loss is not finite, or a checkpoint does not fit.
+        ConfigError: if the config cannot be used, or is of another model than the detector.
+        ContractError: if `model` is not a detector folder.
+        DataError: if the examples cannot be read.
+        ModelError: if the loss is not finite, or a checkpoint does not fit.
     """
     from detection_core.storage import files
     from detection_core.tasks.quantize import quantize as run
@@ -270,22 +269,22 @@ def export(
     examples: Path | None = None,
     config: Path | TrainEvalPipelineConfig | None = None,
 ) -> ExportedFiles:
-    """Write a detector as TensorFlow Lite files and measure what each lost against its SavedModel.
+    """Write a detector as TensorFlow Lite files and measure their accuracy loss against its SavedModel.
 
-    A file that lost too much is written and reported, `report.blessed` is then False.
+    A file that lost too much is still written and reported; `report.blessed` is then False.
 
     Args:
         model: float detector folder.
         output: folder to write: `tflite` and `parity`.
-        options: the bound on the loss, formats, the split, and numbers of the post-processing operation.
-        quantized: what `quantize` made of the detector; None: the int8 file is quantized after training.
-        examples: folder of examples as ExampleGen writes it; None: what the config's readers name.
-        config: whose readers name the examples; None: that of the detector folder.
+        options: the bound on the loss, formats, the split, and limits of the post-processing operation.
+        quantized: result of `quantize` for the detector; None: the int8 file is quantized after training.
+        examples: folder of examples in ExampleGen's layout; None: those that the config's readers name.
+        config: its readers name the examples; None: the detector folder's config.
 
     Raises:
-        ContractError: when a folder is no detector folder.
-        DataError: when there is nothing to measure on.
-        ExportError: when the detector cannot be converted.
+        ContractError: if a folder is not a detector folder.
+        DataError: if there is nothing to measure on.
+        ExportError: if the detector cannot be converted.
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
     from detection_core.config.input_paths import point_at_other_split, require_evaluation_input
@@ -322,7 +321,7 @@ def predict(
 ) -> list[Prediction]:
     """Detect objects in images.
 
-    An image that cannot be used gives a prediction with an `error`, and the others go on.
+    An unusable image gives a prediction with an `error`, and the others are processed.
 
     Args:
         model: a push destination, a detector folder, a SavedModel's folder or a .tflite file.
@@ -332,12 +331,12 @@ def predict(
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Returns:
-        One prediction an image, in their order.
+        One prediction for each image, in order.
 
     Raises:
-        ConfigError: when `min_score` is no number, or `output` is the folder of an image.
-        ModelError: when the model cannot be run.
-        DataError: when not one of the images could be used.
+        ConfigError: if `min_score` is not a number, or `output` is the folder of an image.
+        ModelError: if the model cannot be run.
+        DataError: if none of the images can be used.
     """
     from detection_core.tasks.predict import predict as run
 
@@ -359,7 +358,7 @@ def _config(config: Path | TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
 
 
 def _checked(config: Path | TrainEvalPipelineConfig, examples: Path | None) -> CheckedConfig:
-    """Return a config to train by, checked once: that of a file where it is read, as its lines are known."""
+    """Return a training config, checked once: one from a file when it is read, while its lines are known."""
     from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import load_checked_config
 
@@ -369,7 +368,7 @@ def _checked(config: Path | TrainEvalPipelineConfig, examples: Path | None) -> C
 
 
 def _stored_config(model: str) -> TrainEvalPipelineConfig:
-    """Return the config inside a detector folder, which has to be one."""
+    """Return the config of a detector folder; refuse other paths."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
     from detection_core.config.load import parse_pipeline_config
 
@@ -377,16 +376,9 @@ def _stored_config(model: str) -> TrainEvalPipelineConfig:
 
 
 def _reading(config: Config, examples: Path | None, *, split: str, eval_split: str = "eval") -> Config:
-    """Return a config that reads a folder of examples, where one is given.
+    """Return a config that reads the given folder of examples, if any; refuse an incomplete `split`.
 
-    Args:
-        config: left as it is.
-        examples: folder as ExampleGen writes it.
-        split: what is read now, and has to be whole.
-        eval_split: what `eval_input_reader` names.
-
-    Raises:
-        DataError: when something of the split is missing.
+    `eval_split` is the split for `eval_input_reader`. The given config is not changed.
     """
     if examples is None:
         return config

@@ -1,4 +1,4 @@
-"""The optional capabilities: each lies in a folder of `detection_core/optional` that nothing imports by name.
+"""Optional capabilities, each in a folder of `detection_core/optional` that nothing imports by name.
 
 To remove a capability, delete its folder and its line here.
 """
@@ -19,7 +19,7 @@ CAPABILITIES = {
     "video": "detection in video files",
     "wandb": "logging a training to Weights & Biases",
 }
-"""Folder in `detection_core/optional` to what it does."""
+"""Folder in `detection_core/optional` to its function."""
 
 
 _PACKAGE = "detection_core.optional."
@@ -37,7 +37,7 @@ def capability(package: str) -> Any:
         package: its full name, written out, as the fingerprint of a step's code finds modules by their names.
 
     Raises:
-        ConfigError: when it is not part of this installation.
+        ConfigError: if it is not part of this installation.
     """
     if not has_capability(package):
         name = package.removeprefix(_PACKAGE)

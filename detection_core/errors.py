@@ -1,4 +1,4 @@
-"""The family of errors that users can cause and fix."""
+"""Errors that users can cause and fix."""
 
 from __future__ import annotations
 
@@ -14,26 +14,16 @@ EXIT_DONE, EXIT_USER_ERROR = 0, 2
 
 
 def shorten(value: object, longest: int = 80) -> str:
-    """Return a value for a message: on one line, truncated if it is long.
-
-    Args:
-        value: of any type.
-        longest: how many characters of it are shown.
-    """
+    """Return a value as text for a message: on one line, truncated to `longest` characters."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of more digits than Python turns into text
+    except ValueError:  # an integer with more digits than Python converts to text
         text = "a number of thousands of digits"
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
 def one_line(text: str, longest: int = 80) -> str:
-    """Return a name for people: on one line, without quotation marks, cut where it is long.
-
-    Args:
-        text: from a file of somebody's.
-        longest: how many characters of it are shown.
-    """
+    """Return a user's text for display: one line, no quotation marks, at most `longest` characters."""
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
@@ -42,18 +32,18 @@ _LONGEST_WHERE, _LONGEST_MESSAGE = 1_000, 4_000
 
 
 def _bounded(text: str, longest: int) -> str:
-    """Return a text that a terminal can show, whatever found its way into it."""
+    """Return a text that is safe to show on a terminal."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
 class DetectionError(Exception):
     """An error that the user can fix: a bad config, record, model or destination.
 
-    The text has three parts: what was expected, what was found and what to do. It may be shown anywhere:
-    secrets in it are masked, and control characters written out.
+    The text has three parts: what was expected, what was found and what to do. It is safe to show: secrets
+    are masked, and control characters escaped.
 
     Attributes:
-        where: file:line, field path, record id or artifact path that the error is about; may be empty.
+        where: file:line, field path, record id or artifact path of the error; may be empty.
         message: the text without `where`.
     """
 
@@ -80,7 +70,7 @@ class ExportError(DetectionError):
 
 
 class ContractError(DetectionError):
-    """An artifact that does not hold what its type promises."""
+    """An artifact that violates the contract of its type."""
 
 
 class StorageError(DetectionError):
@@ -106,7 +96,7 @@ _REMEDIES = {
     errno.ENFILE: "raise the system's limit `fs.file-max`, or close other programs",
 }
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-# How libraries that raise something else than OSError say it: TensorFlow, Beam, SQLite.
+# Texts of libraries that do not raise OSError: TensorFlow, Beam, SQLite.
 _NUMBERED = re.compile(r"\[Errno (\d+)\]")
 _TEXTS = {
     os.strerror(number): number
@@ -122,7 +112,7 @@ def as_user_error(error: BaseException) -> DetectionError | None:
     """Return a disk error as an error with a remedy; None for every other error.
 
     Args:
-        error: an OSError, or what a library made of one.
+        error: an OSError, or a library's error about one.
     """
     number, where = _errno_of(error), getattr(error, "filename", None) or ""
     if number not in _REMEDIES:
@@ -136,12 +126,12 @@ def as_user_error(error: BaseException) -> DetectionError | None:
 
 
 def as_read_error(error: BaseException) -> DetectionError | None:
-    """Do as `as_user_error` for a file that is read: "too large" is said of it, not of the disk."""
+    """Same as `as_user_error` for reading: "too large" then refers to the file, not to the disk."""
     return None if _errno_of(error) == errno.EFBIG else as_user_error(error)
 
 
 def is_exhausted(error: Exception) -> bool:
-    """Tell whether the process or system lacks descriptors or memory, which says nothing of the file."""
+    """Return whether the process or system lacks descriptors or memory; the file may then be intact."""
     return _errno_of(error) in _EXHAUSTED
 
 
@@ -157,7 +147,7 @@ def _errno_of(error: BaseException) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something wrong with one field.
+    """A problem of one field.
 
     Attributes:
         path: field path from the root.

@@ -26,13 +26,13 @@ _Result = TypeVar("_Result")
 
 @functools.cache
 def load_extensions() -> tuple[str, ...]:
-    """Register what installed packages add, once in a process.
+    """Register the parts of installed packages, once in a process.
 
     Returns:
-        `PACKAGE==VERSION` of each package that adds something, sorted.
+        `PACKAGE==VERSION` of each extension package, sorted.
 
     Raises:
-        ConfigError: when a package's function cannot be imported or fails, naming it.
+        ConfigError: if a package's function cannot be imported or fails; names it.
     """
     found = set()
     for entry in importlib.metadata.entry_points(group=GROUP):
@@ -50,7 +50,7 @@ def load_extensions() -> tuple[str, ...]:
 
 
 def with_extensions(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Return a function that loads the extensions before it does its work."""
+    """Return a function that loads the extensions before it runs."""
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:

@@ -1,4 +1,4 @@
-"""Pause the garbage collector while many objects are made that all stay."""
+"""Pause garbage collection while many long-lived objects are created."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Announce the model that native code works on, so that a supervisor can limit its time and memory.
+"""Announce the model that native code uses, so that a supervisor can limit its time and memory.
 
-The command line listens in a supervised process. In a library there is no listener, and nothing happens.
+The command line listens in a supervised process. In a library there is no listener.
 """
 
 from __future__ import annotations
@@ -9,16 +9,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 listener: Callable[[str], None] | None = None
-"""Gets the path of a model before native code works on it, and "" afterwards."""
+"""Receives the path of a model before native code uses it, and "" afterwards."""
 
 
 @contextlib.contextmanager
 def model_in_use(path: str) -> Iterator[None]:
-    """Announce a model to the listener during a `with` block, which holds nothing but native work on it.
-
-    Args:
-        path: of the model, for errors.
-    """
+    """Announce a model during a `with` block, which must contain only native work on it."""
     listen = listener
     if listen is None:
         yield

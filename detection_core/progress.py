@@ -1,4 +1,4 @@
-"""Progress of a long job: one rewritten line on a terminal, plain log lines elsewhere."""
+"""Show the progress of a long job: one rewritten line on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ProgressUpdate:
     """Progress of a job.
 
     Attributes:
-        job: what runs, the first word of the line: `train`, `ingest`, `evaluate`.
-        done: units finished.
-        total: units in all; 0 where that is not known.
-        unit: what is counted, in the singular.
-        rate: units a second; 0 where it is not known yet.
-        details: further numbers, and words as they are, shown in this order.
+        job: name of the job, the first word of the line: `train`, `ingest`, `evaluate`.
+        done: finished units.
+        total: all units; 0 if unknown.
+        unit: name of a unit, in the singular.
+        rate: units a second; 0 if not yet known.
+        details: further numbers or texts, shown in this order.
     """
 
     job: str
@@ -36,7 +36,7 @@ class ProgressUpdate:
 
     @property
     def eta_seconds(self) -> float:
-        """Seconds that the rest will take at this rate; -1 where that is not known."""
+        """Estimated remaining seconds; -1 if unknown."""
         return (self.total - self.done) / self.rate if self.total and self.rate > 0 else -1.0
 
     @property
@@ -49,14 +49,14 @@ Reporter = Callable[[ProgressUpdate], None]
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds as M:SS, or H:MM:SS from an hour on."""
+    """Format seconds as M:SS, or H:MM:SS from an hour on."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits without an exponent while the number is of everyday size."""
+    """Format three significant digits, without an exponent for everyday sizes."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -68,7 +68,7 @@ def _three_digits(value: float) -> str:
 
 
 def format_progress(update: ProgressUpdate) -> str:
-    """Write an update as one line, such as `train | step 120/500 | 8.4 steps/s | ETA 0:45 | loss 1.83`."""
+    """Format an update as a line, such as `train | step 120/500 | 8.4 steps/s | ETA 0:45 | loss 1.83`."""
     of = f"/{update.total}" if update.total else ""
     parts = [update.job, f"{update.unit} {update.done}{of}"]
     if update.rate > 0:
@@ -92,7 +92,7 @@ class TerminalReporter:
     def __call__(self, update: ProgressUpdate) -> None:
         """Show the update."""
         width = shutil.get_terminal_size().columns - 1
-        # Carriage return and "erase to the end of the line": no leftovers of a longer line.
+        # Carriage return and "erase to the end of the line" remove the rest of a longer line.
         end = "\n" if update.finished else ""
         self._stream.write(f"\r\x1b[K{format_progress(update)[:width]}{end}")
         self._stream.flush()
@@ -104,17 +104,17 @@ def log_reporter(update: ProgressUpdate) -> None:
 
 
 def default_reporter(stream: IO[str] | None = None) -> Reporter:
-    """Choose a reporter: a rewritten line for a terminal, log lines for anything else.
+    """Choose a reporter: a rewritten line for a terminal, log lines otherwise.
 
     Args:
-        stream: standard error where not given.
+        stream: by default, standard error.
     """
     stream = stream or sys.stderr
     return TerminalReporter(stream) if stream.isatty() else log_reporter
 
 
 class RateMeter:
-    """Units a second over the last few marks: follows changes of speed, and smooths single delays."""
+    """Moving average of the units a second, over the last few marks."""
 
     def __init__(self, window: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -128,7 +128,7 @@ class RateMeter:
 
 
 class Progress:
-    """Counts units and reports now and then; for loops that do not log by step count themselves.
+    """Counts units and reports at intervals; for loops that do not log by step.
 
     Example:
         with Progress("evaluate", total=500, unit="image") as progress:
@@ -159,7 +159,7 @@ class Progress:
         self._meter.mark(0)
 
     def advance(self, by: int = 1, **details: float) -> None:
-        """Note finished units; report when it is time, or when all are finished."""
+        """Count finished units; report at intervals and at the end."""
         self._done += by
         finished = bool(self._total) and self._done >= self._total
         if finished or self._clock() - self._last >= self._every:

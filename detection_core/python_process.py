@@ -1,4 +1,4 @@
-"""Python programs that this one starts. They import nothing from the folder that they are started in.
+"""Start Python programs that import nothing from their working directory.
 
 `python -m` looks for modules in the working directory first, where a user may have a `pipeline.py`.
 """
@@ -15,12 +15,12 @@ _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def python_command(module: str) -> list[str]:
-    """Return the command that runs a module, to be called with `python_environment`."""
+    """Return the command that runs a module; use it with `python_environment`."""
     return [sys.executable, "-P", "-m", module]
 
 
 def python_environment() -> dict[str, str]:
-    """Return the environment for `python_command`; programs that it starts inherit it."""
+    """Return the environment for `python_command`; child programs inherit it."""
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if sysconfig.get_path("purelib") != _PACKAGES:
         path.insert(0, _PACKAGES)  # a checkout that is not installed, found through the working directory
@@ -30,7 +30,7 @@ def python_environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def python_started_by_libraries() -> Iterator[None]:
-    """Give `python_environment` to the programs that libraries start during a `with` block."""
+    """Set `python_environment` for programs that libraries start during a `with` block."""
     before = {name: os.environ.get(name) for name in ("PYTHONSAFEPATH", "PYTHONPATH")}
     os.environ.update(python_environment())
     try:

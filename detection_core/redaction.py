@@ -1,7 +1,8 @@
-"""Redaction of text that leaves the process: secrets and control sequences are removed.
+"""Redact secrets and control sequences in text that leaves the process.
 
-Secrets are registered where they are read. Secrets of object stores' clients are known by the names of their
-environment variables. Passwords in addresses, signatures, account keys and bearer tokens are known by form.
+Secrets are registered where they are read. Those of object store clients are found by the names of their
+environment variables. Passwords in addresses, signatures, account keys and bearer tokens are recognised by
+form.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _VARIABLES = (
     "AZURE_CLIENT_SECRET",
 )
 _STORES = r"(?:s3a?|gc?s|az|abfss?)"
-# A key of S3 may hold slashes; a container of Azure stands before an @ as well, without a colon.
+# S3 keys may contain slashes; an Azure container also precedes an @, but without a colon.
 _PAIR = re.compile(
     rf"(?<!\w)(?P<scheme>{_STORES}://)(?P<secret>[^/:@\s\"'<>]{{0,300}}:[^@\s\"'<>]{{0,300}})@", re.IGNORECASE
 )
 _NAMES = r"token|secret|signature|password|passwd|credential|api[_-]?key|access[_-]?key(?:[_-]?id)?|accessid"
 _MARK, _EQUALS = r"(?:[?&;]|\[\?\]|%(?:25)*(?:3F|26|3B))", r"(?:=|%(?:25)*3D)"
-# As in an address, plain or percent-encoded.
+# In the form of an address, plain or percent-encoded.
 _QUERY = re.compile(
     rf"(?P<name>{_MARK}(?:[\w.-]{{0,40}}(?:{_NAMES})|auth|key|pwd|sig){_EQUALS})(?P<secret>(?!%26)[^&;#\s\"'<>]+?)"
     r"(?=[&;#\s\"'<>]|%26|$)",
@@ -51,7 +52,7 @@ _FORMS = (
     (re.compile(r"\b(X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
     # Azure: a shared access signature, and the parts of a connection string.
     (re.compile(r"([?&]sig=|\b(?:AccountKey|SharedAccessSignature)=)[^&;\s\"'<>]+"), rf"\1{MASK}"),
-    # Beam's options of a worker.
+    # Beam's worker options.
     (
         re.compile(
             r"(--(?:s3_(?:secret_access_key|access_key_id|session_token)|azure_connection_string)=)[^\s\"']+"
@@ -59,16 +60,16 @@ _FORMS = (
         rf"\1{MASK}",
     ),
 )
-# Besides control characters: marks that change the direction of writing, and line separators.
+# Besides control characters: bidirectional marks and line separators.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# Tokens are renewed often: keep the latest ones only, to bound memory.
+# Tokens are renewed often: only the latest are kept, to bound memory.
 _MOST = 200
 _hidden: dict[str, None] = {}
 
 
 def hide(value: str) -> None:
-    """Register a secret, to be masked in all output from now on."""
+    """Register a secret, to mask it in all later output."""
     # Output may quote a single line of a secret.
     for part in (value, *value.splitlines()):
         if len(part.strip()) >= _SHORTEST:
@@ -79,9 +80,9 @@ def hide(value: str) -> None:
 
 
 def hide_credentials(address: str) -> bool:
-    """Register the credentials that an address holds; return whether there are any.
+    """Register the credentials in an address; return whether there are any.
 
-    Servers and clients repeat them in their own words, in which their form does not tell them.
+    Servers and clients repeat them in their own texts, where they cannot be recognised by form.
 
     Args:
         address: of a file or a server, such as `s3://KEY:SECRET@BUCKET` or `https://HOST?token=...`.
@@ -100,11 +101,11 @@ def hide_credentials(address: str) -> bool:
 
 
 def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
-    """Return why a secret cannot be sent in a header, without revealing it; empty if it can.
+    """Return why a secret cannot be sent in a header, without revealing it; "" if it can.
 
     Args:
-        secret: without white space around it.
-        allowed: what it may consist of.
+        secret: stripped of white space.
+        allowed: pattern of valid secrets.
     """
     sendable = allowed.match(secret)
     end = sendable.end() if sendable else 0
@@ -115,7 +116,7 @@ def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
 
 
 def redact(text: str) -> str:
-    """Return a text with every known secret masked, as it stands and as it is quoted in messages and JSON."""
+    """Return a text with every known secret masked, both plain and as quoted in messages and JSON."""
     found = {v for name in _VARIABLES for v in os.environ.get(name, "").splitlines() if len(v) >= _SHORTEST}
     secrets = found.union(_hidden)
     if secrets:
@@ -128,12 +129,12 @@ def redact(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which control characters, other than tabs and line breaks, are written out."""
+    """Return a text with control characters escaped, except tabs and line breaks."""
     return _OBEYED.sub(_written, text)
 
 
 def clean(text: str) -> str:
-    """Return a text for a terminal: redacted, with control characters written out."""
+    """Return a text for a terminal: redacted, with control characters escaped."""
     return visible(redact(text))
 
 
@@ -146,7 +147,7 @@ class CleanFormatter(logging.Formatter):
 
 
 def clean_tracebacks() -> None:
-    """Mask secrets in the traceback that Python prints of an uncaught error."""
+    """Mask secrets in the tracebacks that Python prints for uncaught errors."""
 
     def show(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         sys.stderr.write(clean("".join(traceback.format_exception(kind, error, trace))))

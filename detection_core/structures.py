@@ -1,4 +1,4 @@
-"""The named types in which tensors travel through the core.
+"""Named tensor types of the core.
 
 Letters: B batch, G padded ground truth, C classes without background, D detections, K keypoints, H W pixels.
 Boxes are float32 [ymin, xmin, ymax, xmax], normalised to the true image, unless a name says otherwise
@@ -21,23 +21,23 @@ FIRST_CLASS = 1
 
 
 class GroundTruth(NamedTuple):
-    """Objects of an image, or of a batch when every field has a leading B.
+    """Objects of an image, or of a batch if every field has a leading B.
 
     Attributes:
         boxes: float32 [G, 4], normalised.
         classes: int32 [G], in [0, C); 0 in padded rows.
         weights: float32 [G], weight of the object in the losses; 0 in padded rows.
         is_crowd: bool [G], a COCO crowd region, which is neither a positive nor a false positive.
-        area: float32 [G], object area in pixels of the original image; 0 where unknown.
+        area: float32 [G], object area in pixels of the original image; 0 if unknown.
         valid: bool [G], False in padded rows.
-        masks: uint8 [G, h, w]; h = w = 0 where masks are not used.
-        class_scores: float32 [G, S], soft labels. S is 0 where they are not used, else C, or C + 1 with the
-            background first.
+        masks: uint8 [G, h, w]; h = w = 0 if unused.
+        class_scores: float32 [G, S], soft labels. S is 0 if unused, else C, or C + 1 with the background
+            first.
         confidences: float32 [G]. Above 0 the class is verified as present, below 0 as absent; 0 is not
-            verified. 1 where records have no confidence.
-        keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN where not in the image. K is 0 if
+            verified. 1 if records have no confidence.
+        keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN if not in the image. K is 0 if
             unused.
-        keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 where it is not visible.
+        keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 if it is not visible.
     """
 
     boxes: tf.Tensor
@@ -72,7 +72,7 @@ class Images(NamedTuple):
 
     Attributes:
         pixels: float32 [B, H, W, 3], RGB 0..255, resized and padded, not yet normalised for a backbone.
-        true_sizes: int32 [B, 2], rows and columns that hold the image, the rest is padding.
+        true_sizes: int32 [B, 2], rows and columns of the image itself; the rest is padding.
         original_sizes: int32 [B, 2], rows and columns of the image before resizing.
         source_ids: string [B].
     """
@@ -84,22 +84,22 @@ class Images(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a dataset yields, and nothing else."""
+    """One element of a dataset."""
 
     images: Images
     truth: GroundTruth
 
 
 class Detections(NamedTuple):
-    """Post-processed detections, sorted by falling score and zero-padded to D.
+    """Post-processed detections, sorted by descending score and zero-padded to D.
 
     Attributes:
         boxes: float32 [B, D, 4], normalised to the true image, clipped to it.
         scores: float32 [B, D].
         classes: int32 [B, D], in [0, C).
-        count: int32 [B], how many of the D rows are detections.
-        masks: float32 [B, D, h, w], in the frame of the box, 0..1; h = w = 0 where there are none.
-        keypoints: float32 [B, D, K, 2], (y, x) normalised to the true image; K is 0 where there are none.
+        count: int32 [B], number of the D rows that are detections.
+        masks: float32 [B, D, h, w], in the frame of the box, 0..1; h = w = 0 if there are none.
+        keypoints: float32 [B, D, K, 2], (y, x) normalised to the true image; K is 0 if there are none.
     """
 
     boxes: tf.Tensor
@@ -111,7 +111,7 @@ class Detections(NamedTuple):
 
 
 def box_detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, count: tf.Tensor) -> Detections:
-    """Make the detections of a detector of boxes alone; arguments as the fields of `Detections`."""
+    """Make detections without masks and keypoints; arguments as the fields of `Detections`."""
     rows = tf.shape(scores)
     return Detections(
         boxes=boxes,
@@ -134,22 +134,22 @@ def _not_given() -> np.ndarray:
 class Instances:
     """Objects of one image on the host, annotated or detected, without padding.
 
-    A field of N rows that is not given has the value of an object of which nothing more is known.
+    A missing field of N rows is filled with its default for unknown values.
 
     Attributes:
         source_id: id of the image, as in its record.
-        height: rows of the original image, pixels; 0 where unknown.
-        width: columns of the original image, pixels; 0 where unknown.
+        height: rows of the original image, pixels; 0 if unknown.
+        width: columns of the original image, pixels; 0 if unknown.
         boxes: float32 [N, 4], normalised.
         classes: int32 [N], in [0, C).
-        scores: float32 [N], falling; 1 for annotated objects.
+        scores: float32 [N], descending; 1 for annotated objects.
         is_crowd: bool [N], a COCO crowd region.
-        area: float32 [N], pixels of the original image; 0 where unknown (then the box's own area counts).
+        area: float32 [N], pixels of the original image; 0 if unknown (then the box's area counts).
         difficult: bool [N], Pascal VOC's flag.
         group_of: bool [N], Open Images' flag: one box around several objects.
-        labelled: int32 [L], classes in [0, C) of the image's own labels: present, or known to be absent.
-        masks: object [N] of bytes, COCO's compressed run lengths of the whole image; empty where unknown.
-        keypoints: float32 [N, K, 2], (y, x) normalised, NaN where not labelled; K is 0 where there are none.
+        labelled: int32 [L], classes in [0, C) of image-level labels: verified as present or absent.
+        masks: object [N] of bytes, COCO's compressed RLE of the whole image; empty if unknown.
+        keypoints: float32 [N, K, 2], (y, x) normalised, NaN if not labelled; K is 0 if there are none.
     """
 
     source_id: str
@@ -167,18 +167,18 @@ class Instances:
     keypoints: np.ndarray = dataclasses.field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
-        """Fill the fields of N rows that are not given."""
+        """Fill missing fields of N rows."""
         for name, row in _UNKNOWN_ROWS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 object.__setattr__(self, name, np.repeat(row, len(self.classes), axis=0))
 
     @property
     def has_masks(self) -> bool:
-        """Whether there are objects, and each has a mask."""
+        """Whether there are objects, all with masks."""
         return bool(len(self.masks)) and all(self.masks)
 
     def take(self, rows: np.ndarray) -> Instances:
-        """Return the objects of some rows: int [M], or bool [N]."""
+        """Return the objects of the given rows: int [M], or bool [N]."""
         fields = ("boxes", "classes", *_UNKNOWN_ROWS)
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in fields})
 
@@ -192,4 +192,4 @@ _UNKNOWN_ROWS: Mapping[str, np.ndarray] = {
     "masks": np.array([b""], object),
     "keypoints": np.zeros((1, 0, 2), np.float32),
 }
-"""Field of N rows to the row of an object that has no value of it."""
+"""Field of N rows to its default row."""

@@ -1,11 +1,10 @@
-"""Bootstrap intervals of metrics over the images of a split.
+"""Bootstrap confidence intervals of metrics over the images of a split.
 
 Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979, https://doi.org/10.1214/aos/1176344552.
 Percentile intervals: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13. They are
 widened for small splits: Hesterberg, "What Teachers Should Know About the Bootstrap", 2015,
-https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement, the same ones for every
-detector (the paired bootstrap): a difference between two detectors is then far more certain than either
-value.
+https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement, the same ones for all
+detectors (paired bootstrap). A difference between two detectors is then far more certain than either value.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 
 LEVEL = 0.95
 _NUMBERS_AT_ONCE = 4_000_000
-"""How many numbers an array of drawn detections may have."""
+"""Most numbers in an array of resampled detections."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,8 +37,8 @@ class BootstrapOptions:
     """How splits are resampled.
 
     Attributes:
-        resamples: how many; with 1,000 the ends of a 95 % interval rest on 25 of them.
-        seed: of what is drawn.
+        resamples: number of resamples; with 1,000 the ends of a 95 % interval rest on 25 of them.
+        seed: of the random numbers.
     """
 
     resamples: int = 1000
@@ -51,9 +50,9 @@ class Resampled:
     """A metric of each resampled split.
 
     Attributes:
-        values: float64 [resamples]; NaN where a resample has nothing to measure.
-        baseline: the baseline's on the same images; None where there is none.
-        images: of the split.
+        values: float64 [resamples]; NaN if a resample has nothing to measure.
+        baseline: the baseline's values on the same images; None without a baseline.
+        images: number of images in the split.
     """
 
     values: np.ndarray
@@ -61,10 +60,10 @@ class Resampled:
     images: int
 
     def interval(self, level: float = LEVEL) -> MetricInterval | None:
-        """Return where the metric, and its change from the baseline, lie; None where too little is known.
+        """Return the confidence intervals of the metric and its change; None with too little data.
 
         Args:
-            level: the share of splits of this size in whose intervals the true value lies.
+            level: confidence level: the share of splits of this size whose interval contains the true value.
         """
         tail = _tail(level, self.images)
         value = _percentiles(self.values, tail)
@@ -85,10 +84,10 @@ def resample(
     """Measure on resampled splits.
 
     Args:
-        split: a detector's findings.
-        baseline: another one's on the same images; None where there is none.
+        split: the detections of a detector.
+        baseline: another detector's on the same images, or None.
         metrics: names; those that are not COCO's are left out.
-        groups: of classes, by whose names metrics may be called.
+        groups: groups of classes by name; metrics may refer to them.
         options: how to resample.
     """
     options = options or BootstrapOptions()
@@ -106,13 +105,13 @@ def resample(
 
 
 def known_intervals(resampled: Mapping[str, Resampled]) -> dict[str, MetricInterval]:
-    """Return each metric's interval at `LEVEL`, those that cannot be known left out."""
+    """Return each metric's interval at `LEVEL`; undefined ones are left out."""
     found = {metric: one.interval() for metric, one in resampled.items()}
     return {metric: interval for metric, interval in found.items() if interval is not None}
 
 
 def _draw(images: int, options: BootstrapOptions) -> np.ndarray:
-    """Return how often each image is in each resample, float32 [resamples, images]."""
+    """Return the count of each image in each resample, float32 [resamples, images]."""
     rng = np.random.default_rng(options.seed)
     counts = rng.multinomial(images, np.full(images, 1 / images), size=options.resamples)
     return counts.astype(np.float32)
@@ -140,14 +139,14 @@ def _measured(
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Return the mean over classes, [C, resamples], of those with an object; NaN where there is none."""
+    """Return the mean over classes with an object, [C, resamples]; NaN if there is none."""
     known = ~np.isnan(values)
     total = np.where(known, values, 0).sum(axis=0)
     return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
 
 
 def _of_class(matches: ClassMatches, measure: Measure, drawn: np.ndarray) -> np.ndarray:
-    """Return a class's mean over overlaps on each resample; NaN where it has no object."""
+    """Return a class's mean over IoU thresholds on each resample; NaN without objects."""
     summary = measure.summary
     overlaps = range(len(IOU_THRESHOLDS)) if summary.iou is None else [summary.iou]
     kept = matches.rank < MAX_DETECTIONS[summary.max_detections]
@@ -172,15 +171,9 @@ def _of_class(matches: ClassMatches, measure: Measure, drawn: np.ndarray) -> np.
 
 
 def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarray) -> np.ndarray:
-    """Return the mean of the highest precision from each of COCO's recalls on.
+    """Return the mean of the interpolated precision at COCO's recalls, float64 [resamples].
 
-    Args:
-        found: float64 [resamples, H], objects found up to each of the H hits.
-        counted: detections up to each of them.
-        objects: [resamples].
-
-    Returns:
-        float64 [resamples].
+    `found` objects and `counted` detections up to each of H hits are float64 [resamples, H].
     """
     precision = found / np.maximum(counted, 1)
     highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
@@ -192,8 +185,8 @@ def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarr
 def _tail(level: float, images: int) -> float:
     """Return the fraction of resamples to leave out at each end.
 
-    The quantile of Student's t for this number of images replaces the normal one (Abramowitz and
-    Stegun, 26.7.5).
+    The quantile of Student's t for this number of images replaces the normal one (Abramowitz and Stegun,
+    26.7.5).
     """
     normal, freedom = statistics.NormalDist(), images - 1
     z = normal.inv_cdf((1 + level) / 2)

@@ -1,4 +1,4 @@
-"""What every runner makes of a detector's outputs, and refuses of them."""
+"""Convert and check a detector's outputs, for all runners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detection_core.ops.mask_runs import paste_masks
 from detection_core.structures import Instances
 
 MOST_CLASS = 2**24
-"""Beyond it float32, in which models give classes, has not every whole number."""
+"""Above it, float32, in which models return classes, cannot represent every integer."""
 
 
 _REQUIRED = ("boxes", "scores", "classes")
@@ -20,20 +20,20 @@ _REQUIRED = ("boxes", "scores", "classes")
 def checked_detections(
     outputs: Mapping[str, np.ndarray], count: int, size: tuple[int, int], *, source_id: str, where: str
 ) -> Instances:
-    """Take the padding off a detector's outputs and refuse what is not a number.
+    """Remove the padding of a detector's outputs and check their values.
 
     Args:
-        outputs: float32 boxes [D, 4], scores [D] and classes [D], whole numbers from 0; of a detector that
-            finds them also masks [D, h, w] in the frame of the box, and keypoints [D, K, 2], as `Detections`
-            has them. Others are left out.
-        count: how many rows are detections.
+        outputs: float32 boxes [D, 4], scores [D] and classes [D], whole numbers from 0. Optional, as in
+            `Detections`: masks [D, h, w] in the frame of the box, and keypoints [D, K, 2]. Others are left
+            out.
+        count: number of rows that are detections.
         size: rows and columns of the image, pixels.
         source_id: of the image.
         where: the model, for errors.
 
     Raises:
-        ModelError: for NaN or infinity among the detections, for classes that are none, and where there are
-            not as many boxes and classes as scores.
+        ModelError: for NaN or infinity among the detections, for invalid classes, and if the numbers of
+            boxes, classes and scores differ.
     """
     _check_shapes(outputs, count, source_id, where)
     found = {name: outputs[name][:count] for name in (*_REQUIRED, "masks", "keypoints") if name in outputs}
@@ -61,7 +61,6 @@ def checked_detections(
 
 
 def _check_shapes(outputs: Mapping[str, np.ndarray], count: int, source_id: str, where: str) -> None:
-    """Refuse outputs of different numbers of rows."""
     boxes, scores, classes = (outputs[name] for name in _REQUIRED)
     if boxes.shape != (len(scores), 4) or scores.shape != classes.shape or scores.ndim != 1 or count < 0:
         raise ModelError(

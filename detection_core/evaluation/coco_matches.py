@@ -1,7 +1,7 @@
-"""COCO's matching kept image by image, so that metrics of resampled splits need none.
+"""COCO's matching kept per image, so that resampled splits need no new matching.
 
-The engine that counts COCO's metrics keeps its matches to itself. These are the same, by the rules of the
-COCO detection evaluation (Lin et al., 2014, https://cocodataset.org/#detection-eval).
+The engine of COCO's metrics does not expose its matches. These are the same, by the rules of the COCO
+detection evaluation (Lin et al., 2014, https://cocodataset.org/#detection-eval).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px,
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMatches:
-    """A class's detections of every image by falling score, N of them, at T overlaps.
+    """A class's detections of all images by descending score, N of them, at T IoU thresholds.
 
     Attributes:
-        image: int [N], index of the image that each is of.
-        rank: int [N], place among its image's detections of the class.
+        image: int [N], index of the image of each detection.
+        rank: int [N], rank among the image's detections of the class.
         hits: bool [T, N], whether it found an object that counts.
-        ignored: bool [T, N], whether it counts as nothing: found in a crowd, or of another size.
+        ignored: bool [T, N], whether it is ignored: in a crowd, or of another size.
         objects: int [number of images], objects that count.
     """
 
@@ -40,7 +40,7 @@ def match_class(images: Sequence[EvaluatedImage], class_: int, area: str = "all"
     Args:
         images: every image once.
         class_: in [0, C).
-        area: name of the range of sizes, in `AREA_RANGES`, whose objects count.
+        area: name of the area range, in `AREA_RANGES`, whose objects count.
     """
     return _joined([_match(image, class_, area) for image in images])
 
@@ -103,15 +103,10 @@ def _outside(areas: np.ndarray, name: str) -> np.ndarray:
 
 
 def _paired(overlaps: np.ndarray, skipped: np.ndarray, crowd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Let each detection, by falling score, take the best free object, one that counts before one that not.
+    """Match detections by descending score with the best free object, preferring those that count.
 
-    Args:
-        overlaps: float64 [D, G].
-        skipped: bool [G], objects that do not count.
-        crowd: bool [G], those that any number of detections may be in.
-
-    Returns:
-        Which detections found an object that counts, and which one that does not, bool [T, D] each.
+    `overlaps` is float64 [D, G]. `skipped`, bool [G], objects do not count; `crowd` ones match any number.
+    The results, bool [T, D], are detections of an object that counts, and of one that does not.
     """
     thresholds = np.minimum(IOU_THRESHOLDS, 1 - 1e-10)
     hits: np.ndarray = np.zeros((len(thresholds), len(overlaps)), bool)
@@ -129,5 +124,5 @@ def _paired(overlaps: np.ndarray, skipped: np.ndarray, crowd: np.ndarray) -> tup
 
 
 def _last_best(values: np.ndarray) -> np.ndarray:
-    """Return the index of the largest value of each row; of equal ones the last, as COCO's tools do."""
+    """Return the index of each row's largest value; of equal ones the last, as COCO's tools do."""
     return values.shape[1] - 1 - values[:, ::-1].argmax(axis=1)

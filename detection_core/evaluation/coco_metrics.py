@@ -32,13 +32,13 @@ MAX_DETECTIONS = (1, 10, 100)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How one of COCO's numbers is taken from the tables of precision and recall.
+    """Definition of one COCO metric from the tables of precision and recall.
 
     Attributes:
         is_precision: average precision; else average recall.
         iou: index in `IOU_THRESHOLDS`; None for their mean.
         area: name of the area range.
-        max_detections: index in `MAX_DETECTIONS`, or from the end in what the kind has.
+        max_detections: index in `MAX_DETECTIONS`; a negative one counts from the end of the kind's list.
     """
 
     is_precision: bool = True
@@ -67,11 +67,11 @@ SUMMARIES = dict(zip(COCO_METRICS, _TWELVE, strict=True))
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What detections and objects are compared by.
+    """Shape that detections and objects are compared by.
 
     Attributes:
-        iou_type: COCO's name of it.
-        summaries: name of a metric to how it is taken, the mAP first.
+        iou_type: COCO's name.
+        summaries: name of a metric to its definition, the mAP first.
         areas: names of the area ranges.
     """
 
@@ -81,7 +81,7 @@ class Kind:
 
     @property
     def map_name(self) -> str:
-        """Name of its mAP."""
+        """Name of the mAP."""
         return next(iter(self.summaries))
 
 
@@ -100,16 +100,16 @@ SHAPE_KINDS = {
         areas=("all", "medium", "large"),
     ),
 }
-"""Set of metrics of an `eval_config` to what it compares."""
+"""Metric set of an `eval_config` to its kind."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What a metric is the mean of.
+    """Metric and classes to average.
 
     Attributes:
-        summary: which of the twelve numbers.
-        classes: in [0, C), of which.
+        summary: one of the twelve COCO metrics.
+        classes: classes to average over, in [0, C).
     """
 
     summary: Summary
@@ -119,10 +119,10 @@ class Measure:
 def find_measures(
     metrics: Sequence[str], class_names: Mapping[int, str], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Measure]:
-    """Return what COCO's metrics are made of.
+    """Return the definitions of COCO's metrics by name.
 
     Args:
-        metrics: names as `CocoResult.metrics` gives them; others are left out.
+        metrics: names as in `CocoResult.metrics`; others are left out.
         class_names: class in [0, C) to name.
         groups: as in `CocoResult.metrics`.
     """
@@ -144,15 +144,15 @@ def _by_category(metric: str, name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CocoResult:
-    """Precision and recall over everything COCO varies: T IoUs, R recalls, K classes, A areas, M limits.
+    """COCO's precision and recall tables: T IoUs, R recalls, K classes, A areas, M limits.
 
     Attributes:
         classes: class of each k, rising, in [0, C).
         names: name of each k.
-        precision: float64 [T, R, K, A, M], -1 where a class has no object.
-        scores: float64 [T, R, K, A, M], score from which that recall is reached.
-        recall: float64 [T, K, A, M], -1 where a class has no object.
-        kind: what was compared.
+        precision: float64 [T, R, K, A, M], -1 for a class without objects.
+        scores: float64 [T, R, K, A, M], score at which that recall is reached.
+        recall: float64 [T, K, A, M], -1 for a class without objects.
+        kind: the compared shape.
     """
 
     classes: tuple[int, ...]
@@ -169,13 +169,12 @@ class CocoResult:
         all_per_category: bool = False,
         groups: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, float]:
-        """Return COCO's numbers, -1 where there is nothing to measure.
+        """Return COCO's metrics, -1 for undefined values.
 
         Args:
             per_category: add each class's mAP.
-            all_per_category: add all numbers of each class.
-            groups: add the mean mAP of each of these groups of classes, by their names; classes without an
-                object are left out.
+            all_per_category: add all metrics of each class.
+            groups: add the mean mAP of each named group of classes; classes without an object are left out.
         """
         everything, summaries, map_name = range(len(self.classes)), self.kind.summaries, self.kind.map_name
         found = {name: self._summarise(summary, everything) for name, summary in summaries.items()}
@@ -206,16 +205,16 @@ def evaluate_coco(
 ) -> CocoResult:
     """Match detections with ground truth as COCO does and accumulate precision and recall.
 
-    Gives the numbers of pycocotools (Lin et al., Microsoft COCO, 2014), counted by faster-coco-eval.
+    The numbers equal those of pycocotools (Lin et al., Microsoft COCO, 2014); faster-coco-eval computes them.
 
     Args:
         images: every image of the split once; crowds are neither hits nor misses. An object's area comes from
-            its record, its mask's or box's where the record has none.
+            its record, or else from its mask or box.
         class_names: class in [0, C) to name; detections and objects of other classes are left out.
-        kind: what is compared. Keypoints have the tolerances of COCO's persons where there are 17 of them.
+        kind: the compared shape. 17 keypoints have the tolerances of COCO's persons.
 
     Raises:
-        DataError: for an object without the mask or keypoints that are to be compared.
+        DataError: for an object without the required mask or keypoints.
         ModelError: for a detection without them.
     """
     from faster_coco_eval import COCO, COCOeval_faster
@@ -228,7 +227,7 @@ def evaluate_coco(
         print_function=_silent,
         kpt_oks_sigmas=keypoint_sigmas(images) if kind.iou_type == "keypoints" else None,
     )
-    # Of keypoints it would leave out the classes without an object.
+    # For keypoints the engine would leave out classes without an object.
     engine.params.catIds = [c + 1 for c in sorted(class_names)]
     engine.evaluate()
     engine.accumulate()
@@ -244,4 +243,4 @@ def evaluate_coco(
 
 
 def _silent(*_: object) -> None:
-    """Take the engine's progress text and drop it."""
+    """Discard the engine's progress lines."""

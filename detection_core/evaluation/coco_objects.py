@@ -1,4 +1,4 @@
-"""Ground truth and detections as the data sets of COCO's tools."""
+"""Convert ground truth and detections to the data sets of COCO's tools."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from detection_core.structures import Instances
 
 _PERSON_KEYPOINTS = 17
 _SIGMA = 0.05
-"""Tolerance of keypoints that are not those of COCO's persons, as in the Object Detection API."""
+"""Tolerance of keypoints other than COCO's persons', as in the Object Detection API."""
 
 
 def coco_dictionaries(
     images: Sequence[EvaluatedImage], class_names: Mapping[int, str], iou_type: str = "bbox"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return ground truth and detections as the two data sets of COCO's tools.
+    """Return ground truth and detections as two data sets of COCO's tools.
 
-    Images are numbered from 1 in their order, annotations from 1 (0 means "unmatched" in COCO's tools).
-    Boxes are x, y, width, height in pixels.
+    Images and annotations are numbered from 1 (0 means "unmatched" in COCO's tools). Boxes are x, y, width,
+    height in pixels.
 
     Args:
         images: every image once.
         class_names: class in [0, C) to name; others are left out.
-        iou_type: what else than boxes there has to be: bbox, segm or keypoints.
+        iou_type: shape that is required besides boxes: bbox for none, segm or keypoints.
 
     Raises:
-        DataError: for an object that has no mask or keypoints where they are needed.
+        DataError: for an object without the required mask or keypoints.
         ModelError: for a detection without them.
     """
     shared = {
@@ -56,10 +56,10 @@ def coco_dictionaries(
 
 
 def keypoint_sigmas(images: Sequence[EvaluatedImage]) -> np.ndarray | None:
-    """Return the tolerance of each keypoint, float64 [K]; None: those of COCO's persons, or no object.
+    """Return the tolerance of each keypoint, float64 [K]; None for COCO's persons, or without objects.
 
     Raises:
-        ModelError: when detections have other keypoints than objects.
+        ModelError: if detections and objects have different numbers of keypoints.
     """
     objects = [o for image in images for o in (image.truth, image.detections) if len(o.classes)]
     counts = sorted({o.keypoints.shape[1] for o in objects})
@@ -72,7 +72,7 @@ def keypoint_sigmas(images: Sequence[EvaluatedImage]) -> np.ndarray | None:
 
 
 def _check_shapes(image: EvaluatedImage, iou_type: str) -> None:
-    """Refuse objects without what is compared."""
+    """Refuse objects and detections without the required shape."""
     for objects, error, whose in (
         (image.truth, DataError, "objects"),
         (image.detections, ModelError, "detections"),
@@ -88,7 +88,7 @@ def _check_shapes(image: EvaluatedImage, iou_type: str) -> None:
 
 
 _NEEDED = {"segm": ("masks", "load_instance_masks"), "keypoints": ("keypoints", "num_keypoints")}
-"""What is compared to its name for people, and the field by which it is read."""
+"""IoU type to the shape's name for messages, and the config field that loads it."""
 
 
 def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[s
 def detected_objects(
     found: Instances, image: Instances, image_id: int | str, iou_type: str
 ) -> list[dict[str, Any]]:
-    """Return the detections of an image as COCO's tools have them.
+    """Convert the detections of an image to COCO's format.
 
     Args:
         found: the detections.
@@ -139,7 +139,7 @@ def _mask_fields(objects: Instances, truth: Instances) -> list[dict[str, Any]]:
 
 
 def _keypoint_fields(objects: Instances, truth: Instances) -> list[dict[str, Any]]:
-    """Return keypoints as x, y and whether labelled; the area is that of the box around them."""
+    """Return keypoints as x, y and a visibility flag; the area is that of their bounding box."""
     fields = []
     for points in objects.keypoints.astype(np.float64) * [truth.height, truth.width]:
         labelled = np.isfinite(points).all(axis=1)
@@ -160,7 +160,7 @@ _SHAPES: Mapping[str, Callable[[Instances, Instances], list[dict[str, Any]]]] = 
     "segm": _mask_fields,
     "keypoints": _keypoint_fields,
 }
-"""What is compared to (objects, ground truth of the image) -> its fields of each object."""
+"""IoU type to (objects, ground truth of the image) -> further fields of each object."""
 
 
 def _xywh(boxes: np.ndarray) -> list[list[float]]:

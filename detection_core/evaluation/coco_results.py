@@ -34,7 +34,8 @@ def write_coco_results(path: str, detections: Iterable[tuple[int | str, Instance
 
     Args:
         path: of the file.
-        detections: id of each image in the ground truth, and what was found in it, with its height and width.
+        detections: id of each image in the ground truth, and its detections with the image's height and
+            width.
     """
     entries = [entry for image_id, found in detections for entry in _entries(found, image_id)]
     files.write_text(path, json.dumps(entries, allow_nan=False))
@@ -51,7 +52,7 @@ def _entries(found: Instances, image_id: int | str) -> list[dict[str, Any]]:
 
 
 class CocoResults:
-    """The detections of a COCO results file, to be evaluated in the place of a detector.
+    """Detections of a COCO results file, evaluated like a detector.
 
     Attributes:
         path: of the file.
@@ -61,7 +62,7 @@ class CocoResults:
         """Read the file and check its entries.
 
         Raises:
-            DataError: when it is no JSON list, naming the first entry that is malformed.
+            DataError: if it is not a JSON list; for a malformed entry, names the first.
         """
         self.path = path
         self._entries: dict[str, list[tuple[int, dict[str, Any]]]] = collections.defaultdict(list)
@@ -81,13 +82,13 @@ class CocoResults:
             source_id: of the image; compared with `image_id` as text.
 
         Raises:
-            DataError: for a mask of another size, or keypoints of another number than in the first entry.
+            DataError: for a mask of another size, or a number of keypoints that differs from the first entry.
         """
         self._seen.add(source_id)
         return self.instances(source_id, *image.shape[:2])
 
     def instances(self, image_id: str, height: int, width: int) -> Instances:
-        """Return the detections of an image with its size in pixels, best first; arguments as above."""
+        """Return the detections of an image by its size in pixels, best first; see `__call__`."""
         numbered = sorted(self._entries.get(image_id, ()), key=lambda item: -item[1]["score"])
         entries = [entry for _, entry in numbered]
         size = np.array([height, width] * 2, np.float64)
@@ -110,7 +111,7 @@ class CocoResults:
         """Refuse detections of images that were not evaluated.
 
         Raises:
-            DataError: naming the first of these images.
+            DataError: names the first of these images.
         """
         unknown = next((image_id for image_id in self._entries if image_id not in self._seen), None)
         if unknown is not None:
@@ -154,7 +155,6 @@ class CocoResults:
 
 
 def _check_entry(entry: object, where: str) -> None:
-    """Refuse an entry that is no detection."""
     if not isinstance(entry, dict) or not {"image_id", "category_id", "bbox", "score"} <= entry.keys():
         raise DataError(
             f"expected image_id, category_id, bbox and score, found {shorten(entry)}; write the file as"
@@ -179,19 +179,19 @@ def _check_entry(entry: object, where: str) -> None:
 def _check_numbers(values: object, what: str, where: str, count: int | None = None) -> None:
     is_list = isinstance(values, list) and (count is None or len(values) == count)
     numbers: list[Any] = values if isinstance(values, list) and is_list else [None]
-    # Beyond float32 a number would become infinite; a comparison with NaN is false.
+    # A larger number would be infinite in float32; the comparison is also false for NaN.
     if not all(type(n) in (int, float) and -_LARGEST <= n <= _LARGEST for n in numbers):
         raise DataError(f"expected {what}, found {shorten(values)}; correct the file", where=where)
 
 
 class ImageIds:
-    """The ids of images by file name, from the COCO JSON of the ground truth."""
+    """Image ids by file name, from the COCO JSON of the ground truth."""
 
     def __init__(self, path: str) -> None:
         """Read the list `images` of a COCO JSON file.
 
         Raises:
-            DataError: when the list is missing, or an image lacks its id or file name.
+            DataError: if the list is missing, or an image lacks its id or file name.
         """
         self._path = path
         self._ids: dict[str, int] = {}
@@ -217,7 +217,7 @@ class ImageIds:
         """Return the id of an image file.
 
         Raises:
-            DataError: when no image of the list has this name, or several.
+            DataError: if no image of the list has this name, or several have it.
         """
         names = longest_tails(image, self._names.get(posixpath.basename(image), ()))
         if len(names) != 1:

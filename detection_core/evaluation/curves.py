@@ -1,4 +1,4 @@
-"""Precision-recall curves, counts and confusion of each class: what curves.json holds."""
+"""Compute the contents of curves.json: precision-recall curves, counts and confusion of each class."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BACKGROUND = "background"
 
 
 def make_curves(split: EvaluatedSplit, score_threshold: float) -> Curves:
-    """Return what curves.json holds.
+    """Return the contents of curves.json.
 
     The curves are COCO's at IoU 0.5; their mean is the class's AP@.50. Counts and confusion hold for the
-    score threshold, a working point that the caller chose.
+    caller's score threshold.
 
     Args:
         split: the detector's findings.
@@ -56,7 +56,7 @@ def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> Class
 
 
 def _counts(split: EvaluatedSplit, label: int, score_threshold: float) -> tuple[int, int, int]:
-    """Return objects, found ones and false positives of a class."""
+    """Return the numbers of objects, found objects and false positives of a class."""
     objects = found = false_positives = 0
     for image, match in zip(split.images, split.matches, strict=True):
         objects += int(((image.truth.classes == label) & ~image.truth.is_crowd).sum())
@@ -67,16 +67,16 @@ def _counts(split: EvaluatedSplit, label: int, score_threshold: float) -> tuple[
 
 
 def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarray:
-    """Count which class objects were taken for.
+    """Count objects by true and detected class.
 
-    Objects and detections are paired whatever their classes, the best overlap first, one to one.
+    Objects and detections are matched one to one across classes, the best overlap first.
 
     Args:
         split: its K classes are in the order of COCO's result.
         score_threshold: detections below it are left out.
 
     Returns:
-        int64 [K + 1, K + 1]: true class by detected class; the last row counts detections without an object,
+        int64 [K + 1, K + 1]: true class by detected class. The last row counts detections without an object,
         the last column objects without a detection.
     """
     row_of = {label: k for k, label in enumerate(split.coco.classes)}
@@ -100,7 +100,7 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
 
 
 def _pairs(overlaps: np.ndarray) -> list[tuple[int, int]]:
-    """Return pairs (detection, object) that overlap enough, the best first."""
+    """Return pairs (detection, object) with sufficient overlap, the best first."""
     pairs = np.argwhere(overlaps >= IOU_THRESHOLD)
     order = np.argsort(-overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
     return [(int(d), int(g)) for d, g in pairs[order]]

@@ -1,4 +1,4 @@
-"""Boxes, masks, keypoints and labels on images, readable on any background."""
+"""Draw boxes, masks, keypoints and labels on images, readable on any background."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from PIL import Image, ImageChops, ImageColor, ImageDraw, ImageFilter, ImageFont
 from detection_core.errors import one_line
 from detection_core.ops.mask_runs import decode_mask
 
-# Hues far apart in a row, so that neighbouring classes differ; from Okabe and Ito's colours for all kinds of
-# colour vision, then more of the same lightness. Further classes start again.
+# Adjacent hues differ, so that neighbouring classes do. First Okabe and Ito's colours for all kinds of colour
+# vision, then more of the same lightness. Further classes repeat them.
 PALETTE = (
     (230, 159, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (213, 94, 0), (86, 180, 233),
     (240, 228, 66), (148, 82, 190), (120, 190, 60), (230, 70, 90), (0, 190, 190), (160, 120, 90),
@@ -26,7 +26,7 @@ _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
 _LONGEST_TEXT = 60
 _MASK_OPACITY = 0.45
 _MASK_EDGE = 5
-"""Size of the filter that leaves the outline of a mask: 5 leaves 2 pixels."""
+"""Size of the filter for a mask's outline: 5 gives 2 pixels."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,13 +36,13 @@ class LabelledBox:
     Attributes:
         box: ymin, xmin, ymax, xmax, normalised.
         label: class in [0, C); chooses the colour.
-        text: what to write at it; nothing where empty.
-        dashed: draw the outline dashed, for what does not count.
-        colour: RGB; None: the class's own.
-        mask: COCO's compressed run lengths of a mask of the whole picture; nothing where empty.
+        text: label text; "" for none.
+        dashed: draw the outline dashed, for objects that do not count.
+        colour: RGB; None: the colour of the class.
+        mask: COCO's compressed RLE of a mask of the whole picture; empty for none.
         mask_size: rows and columns of the mask.
-        keypoints: (y, x) of each, normalised; one that is not a number is not drawn.
-        edges: pairs of keypoints to draw a line between, by number.
+        keypoints: (y, x) of each, normalised; NaN is not drawn.
+        edges: pairs of keypoint indices to draw a line between.
     """
 
     box: tuple[float, float, float, float]
@@ -57,12 +57,12 @@ class LabelledBox:
 
     @property
     def drawn_colour(self) -> tuple[int, int, int]:
-        """The colour that it is drawn in."""
+        """The drawing colour."""
         return self.colour or class_colour(self.label)
 
 
 def named_colour(name: str) -> tuple[int, int, int]:
-    """Return the colour that CSS gives this name, or that `#rrggbb` says, RGB.
+    """Return the RGB colour of a CSS name or of `#rrggbb`.
 
     Raises:
         ValueError: for an unknown name.
@@ -77,12 +77,12 @@ def class_colour(label: int) -> tuple[int, int, int]:
 
 
 def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
-    """Return the image as a picture, made smaller to `longest` or larger to `smallest` pixels.
+    """Return the image as a picture, reduced to `longest` or enlarged to `smallest` pixels.
 
     Args:
         image: uint8 [H, W, 3].
-        longest: no side of the picture is longer, pixels.
-        smallest: the longer side of the picture is at least this long, so that text on it can be read.
+        longest: most pixels of the longer side.
+        smallest: fewest pixels of the longer side, so that text is readable.
     """
     side = max(image.shape[:2])
     scale = min(longest, max(smallest, side)) / side
@@ -99,7 +99,7 @@ def draw_objects(pixels: np.ndarray, boxes: Sequence[LabelledBox], *, sides: tup
     Args:
         pixels: uint8 [H, W, 3].
         boxes: to draw.
-        sides: pixels that the longer side of the picture has at least and at most.
+        sides: least and most pixels of the picture's longer side.
     """
     smallest, longest = sides
     return draw_boxes(fit(pixels, longest=longest, smallest=smallest), boxes)
@@ -115,11 +115,11 @@ def jpeg_bytes(picture: Image.Image) -> bytes:
 def draw_boxes(
     picture: Image.Image, boxes: Sequence[LabelledBox], *, thickness: int | None = None
 ) -> Image.Image:
-    """Return the picture with boxes, masks and keypoints on it; the first objects lie on top.
+    """Return the picture with boxes, masks and keypoints; the first objects are on top.
 
     Args:
-        picture: RGB; left as it is.
-        boxes: what to draw; a box may reach beyond the picture.
+        picture: RGB; not changed.
+        boxes: objects to draw; a box may extend beyond the picture.
         thickness: pixels of the coloured lines; None: by the picture's size.
     """
     drawn = _with_masks(picture, boxes)
@@ -140,7 +140,7 @@ def draw_boxes(
 
 
 def _with_masks(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
-    """Return a copy with each mask translucent within its outline."""
+    """Return a copy with each mask drawn translucent, and its outline."""
     blended = picture.copy()
     for item in reversed(boxes):
         if item.mask:
@@ -155,7 +155,7 @@ def _with_masks(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Ima
 
 
 def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox) -> None:
-    """Draw the lines of the skeleton in the object's colour, then each keypoint in a colour of its number."""
+    """Draw the skeleton's lines in the object's colour, then each keypoint in its own colour."""
     width, height = size
     radius = max(2.0, min(size) / 90)
     points = {
@@ -172,9 +172,9 @@ def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledB
 
 
 def _nearby(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Return a box as far as it is on the picture or near it.
+    """Clip a box to the picture and its surroundings.
 
-    Pillow takes minutes for what reaches a billion pixels beyond, as a box without an end does.
+    Pillow takes minutes for coordinates a billion pixels outside, as in an infinite box.
     """
     ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(box), -1.0, 2.0).tolist()
     return ymin, xmin, ymax, xmax
@@ -189,7 +189,7 @@ def _outline(
     if item.dashed:
         _dashes(draw, corners, colour, thickness)
         return
-    # A dark line around the coloured one keeps it visible on a background of the same colour.
+    # A dark border keeps the line visible on a background of the same colour.
     draw.rectangle(corners, outline=_DARK, width=thickness + 2)
     inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
     if inner[2] > inner[0] and inner[3] > inner[1]:
@@ -215,9 +215,9 @@ def _dashes(
 
 
 def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, font_size: int) -> None:
-    """Write the text on a plate of the class's colour, above the box where there is room, inside else."""
+    """Draw the text on a plate of the class's colour, above the box if there is room, else inside."""
     font = text_font(font_size)
-    text = one_line(item.text, _LONGEST_TEXT)  # Pillow takes minutes for a long one.
+    text = one_line(item.text, _LONGEST_TEXT)  # Pillow takes minutes for a long text.
     left, top, right, bottom = draw.textbbox((0, 0), text, font=font)
     margin = max(2, font_size // 5)
     plate = (right - left + 2 * margin, bottom - top + 2 * margin)
@@ -233,13 +233,13 @@ def readable_on(colour: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return near-black or white, whichever has more contrast with the colour."""
     linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    # Where the contrast ratios of WCAG 2 with white and with near-black (luminance 0.007) are equal.
+    # Luminance at which WCAG 2's contrast ratios with white and with near-black (luminance 0.007) are equal.
     return _DARK if luminance > 0.195 else _LIGHT
 
 
 @functools.cache
 def text_font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return a font that has many scripts' letters: the one in Matplotlib's package, without importing it."""
+    """Return a font for many scripts: DejaVu from Matplotlib's package, without importing it."""
     found = importlib.util.find_spec("matplotlib")
     if found is not None and found.submodule_search_locations:
         path = os.path.join(found.submodule_search_locations[0], "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
@@ -249,7 +249,7 @@ def text_font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def side_by_side(pictures: Mapping[str, Image.Image], gap: int = 6) -> Image.Image:
-    """Put pictures of one height next to each other, each under its title."""
+    """Place pictures of one height side by side, each under its title."""
     font = text_font(14)
     band = 24
     height = max(p.height for p in pictures.values())

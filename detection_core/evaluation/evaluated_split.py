@@ -1,4 +1,4 @@
-"""A detector's findings over a split, and what is computed of them once."""
+"""A detector's results on a split, with cached metrics and matches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
 from detection_core.evaluation.matching import ImageMatch, best_score_threshold, finds_any, match_image
 from detection_core.evaluation.results import EvaluatedImage, counted_images
 
-# Of a score threshold.
+# Steps of a rounded score threshold.
 _STEPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedSplit:
-    """Ground truth and detections of a split; metrics, curves, counts and pictures are made of it.
+    """Ground truth and detections of a split, the source of metrics, curves, counts and pictures.
 
     Attributes:
         images: every image once.
@@ -31,12 +31,12 @@ class EvaluatedSplit:
     def counting(
         cls, images: tuple[EvaluatedImage, ...], class_names: Mapping[int, str], *, labelled_only: bool
     ) -> EvaluatedSplit:
-        """Make it of the detections that COCO's numbers count.
+        """Make a split with the detections that count for COCO's metrics.
 
         Args:
             images: every image once.
             class_names: class in [0, C) to name.
-            labelled_only: leave out detections of classes that nobody looked for in an image.
+            labelled_only: leave out detections of classes that were not verified in an image.
         """
         return cls(images=counted_images(images, labelled_only=labelled_only), class_names=class_names)
 
@@ -47,19 +47,19 @@ class EvaluatedSplit:
 
     @functools.cached_property
     def matches(self) -> tuple[ImageMatch, ...]:
-        """Detections and objects of each image, paired at IoU 0.5."""
+        """Detections and objects of each image, matched at IoU 0.5."""
         return tuple(map(match_image, self.images))
 
     @functools.cached_property
     def best_score(self) -> float:
-        """The score at which precision and recall over all classes balance best (highest F1)."""
+        """The score with the highest F1 over all classes."""
         return best_score_threshold(self.images, self.matches)
 
     @functools.cached_property
     def score_threshold(self) -> float:
-        """`best_score` for a program that shows detections: 0, which shows all, where none found an object.
+        """`best_score` for programs that show detections; 0, which shows all, if none found an object.
 
-        It is rounded down to four digits, so that the last bits of a machine hide no detection.
+        It is rounded down to four digits, so that floating-point differences hide no detection.
         """
         if not finds_any(self.matches):
             return 0.0

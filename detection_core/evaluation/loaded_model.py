@@ -1,4 +1,4 @@
-"""Loading a SavedModel of anybody's: checked first, and any damage raises one clear error."""
+"""Load any SavedModel after a check; any damage raises one clear error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from detection_core.storage.local_copy import local_copy
 SIGNATURE = "serving_default"
 _VARIABLES, _FINGERPRINT = "variables/variables", "fingerprint.pb"
 _FINGERPRINT_BYTES = 1 << 20
-# What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
+# TensorFlow raises these, besides its own errors, for damaged files of a SavedModel.
 _UNLOADABLE = (
     OSError,
     LookupError,
@@ -43,11 +43,11 @@ class LoadedModel:
     """A SavedModel and its serving signature.
 
     Attributes:
-        path: where it was loaded from.
-        model: must live as long as its signatures.
+        path: source folder.
+        model: kept, because its signatures need it.
         signatures: name to function.
-        inputs: of `SIGNATURE`; empty where there is none.
-        outputs: likewise.
+        inputs: of `SIGNATURE`; empty if there is none.
+        outputs: of `SIGNATURE`; empty if there is none.
     """
 
     path: str
@@ -68,19 +68,19 @@ class LoadedModel:
 
 
 def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
-    """Load a SavedModel, after a look at its graph and variables that runs nothing.
+    """Check the graph and variables of a SavedModel without running it, then load it.
 
     Args:
         path: a detector folder or a SavedModel's.
         trust: run it even if its graph does more than compute.
 
     Raises:
-        ModelError: when it is none, is damaged, or does more than compute.
-        ContractError: when there is no SavedModel in the folder.
-        StorageError: when the system keeps its files from being read.
+        ModelError: if it is not a SavedModel, is damaged, or does more than compute.
+        ContractError: if there is no SavedModel in the folder.
+        StorageError: if the system cannot read its files.
     """
     try:
-        # Check and load one local copy, as the store may change in between.
+        # Check and load the same local copy, because the store may change meanwhile.
         with local_copy(serving_dir(path)) as here:
             check_graph(here, trust=trust, where=path)
             variables = files.join(here, _VARIABLES)
@@ -104,12 +104,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
 
 
 def _check_fingerprint(path: str) -> None:
-    """Refuse a fingerprint for which TensorFlow waits (a pipe) or prints a traceback (garbage).
-
-    Raises:
-        DecodeError: when it cannot be parsed.
-        OSError: when it is no regular file, or too large.
-    """
+    """Raise DecodeError or OSError for a bad fingerprint: TensorFlow blocks (pipe) or prints a traceback."""
     if files.exists(path):
         fingerprint_pb2.FingerprintDef.FromString(files.read_regular(path, _FINGERPRINT_BYTES))
 

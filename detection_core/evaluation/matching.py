@@ -1,4 +1,4 @@
-"""Which detection found which object, for pictures, counts and the confusion matrix."""
+"""Match detections with objects, for pictures, counts and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ IN_CROWD = -2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageMatch:
-    """One image's detections and objects, paired.
+    """Matches of one image.
 
     Attributes:
-        found_by: int [D], the object of its class that a detection found; `NOT_MATCHED` for a false positive,
-            `IN_CROWD` where it lies in a crowd of its class and does not count.
-        overlaps: float64 [D, G], overlap of every detection with every object, whatever their classes.
+        found_by: int [D], object of the same class found by each detection. `NOT_MATCHED` for a false
+            positive; `IN_CROWD` for one in a crowd of its class, which does not count.
+        overlaps: float64 [D, G], overlap of every detection with every object, across classes.
     """
 
     found_by: np.ndarray
@@ -29,11 +29,11 @@ class ImageMatch:
 
 
 def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> ImageMatch:
-    """Pair detections with objects as COCO does: by falling score, each takes the best free object.
+    """Match as COCO does: by descending score, each detection takes the best free object.
 
     Args:
-        image: detections by falling score.
-        iou_threshold: overlap from which a detection may find an object.
+        image: detections by descending score.
+        iou_threshold: least overlap of a match.
     """
     truth, found = image.truth, image.detections
     overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
@@ -51,19 +51,15 @@ def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> 
 
 
 def finds_any(matches: Sequence[ImageMatch]) -> bool:
-    """Tell whether any detection found an object."""
+    """Return whether any detection found an object."""
     return any(bool((match.found_by >= 0).any()) for match in matches)
 
 
 def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
-    """Return the score at which precision and recall over all classes balance best (highest F1).
-
-    Args:
-        images: every image.
-        matches: of each of them.
+    """Return the score with the highest F1 over all classes.
 
     Returns:
-        A score of a detection; 0.5 where nothing was found.
+        A score of a detection; 0.5 if nothing was found.
     """
     objects = sum(int((~image.truth.is_crowd).sum()) for image in images)
     counted = [match.found_by != IN_CROWD for match in matches]

@@ -1,4 +1,4 @@
-"""Run detectors over a split, several in one pass, and name their classes."""
+"""Run detectors over a split, several in one pass, and map their classes to names."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from detection_core.structures import Instances
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What one detector found in a split.
+    """Results of one detector on a split.
 
     Attributes:
-        images: ground truth and detections of every image, in their order.
-        seconds_per_image: mean time of one call, the first one left out as it prepares the model.
+        images: ground truth and detections of every image, in order.
+        seconds_per_image: mean time of a call, without the first, which prepares the model.
     """
 
     images: tuple[EvaluatedImage, ...]
@@ -36,7 +36,7 @@ class Measurement:
 
 
 def class_names(label_map: LabelMap) -> dict[int, str]:
-    """Return class in [0, C) to name, gaps of the label map left out."""
+    """Return class in [0, C) to name, without gaps of the label map."""
     return {c: label_map.names[c] for c in label_map.classes}
 
 
@@ -55,14 +55,14 @@ def measure(
         truth: images, uint8 [H, W, 3], with their ground truth.
         label_map: classes of the ground truth.
         job: name in the progress lines.
-        total: number of images, where it is known.
+        total: number of images, if known.
 
     Returns:
         Name to measurement.
 
     Raises:
-        ModelError: when a detector gives NaN, infinity, or a class that the label map does not have.
-        DataError: when there is no image, or ground truth with a class that the label map does not have.
+        ModelError: if a detector returns NaN, infinity, or a class missing from the label map.
+        DataError: if there is no image, or the ground truth has a class missing from the label map.
     """
     found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
     seconds: dict[str, list[float]] = {name: [] for name in runners}
@@ -99,7 +99,7 @@ def _check_truth(truth: Instances, label_map: LabelMap) -> None:
 
 
 def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Instances:
-    """Drop detections of ids that are gaps in the label map; nothing can be said of them."""
+    """Drop detections whose class is a gap in the label map."""
     if found.classes.size and not 0 <= found.classes.min() <= found.classes.max() < label_map.num_classes:
         raise ModelError(
             f"expected classes of the label map, ids 1 to {label_map.num_classes}, found id"
@@ -111,10 +111,11 @@ def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Insta
 
 
 def known_classes(path: str) -> dict[int, str]:
-    """Return class in [0, C) to name; nothing where the detector does not say.
+    """Return class in [0, C) to name; empty if the detector does not record it.
 
     Args:
-        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors have the same.
+        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
+            classes.
     """
     path = members(path)[0]
     if files.is_dir(path):

@@ -1,4 +1,4 @@
-"""Which metrics an evaluation gives: eval.proto's `metrics_set`."""
+"""Compute the metrics of an evaluation by eval.proto's `metrics_set`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evalu
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetricOptions:
-    """What is reported beyond COCO's twelve numbers, which always are.
+    """Metrics in addition to COCO's twelve, which are always reported.
 
     Attributes:
         sets: names as in eval.proto's `metrics_set`: `COCO_SET`, one of `SHAPE_KINDS` or `VOC_SETS`, or a
             registered one.
-        per_category: each class's own COCO mAP too.
-        all_per_category: all twelve COCO numbers of each class.
+        per_category: also report each class's COCO mAP.
+        all_per_category: all twelve COCO metrics of each class.
         groups: name to classes whose mean COCO mAP is reported.
-        only_labelled: for COCO's numbers, leave out detections of classes that nobody looked for in an image.
+        only_labelled: for COCO's metrics, leave out detections of classes that were not verified in an image.
         recall_bounds: of `precision_at_recall_detection_metrics`.
     """
 
@@ -58,10 +58,10 @@ VOC_SETS: Mapping[str, Callable[[MetricOptions], VocOptions]] = {
 
 
 def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> list[str]:
-    """Return the names of all metrics that `compute_metrics` can give.
+    """Return the names of all metrics that `compute_metrics` supports.
 
     Raises:
-        ConfigError: for a group of classes that the label map does not have.
+        ConfigError: for a group with a class missing from the label map.
     """
     for group, members in options.groups.items():
         for member in members:
@@ -92,10 +92,10 @@ def compute_metrics(
 
     Args:
         images: every image.
-        coco: of the same images.
+        coco: result of the same images.
         class_names: class in [0, C) to name.
         options: what to report.
-        further: more metrics of `known_metrics` to report: those with a threshold.
+        further: more metrics of `known_metrics` to report, because they have a threshold.
     """
     shapes = (
         evaluate_coco(counted_images(images, labelled_only=options.only_labelled), class_names, kind)
@@ -126,11 +126,7 @@ def _voc(options: MetricOptions) -> list[VocOptions]:
 def _registered(
     images: Sequence[EvaluatedImage], class_names: Mapping[int, str], options: MetricOptions
 ) -> dict[str, float]:
-    """Return the metrics of the registered sets.
-
-    Raises:
-        ValueError: when one does not begin with its set's prefix, by which thresholds are checked.
-    """
+    """Return the metrics of registered sets; names need the set's prefix, by which thresholds are checked."""
     found: dict[str, float] = {}
     for name in options.sets:
         if name not in REGISTERED_SETS:

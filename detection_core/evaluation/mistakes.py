@@ -1,4 +1,4 @@
-"""The mistakes most worth looking at: confident false positives and large objects that were missed."""
+"""Rank the worst mistakes: confident false positives and large missed objects."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED
 from detection_core.evaluation.results import box_areas, to_px
 
-# One image full of mistakes should not crowd out the others.
+# so that one image full of mistakes does not crowd out the others
 MOST_OF_AN_IMAGE = 3
-# Below this overlap a detection and an object have nothing to do with each other.
+# Below this overlap a detection and an object are unrelated.
 _TOUCHING = 0.1
 
 
@@ -26,8 +26,8 @@ class Mistake:
         kind: `FALSE_POSITIVE` or `MISS`.
         image: index of the image.
         row: the detection's or the object's row.
-        weight: the score of a false positive, the area in pixels of a miss; rows are ranked by it.
-        caption: what happened, for people.
+        weight: ranking key: the score of a false positive, or the area in pixels of a miss.
+        caption: readable description.
     """
 
     kind: str
@@ -62,7 +62,7 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
     Args:
         split: the detector's findings.
         score_threshold: detections below it do not count as found.
-        count: how many to return.
+        count: number of misses to return.
     """
     found: list[tuple[float, int, int]] = []
     for i, (image, match) in enumerate(zip(split.images, split.matches, strict=True)):
@@ -84,7 +84,7 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
 
 
 def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float, int, int]]:
-    """Take the heaviest, in a fixed order, but few of each image."""
+    """Take the heaviest, in a fixed order, with a limit for each image."""
     taken: list[tuple[float, int, int]] = []
     of_image: Counter[int] = Counter()
     for item in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
@@ -121,6 +121,6 @@ def _explain_miss(split: EvaluatedSplit, index: int, row: int) -> str:
     near = np.flatnonzero(overlaps >= IOU_THRESHOLD)
     if not near.size:
         return f"{missed}: nothing was found there"
-    best = int(near[0])  # detections are by falling score
+    best = int(near[0])  # detections are sorted by descending score
     said = f"{class_names[int(image.detections.classes[best])]} {image.detections.scores[best]:.2f}"
     return f"{missed}: the best there was {said}"

@@ -1,4 +1,4 @@
-"""Pictures for people: detections beside ground truth, and crops of the worst mistakes."""
+"""Draw detections beside ground truth, and crops of the worst mistakes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _JPEG_QUALITY = 82
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """How pictures look.
+    """Style of pictures.
 
     Attributes:
-        longest_px: longer side of a drawn image.
+        longest_px: most pixels of a drawn image's longer side.
         smallest_px: images with a shorter longer side are enlarged to this.
         crop_px: side of a crop.
-        crop_context: how much wider than its box a crop is.
-        most_boxes: detections drawn on one image, the best first.
-        names: write the classes' names at the boxes.
-        scores: write the scores at detections.
-        truth_colour: RGB in which ground truth is drawn onto the detections too; None: only beside them.
-        keypoint_edges: pairs of keypoints to draw a line between, by number.
+        crop_context: ratio of a crop's side to its box's.
+        most_boxes: most detections drawn on one image, the best first.
+        names: draw class names at the boxes.
+        scores: draw the scores of detections.
+        truth_colour: RGB of ground truth drawn onto the detections, too; None: only beside them.
+        keypoint_edges: pairs of keypoint indices to draw a line between.
     """
 
     longest_px: int = 420
@@ -50,10 +50,10 @@ class PictureOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PicturePlan:
-    """What to draw, by the image's index in the stream.
+    """Images and mistakes to draw, by the image's index in the stream.
 
     Attributes:
-        side_by_side: indices of images to draw in full.
+        side_by_side: indices of images to draw whole.
         mistakes: mistakes to crop.
         score_threshold: detections below it are not drawn.
     """
@@ -64,16 +64,16 @@ class PicturePlan:
 
     @property
     def images(self) -> set[int]:
-        """Every image that is needed."""
+        """Indices of all required images."""
         return {*self.side_by_side, *(m.image for m in self.mistakes)}
 
 
 def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> PicturePlan:
-    """Choose what to draw: images spread over the split, and the mistakes most worth looking at.
+    """Choose images spread over the split, and the worst mistakes.
 
     Args:
         split: the detector's findings.
-        count: how many pictures of each kind.
+        count: number of pictures of each kind.
         score_threshold: detections below it are not drawn, and do not count as found.
     """
     return PicturePlan(
@@ -87,7 +87,7 @@ def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> 
 
 
 def spread_evenly(total: int, count: int) -> tuple[int, ...]:
-    """Return `count` indices (or all) spread over `total`, the same ones every time."""
+    """Return `count` indices (or all) spread over `total`, always the same ones."""
     if count <= 0 or total <= 0:
         return ()
     return tuple(sorted({int(i) for i in np.linspace(0, total - 1, min(count, total)).round()}))
@@ -104,13 +104,13 @@ def write_pictures(
 
     Args:
         plan: what to draw.
-        pixels: the images once more, uint8 [H, W, 3], in the order of the split; read as far as needed.
+        pixels: the images again, uint8 [H, W, 3], in the order of the split; read only as far as needed.
         split: ground truth and detections.
-        folder: where the files go.
+        folder: output folder.
         options: sizes and labels.
 
     Returns:
-        What `index.json` holds, in the order of the plan.
+        The contents of `index.json`, in the order of the plan.
     """
     options, images, class_names = options or PictureOptions(), split.images, split.class_names
     drawn: dict[tuple[str, int, int], PictureEntry] = {}
@@ -153,7 +153,7 @@ def detection_boxes(
     score_threshold: float,
     options: PictureOptions | None = None,
 ) -> list[LabelledBox]:
-    """Return the boxes to draw for detections from a score on, best first; without options all of them."""
+    """Return the boxes to draw for detections from a score on, best first; without options, all of them."""
     options = options or PictureOptions(most_boxes=len(found.scores))
     texts = [
         " ".join([class_names[label]] * options.names + [f"{score:.2f}"] * options.scores)
@@ -171,14 +171,14 @@ def truth_boxes(
     colour: tuple[int, int, int] | None = None,
     edges: tuple[tuple[int, int], ...] = (),
 ) -> list[LabelledBox]:
-    """Return the boxes to draw for ground truth, crowds dashed.
+    """Return the boxes to draw for ground truth, with dashed crowds.
 
     Args:
         truth: of an image.
         class_names: class in [0, C) to name.
-        names: write them at the boxes.
-        colour: RGB; None: each class's own.
-        edges: pairs of keypoints to draw a line between, by number.
+        names: draw class names at the boxes.
+        colour: RGB; None: the colour of each class.
+        edges: pairs of keypoint indices to draw a line between.
     """
     texts = [class_names[label] if names else "" for label in truth.classes.tolist()]
     return _labelled(truth, texts, edges=edges, colour=colour)
@@ -214,7 +214,7 @@ def draw_both(
     score_threshold: float,
     options: PictureOptions,
 ) -> Image.Image:
-    """Return an image with its detections beside the same with its ground truth."""
+    """Return two copies of an image side by side: with its detections, and with its ground truth."""
     picture = fit(image, longest=options.longest_px, smallest=options.smallest_px)
     found = detection_boxes(evaluated.detections, class_names, score_threshold, options)
     true = truth_boxes(evaluated.truth, class_names, names=options.names, edges=options.keypoint_edges)
@@ -235,12 +235,12 @@ def draw_mistake(
     class_names: Mapping[int, str],
     options: PictureOptions,
 ) -> Image.Image:
-    """Return a square crop around a mistake, its box drawn without text that would hide it."""
+    """Return a square crop around a mistake; its box has no text, which would hide it."""
     source = evaluated.detections if mistake.kind == FALSE_POSITIVE else evaluated.truth
     box, label = source.boxes[mistake.row], int(source.classes[mistake.row])
     height, width = image.shape[:2]
     ymin, xmin, ymax, xmax = (float(v) for v in box * np.array([height, width] * 2, np.float32))
-    # At least some pixels of context around tiny boxes; never more than the image needs.
+    # some pixels of context around tiny boxes, but never more than the image
     side = min(max((ymax - ymin), (xmax - xmin), 12.0) * options.crop_context, float(max(height, width)))
     top, left = _inside((ymin + ymax) / 2, side, height), _inside((xmin + xmax) / 2, side, width)
     crop = _square(image, left, top, side, options.crop_px)
@@ -249,11 +249,11 @@ def draw_mistake(
 
 
 def _square(image: np.ndarray, left: float, top: float, side: float, size: int) -> Image.Image:
-    """Return a square window of an image, black where it reaches beyond, as `size` pixels each way."""
+    """Return a square window of an image, scaled to `size` pixels; black outside the image."""
     height, width = image.shape[:2]
     x, y = (max(0, round(edge)) for edge in (left, top))
     part = image[y : min(height, round(top + side)), x : min(width, round(left + side))]
-    # Resize the part before pasting it: a window of a long strip would be huge.
+    # Resize before pasting: the window of a long strip would be huge.
     scale = size / side if side > min(height, width) else 0.0
     shape = (max(1, round(part.shape[1] * scale)), max(1, round(part.shape[0] * scale)))
     small = Image.fromarray(part).resize(shape if scale else (size, size), Image.Resampling.BICUBIC)
@@ -265,9 +265,9 @@ def _square(image: np.ndarray, left: float, top: float, side: float, size: int) 
 
 
 def _inside(centre: float, side: float, length: int) -> float:
-    """Return where a window of `side` around `centre` begins, moved into the image where it fits.
+    """Return the start of a window of `side` around `centre`, shifted into the image if it fits.
 
-    Where the image is shorter than the window, what lies beyond it is black on both sides.
+    A shorter image is centred, with black on both sides.
     """
     if side > length:
         return (length - side) / 2

@@ -1,4 +1,4 @@
-"""What an evaluation keeps of each image: ground truth and detections, never pixels."""
+"""Ground truth and detections of each evaluated image; pixels are not kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from detection_core.structures import Instances
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedImage:
-    """An image's ground truth beside a detector's findings.
+    """An image's ground truth and detections.
 
     Attributes:
-        truth: what is there.
-        detections: what was found.
+        truth: the ground truth.
+        detections: the detections.
     """
 
     truth: Instances
@@ -38,28 +38,28 @@ def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
 
 
 def counted_images(images: Sequence[EvaluatedImage], *, labelled_only: bool) -> tuple[EvaluatedImage, ...]:
-    """Return images with the detections that COCO's numbers count: of verified classes only, or all."""
+    """Return images with the detections that count for COCO's metrics: all, or only of verified classes."""
     return tuple(map(only_labelled, images) if labelled_only else images)
 
 
 def to_px(boxes: np.ndarray, truth: Instances) -> np.ndarray:
-    """Scale normalised boxes, float32 [N, 4], to pixels of the image they lie in; ymin, xmin, ymax, xmax."""
+    """Convert normalised boxes, float32 [N, 4], to pixels of their image; ymin, xmin, ymax, xmax."""
     size = np.array([truth.height, truth.width] * 2, np.float32)
     return np.asarray(boxes, np.float32).reshape(-1, 4) * size
 
 
 def box_areas(boxes: np.ndarray) -> np.ndarray:
-    """Areas [N] of boxes [N, 4], in the square of their unit."""
+    """Areas [N] of boxes [N, 4], in squared units of the boxes."""
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
 def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
-    """Overlap of detections with true boxes as COCO counts it.
+    """Overlap of detections with true boxes, as in COCO.
 
     Args:
         detected_px: [D, 4].
         true_px: [G, 4].
-        is_crowd: bool [G]; for a crowd the union is the detection alone, so that any part of it may be found.
+        is_crowd: bool [G]; for a crowd, the union is the detection alone: a detection may match any part.
 
     Returns:
         float64 [D, G], in [0, 1].

@@ -1,4 +1,4 @@
-"""Running a detector as its users will: a SavedModel's serving signature or a TensorFlow Lite file."""
+"""Run a detector as deployed: a SavedModel's serving signature or a TensorFlow Lite file."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class SavedModelRunner(SignatureRunner):
             trust: run it even if its graph does more than compute.
 
         Raises:
-            ModelError: when it is none, is damaged, does more than compute, or is no detector.
-            ContractError: when there is no SavedModel in the folder.
+            ModelError: if it is not a SavedModel or not a detector, is damaged, or does more than compute.
+            ContractError: if there is no SavedModel in the folder.
         """
         loaded = load_saved_model(path, trust=trust)
         if not files.exists(files.join(serving_dir(path), EXTRA, MODEL_INFO)):
@@ -86,13 +86,13 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
     Args:
         path: a detector folder, a SavedModel's folder, a published version, a .tflite file, or the folder of
             an ensemble.
-        threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own.
+        threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own number.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Raises:
-        ModelError: when the model cannot be loaded, does more than compute, or has other inputs and outputs
-            than a detector's.
-        ContractError: when there is no SavedModel in the folder.
+        ModelError: if the model cannot be loaded, does more than compute, or lacks a detector's inputs and
+            outputs.
+        ContractError: if there is no SavedModel in the folder.
     """
     if not files.exists(path):
         raise ModelError(

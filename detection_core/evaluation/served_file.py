@@ -1,4 +1,4 @@
-"""A .tflite file that is called as a served SavedModel is."""
+"""Call a .tflite file like a served SavedModel."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ServedFile:
     """A file that takes one image at a time.
 
     Attributes:
-        label_map: class ids, from 1, to names, as the file has them.
-        signatures: none.
-        is_automl: it is one of google/automl, which keeps the aspect ratio of images.
+        label_map: class ids, from 1, to names, from the file.
+        signatures: always empty.
+        is_automl: whether it is a google/automl file, which keeps the aspect ratio of images.
     """
 
     def __init__(self, path: str, values: HyperParameters | None = None) -> None:
@@ -34,11 +34,11 @@ class ServedFile:
 
         Args:
             path: of the file.
-            values: of the model in a file of google/automl, which does not say itself how pixels are
-                normalised; without effect on a file that does.
+            values: hyper-parameters for a google/automl file, which does not record its normalisation.
+                Ignored for files that do.
 
         Raises:
-            ModelError: when it is no TensorFlow Lite detector, or its normalisation is unknown.
+            ModelError: if it is not a TensorFlow Lite detector, or its normalisation is unknown.
         """
         described = find_description(read_tflite(path), where=path)
         self.is_automl = described is None and values is not None
@@ -64,7 +64,7 @@ class ServedFile:
         return BatchDetections(padded(boxes), padded([one.scores for one in found]), classes, counts)
 
     def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Detect objects, as a signature gives them back."""
+        """Detect objects; the result has the form of a signature's."""
         return {"boxes": tf.constant(self(images.numpy()).boxes)}
 
     def _placed(self, image: np.ndarray) -> np.ndarray:
@@ -74,7 +74,7 @@ class ServedFile:
         return np.asarray(self._resizer(tf.constant(image), none).image)
 
     def _frame(self, sides: np.ndarray) -> np.ndarray:
-        """Return the sides of what the file sees, padding included, in pixels of the image."""
+        """Return the size of the padded network input, in pixels of the image."""
         if self._resizer is None:
             return sides
         network = np.asarray([self._resizer.height, self._resizer.width], np.float32)
@@ -89,7 +89,7 @@ def _resizer(values: HyperParameters) -> AutomlResizer:
 def _normalisation(values: HyperParameters) -> Normalisation:
     if not values.scale_range:
         return Normalisation(mean=values.mean_rgb, std=values.stddev_rgb)
-    # Theirs brings what is normalised from 0..255 to -1..1, which is one subtraction and one division, too.
+    # google/automl then scales the normalised range 0..255 to -1..1; both fit in one mean and std.
     pairs = zip(values.mean_rgb, values.stddev_rgb, strict=True)
     mean = tuple(mean + _HALF_RANGE * std for mean, std in pairs)
     return Normalisation(mean=mean, std=tuple(_HALF_RANGE * std for std in values.stddev_rgb))

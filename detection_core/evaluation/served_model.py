@@ -1,4 +1,4 @@
-"""A SavedModel as its clients call it: batches in, detections with boxes in pixels out."""
+"""Call a SavedModel like its clients: batches in, detections with boxes in pixels out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _AUTOML = ("output_0", "output_1", "output_2", "output_3")
 
 
 class BatchDetections(NamedTuple):
-    """Detections of a batch, in the order in which google/automl's driver gives them.
+    """Detections of a batch, in the order of google/automl's driver.
 
     Attributes:
         boxes: float32 [B, D, 4], ymin, xmin, ymax, xmax in pixels of the image.
         scores: float32 [B, D].
         classes: float32 [B, D], from 1.
-        valid_len: int32 [B], how many of the D rows are detections.
+        valid_len: int32 [B], number of the D rows that are detections.
     """
 
     boxes: np.ndarray
@@ -32,11 +32,11 @@ class BatchDetections(NamedTuple):
 
 
 class ServedModel:
-    """A SavedModel that takes images, with the Object Detection API's signature or google/automl's.
+    """A SavedModel of images with the Object Detection API's or google/automl's signature.
 
     Attributes:
-        path: where it was loaded from.
-        batch_size: of every request; None: any.
+        path: source folder.
+        batch_size: fixed batch size of requests; None: any.
     """
 
     def __init__(self, path: str, *, trust: bool = False) -> None:
@@ -47,8 +47,8 @@ class ServedModel:
             trust: run it even if its graph does more than compute.
 
         Raises:
-            ModelError: when it takes no images, cannot be loaded, or does more than compute.
-            ContractError: when there is no SavedModel.
+            ModelError: if it does not take images, cannot be loaded, or does more than compute.
+            ContractError: if there is no SavedModel.
         """
         self.path = path
         self._loaded = load_saved_model(path, trust=trust)
@@ -74,10 +74,10 @@ class ServedModel:
         """Detect objects.
 
         Args:
-            images: uint8 [B, H, W, 3], RGB; a model with a fixed batch size gets them in parts of it.
+            images: uint8 [B, H, W, 3], RGB; for a model with a fixed batch size they are split.
 
         Raises:
-            ModelError: when they are no multiple of the batch size that the model takes.
+            ModelError: if their number is not a multiple of the model's batch size.
         """
         size = self.batch_size or len(images)
         if not len(images) or len(images) % size:
@@ -90,7 +90,7 @@ class ServedModel:
         return BatchDetections(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
     def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Give the signature a batch, and what it gives back unchanged."""
+        """Run the signature on a batch and return its outputs unchanged."""
         return self._loaded(**{self._input: images})
 
     def _detect(self, images: np.ndarray) -> BatchDetections:
@@ -102,7 +102,7 @@ class ServedModel:
 
 
 def stacked(images: Sequence[np.ndarray]) -> list[list[int]]:
-    """Return the positions of images that fit into one array each: runs of equal shape, in their order."""
+    """Return the indices of images that fit into one array: runs of equal shape, in order."""
     groups: list[list[int]] = []
     for place, image in enumerate(images):
         if groups and images[groups[-1][-1]].shape == image.shape:

@@ -1,4 +1,4 @@
-"""Running a detector that is a function of one image, whatever it was loaded from."""
+"""Run a detector that is a function of one image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Runner(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it was loaded from."""
+        """Source of the detector."""
         ...
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
@@ -29,10 +29,10 @@ class Runner(Protocol):
 
         Args:
             image: uint8 [H, W, 3], RGB, of any size.
-            source_id: id that the detections carry.
+            source_id: id of the detections.
 
         Raises:
-            ModelError: when the detector gives NaN or infinity.
+            ModelError: if the detector returns NaN or infinity.
         """
         ...
 
@@ -44,9 +44,9 @@ class SignatureRunner:
         """Take the function.
 
         Args:
-            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`, and of a detector that finds them
-                detection_masks and detection_keypoints.
-            path: where it comes from, for errors.
+            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`; optionally also detection_masks and
+                detection_keypoints.
+            path: its source, for errors.
         """
         self.path = path
         self._function = function
@@ -69,7 +69,7 @@ class SignatureRunner:
                 " export the model again",
                 where=self.path,
             )
-        # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
+        # Its classes are numbered as in the label map; a TensorFlow Lite file's start at 0.
         found["detection_classes"] = found["detection_classes"] - FIRST_CLASS
         outputs = {name.removeprefix("detection_"): values for name, values in found.items()}
         size = (image.shape[0], image.shape[1])
@@ -77,5 +77,5 @@ class SignatureRunner:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error of TensorFlow's, which goes on with its graph."""
+    """Return the first line of a TensorFlow error; the rest describes its graph."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

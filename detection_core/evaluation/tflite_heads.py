@@ -1,4 +1,4 @@
-"""Detections of a TensorFlow Lite file without post-processing, as MediaPipe makes them."""
+"""Decode a TensorFlow Lite file without post-processing, as MediaPipe does."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.ops.nms import NmsOptions, multiclass_nms
 
-# MediaPipe 1.2.2's ObjectDetector, which has no option for it: with 0.3 its detections are these.
+# Measured on MediaPipe 1.2.2's ObjectDetector, which has no option for it: 0.3 reproduces its detections.
 MEDIAPIPE_OVERLAP = 0.3
 MOST_DETECTIONS = 100
 MEDIAPIPE_NMS = NmsOptions(
-    score_threshold=-float(np.finfo(np.float32).tiny),  # 0 is a score
+    score_threshold=-float(np.finfo(np.float32).tiny),  # 0 is a valid score
     iou_threshold=MEDIAPIPE_OVERLAP,
     max_detections_per_class=MOST_DETECTIONS,
     max_total_detections=MOST_DETECTIONS,
@@ -23,16 +23,16 @@ MEDIAPIPE_NMS = NmsOptions(
 def suppressed_heads(
     codes: np.ndarray, raw_scores: np.ndarray, decoding: BoxDecoding, options: NmsOptions = MEDIAPIPE_NMS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decode boxes, and let them suppress each other by their best classes.
+    """Decode boxes and suppress them across classes by their best scores.
 
     Args:
         codes: float32 [A, 4], ty, tx, th, tw.
         raw_scores: float32 [A, C].
-        decoding: what they mean.
-        options: what is kept.
+        decoding: anchors and scales.
+        options: limits of the suppression.
 
     Returns:
-        Boxes float32 [D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), scores [D], falling, and
+        Boxes float32 [D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), scores [D], descending, and
         classes [D], from 0.
     """
     scores = 1 / (1 + np.exp(-raw_scores)) if decoding.sigmoid else raw_scores

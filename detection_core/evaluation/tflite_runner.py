@@ -1,4 +1,4 @@
-"""Running a TensorFlow Lite detector in LiteRT."""
+"""Run a TensorFlow Lite detector in LiteRT."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from detection_core.model_use import model_in_use
 from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import Instances
 
-# Order of the post-processing operation's outputs, by names and positions in known files. Exports of
-# TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
+# Order of the post-processing operation's outputs, by names and positions in known files. TensorFlow 2
+# exports
+# name the signature's outputs; TensorFlow 1 exports have no signature but name the tensors.
 SIGNATURE_NAMES = {
     "output_0": "count",
     "output_1": "scores",
@@ -37,19 +38,19 @@ TENSOR_NAMES = {
     "TFLite_Detection_PostProcess:2": "scores",
     "TFLite_Detection_PostProcess:3": "count",
 }
-# Otherwise, the position of the only three-dimensional output gives the order.
+# Otherwise the position of the only three-dimensional output defines the order.
 ORDERS_BY_POSITION_OF_BOXES = {
     0: ("boxes", "classes", "scores", "count"),
     1: ("scores", "boxes", "count", "classes"),
 }
 _QUANTIZED = (np.uint8, np.int8)
-# A mean of 127.5 lies between two levels of 8 bits: the input's grid lies half a level beside the pixels.
+# A mean of 127.5 lies between two 8-bit levels, which shifts the input's grid by half a level.
 _HALF_A_LEVEL = 0.51
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """What the network takes: (pixel - mean) / std, pixels in 0..255.
+    """The network's input: (pixel - mean) / std, pixels in 0..255.
 
     Attributes:
         mean: of each channel, or one for all.
@@ -61,11 +62,11 @@ class Normalisation:
 
 
 class TFLiteRunner:
-    """A .tflite detector with post-processing, or without and with MediaPipe's record, run in LiteRT.
+    """A .tflite detector with post-processing, or without it and with MediaPipe's record, run in LiteRT.
 
-    The image is stretched to the network's input as training did, normalised as the file's metadata says, and
-    quantised by the input's own parameters where it takes integers; pixels that are those integers already,
-    but for half a level, are left as they are.
+    The image is stretched to the network's input as in training and normalised by the file's metadata. An
+    integer input is quantised by its own parameters. Pixels that equal these integers within half a level are
+    left unchanged.
     """
 
     def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:
@@ -74,10 +75,10 @@ class TFLiteRunner:
         Args:
             path: of the file.
             threads: of the interpreter.
-            normalisation: None: as the file's metadata says.
+            normalisation: None: from the file's metadata.
 
         Raises:
-            ModelError: when it is no TensorFlow Lite detector, or its normalisation is unknown.
+            ModelError: if it is not a TensorFlow Lite detector, or its normalisation is unknown.
         """
         from ai_edge_litert.interpreter import Interpreter
 
@@ -124,14 +125,14 @@ class TFLiteRunner:
             values = _with_count(suppressed_heads(values["location"], values["score"], self._decoding))
         rows = len(values["scores"])
         count = min(int(values["count"]), rows) if np.isfinite(values["count"]) else rows
-        # Rows past the count hold whatever was in memory.
+        # Rows after the count are uninitialised.
         classes = values["classes"][:count]
         if np.isfinite(classes).all() and (classes != np.rint(classes)).any():
             raise ModelError(
                 "expected whole numbers as classes, found others: the outputs' order is not known",
                 where=self.path,
             )
-        # The operation does not clip its boxes to the image, a SavedModel does.
+        # The operation does not clip its boxes to the image, but a SavedModel does.
         boxes = np.clip(values["boxes"], 0.0, 1.0)
         size = (image.shape[0], image.shape[1])
         found = {name: values[name] for name in ("scores", "classes")} | {"boxes": boxes}
@@ -150,7 +151,7 @@ class TFLiteRunner:
         limits = np.iinfo(dtype)
         levels, unchanged = normalised / scale + zero, pixels + limits.min
         if np.abs(levels - unchanged).max() <= _HALF_A_LEVEL:
-            # MediaPipe feeds the bytes as they are. Rounding halves to even would make one level of each two.
+            # MediaPipe passes the bytes unchanged. Rounding halves to even would merge pairs of levels.
             levels = unchanged
         return np.clip(np.rint(levels), limits.min, limits.max).astype(dtype)
 
@@ -179,7 +180,7 @@ def _with_count(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> dict[str, n
 
 
 def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str, int]:
-    """Return name to tensor index of the heads, whose order the metadata say."""
+    """Return name to tensor index of the heads, in the metadata's order."""
     details = interpreter.get_output_details()
     shapes = {name: tuple(d["shape"]) for name, d in zip(names, details, strict=False)}
     boxes, scores = (shapes.get(name, ()) for name in ("location", "score"))

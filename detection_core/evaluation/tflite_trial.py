@@ -1,7 +1,7 @@
-"""Runs a TensorFlow Lite file once in a child process, before this one opens it.
+"""Run a TensorFlow Lite file once in a child process before it is opened here.
 
-LiteRT is native code: a damaged file may end the process, take all its memory or never come back. The child
-has limits of both, imports LiteRT alone and costs some tenths of a second and one inference.
+LiteRT is native code: a damaged file may crash the process, exhaust its memory or hang. The child has limits
+of memory and time, imports only LiteRT, and costs some tenths of a second and one inference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from detection_core.errors import ModelError
 from detection_core.python_process import python_command, python_environment
 
 TIMEOUT_SECONDS = 120.0
-# Beside the file: LiteRT, its threads' stacks and the tensors of the largest detectors.
+# Memory in addition to the file: LiteRT, its threads' stacks and the tensors of the largest detectors.
 _MEMORY_BYTES = 4 * 2**30
 _COPIES = 4
 _REFUSED = 3
@@ -33,7 +33,7 @@ def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
         threads: that LiteRT may use.
 
     Raises:
-        ModelError: when LiteRT refuses it, ends on it, or takes too much memory or time.
+        ModelError: if LiteRT refuses it, crashes, or takes too much memory or time.
     """
     reason = _trial(content, threads)
     if reason:
@@ -44,7 +44,7 @@ def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _trial(content: bytes, threads: int) -> str:
-    """Return what went wrong; "" if nothing did."""
+    """Return an error text; "" if nothing failed."""
     command = [*python_command(__name__), str(threads)]
     try:
         done = subprocess.run(
@@ -66,7 +66,7 @@ def _trial(content: bytes, threads: int) -> str:
 
 
 def _limit(size: int) -> None:
-    """Bound what this process may take, and let the system end it before the one that waits for it."""
+    """Limit this process's memory, and let the system kill it before its parent."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_AS)

@@ -1,4 +1,4 @@
-"""What a detector must reach to be blessed."""
+"""Thresholds that a detector must pass to be blessed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from detection_core.artifacts.evaluation import ThresholdVerdict
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import LEVEL, Resampled
 
-# A change that differs from its bound by rounding only is not held against a model.
+# A change may miss its bound by a rounding error.
 _ROUNDING = 1e-9
 CONFIDENCE = "confidence"
 UPPER_BOUND, MIN_CHANGE = "upper_bound", "min_change"
@@ -23,15 +23,15 @@ LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """One demand on one metric.
+    """One threshold of one metric.
 
     Attributes:
         metric: its full name.
         kind: `lower_bound`, `upper_bound` or `min_change`, a key of `KINDS`.
-        bound: the least or largest value; for `min_change` the least difference from the baseline, which is
-            negative where a loss is accepted.
-        confidence: such as 0.95: the threshold fails only where the bootstrap interval of that level lies
-            beyond the bound; None: the measured numbers decide, however small the split.
+        bound: the least or largest value. For `min_change`, the least difference from the baseline; a
+            negative one accepts a loss.
+        confidence: such as 0.95: fail only if the bootstrap interval of that level lies beyond the bound.
+            None: the measured values decide, however small the split.
     """
 
     metric: str
@@ -41,17 +41,17 @@ class Threshold:
 
 
 def parse_thresholds(spec: Mapping[str, Any], known: Iterable[str], where: str = "") -> tuple[Threshold, ...]:
-    """Read thresholds as they stand in settings.
+    """Parse thresholds from settings.
 
     Args:
-        spec: metric to {"lower_bound": x, "upper_bound": x, "min_change": x}, each of the three optional, and
-            "confidence", which holds for all of them.
-        known: names of the metrics that the evaluation gives.
-        where: file or field that the thresholds are from.
+        spec: metric to {"lower_bound": x, "upper_bound": x, "min_change": x}, each optional, and
+            "confidence", which applies to all of them.
+        known: names of the metrics of the evaluation.
+        where: source file or field of the thresholds.
 
     Raises:
-        ConfigError: for an unknown metric or kind, naming the nearest, a bound that is not a number, or a
-            confidence that is none.
+        ConfigError: for an unknown metric or kind, naming the nearest, or a bound or confidence that is not
+            valid.
     """
     known = list(known)
     found = []
@@ -92,7 +92,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # a whole number of more than 308 digits
+    except OverflowError:  # an integer of more than 308 digits
         return None
     return number if math.isfinite(number) else None
 
@@ -114,17 +114,17 @@ def judge(
     baseline: Mapping[str, float] | None,
     resampled: Mapping[str, Resampled] = MappingProxyType({}),
 ) -> tuple[ThresholdVerdict, ...]:
-    """Hold metrics against thresholds.
+    """Compare metrics with thresholds.
 
-    A metric that is missing, not a number, or COCO's -1 for "nothing to measure" passes nothing. Without a
-    baseline, or where the baseline's own metric is not a number, every `min_change` passes.
+    A metric that is missing, NaN, or COCO's -1 for "nothing to measure" fails. Without a baseline, or if the
+    baseline's metric is not a number, every `min_change` passes.
 
     Args:
-        thresholds: what is demanded.
+        thresholds: the thresholds to check.
         metrics: of the detector.
         baseline: of the baseline; None on a first run.
-        resampled: metrics on resampled splits; one that is not there has no interval, and its measured number
-            decides even where a confidence is asked for.
+        resampled: metrics on resampled splits. A missing one has no interval; its measured value then decides
+            even if a confidence is set.
     """
     return tuple(
         _judge(t, _known(metrics, t.metric), _known(baseline or {}, t.metric), resampled.get(t.metric))
@@ -169,7 +169,7 @@ def _judge(
 def _interval(
     threshold: Threshold, baseline: float | None, resampled: Resampled | None
 ) -> tuple[float, float] | None:
-    """Return where what the threshold bounds may lie."""
+    """Return the confidence interval of the value, or of the change, that the threshold bounds."""
     if resampled is None:
         return None
     found = resampled.interval(threshold.confidence or LEVEL)
@@ -186,7 +186,7 @@ def _may_hold(threshold: Threshold, interval: tuple[float, float]) -> bool:
 
 
 def _noise(threshold: Threshold, interval: tuple[float, float] | None, within_noise: bool) -> str:
-    """Say what the split's size makes of a verdict, where it makes something of it."""
+    """Return a clause if the verdict is within the noise of the split."""
     if interval is None or not within_noise:
         return ""
     level = threshold.confidence or LEVEL
@@ -221,6 +221,6 @@ KINDS: dict[str, Callable[[float, float, float | None], tuple[bool, str]]] = {
 
 
 def reasons_of(verdicts: Sequence[ThresholdVerdict]) -> tuple[str, ...]:
-    """Return what speaks against a detector, or for it where nothing speaks against it."""
+    """Return the reasons against a detector; if there are none, those for it."""
     against = tuple(v.text for v in verdicts if not v.passed)
     return against or tuple(v.text for v in verdicts) or ("no thresholds are set",)

@@ -1,4 +1,4 @@
-"""Ground truth on an image: boxes with names, masks and keypoints."""
+"""Draw ground truth on an image: boxes with names, masks and keypoints."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DrawnTruth:
         boxes: float [G, 4], normalised.
         classes: int [G], in [0, C).
         is_crowd: bool [G].
-        masks: [G, h, w], 0 where the object is not; h = w = 0 without masks.
-        keypoints: float [G, K, 2], (y, x) normalised, not a number where there is none; K is 0 without.
+        masks: [G, h, w], 0 outside the object; h = w = 0 without masks.
+        keypoints: float [G, K, 2], (y, x) normalised, NaN if missing; K = 0 without keypoints.
     """
 
     boxes: np.ndarray
@@ -33,7 +33,7 @@ class DrawnTruth:
 
     @classmethod
     def of(cls, truth: GroundTruth) -> DrawnTruth:
-        """Return what can be drawn of unbatched ground truth."""
+        """Convert unbatched ground truth."""
         valid = np.asarray(truth.valid, bool)
         return cls(
             boxes=np.asarray(truth.boxes)[valid],
@@ -51,7 +51,7 @@ def draw_truth(image: np.ndarray, truth: DrawnTruth, names: Sequence[str], *, lo
         image: uint8 [H, W, 3].
         truth: its objects.
         names: of the classes.
-        longest: longer side of the picture, pixels.
+        longest: most pixels of the picture's longer side.
     """
     rows = zip(truth.boxes.tolist(), truth.classes.tolist(), truth.is_crowd.tolist(), strict=True)
     size = (truth.masks.shape[1], truth.masks.shape[2])

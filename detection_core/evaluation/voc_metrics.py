@@ -1,4 +1,4 @@
-"""Box metrics of Pascal VOC and of Open Images under the Object Detection API's names."""
+"""Box metrics of Pascal VOC and Open Images under the Object Detection API's names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ WHOLE_CURVE = (0.0, 1.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocOptions:
-    """What the metrics of this family depend on.
+    """Options of the metrics.
 
     Attributes:
         prefix: beginning of the metrics' names.
-        iou_threshold: overlap from which a detection may be a hit.
+        iou_threshold: least overlap of a hit.
         weighted: weigh classes by their objects: all classes' detections are ranked in one list.
         recall_bounds: lowest and highest recall of the part of the curve that counts.
-        difficult: objects marked difficult need not be found and do no harm when they are.
-        groups: objects marked as a group count as one each, found by whatever lies in them, with this weight:
-            0 leaves them out, and what lies in them does no harm. None: a group is an object like any other.
-        only_labelled: detections of classes that nobody looked for in an image do no harm.
+        difficult: whether objects marked difficult are ignored: neither required nor counted against a
+            detection.
+        groups: weight of an object marked as a group, which counts once and is found by any detection inside
+            it. 0 ignores groups and detections inside them. None: a group is an object like any other.
+        only_labelled: ignore detections of classes that were not verified in an image.
     """
 
     prefix: str = "PascalBoxes"
@@ -44,13 +45,13 @@ class VocOptions:
         return f"{self.prefix}_Precision/mAP@{self.iou_threshold}IOU{part}"
 
     def category_name(self, name: str) -> str:
-        """Name of a class's own metric."""
+        """Name of a class's metric."""
         return f"{self.prefix}_PerformanceByCategory/AP@{self.iou_threshold}IOU/{name}"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Ranked:
-    """Scores [N] and hits bool [N] of what counts, and how many objects there were to find."""
+    """Scores [N] and hits bool [N] of counted detections, and the number of objects."""
 
     scores: np.ndarray
     hits: np.ndarray
@@ -60,7 +61,7 @@ class _Ranked:
 def evaluate_voc(
     images: Sequence[EvaluatedImage], class_names: Mapping[int, str], options: VocOptions
 ) -> dict[str, float]:
-    """Return the mean average precision and each class's own, NaN where there is no object.
+    """Return the mean average precision and each class's, NaN without objects.
 
     Everingham et al., The Pascal Visual Object Classes Challenge, 2010; the area under the whole curve, as
     from 2010 on. Groups and image labels as in Kuznetsova et al., The Open Images Dataset V4, 2020.
@@ -68,7 +69,7 @@ def evaluate_voc(
     Args:
         images: every image once.
         class_names: class in [0, C) to name.
-        options: thresholds, weighting, and what does not count.
+        options: thresholds, weighting, and ignored objects.
     """
     bounds = options.recall_bounds
     ranked = {c: _concatenated([_rank(image, c, options) for image in images]) for c in sorted(class_names)}
@@ -87,13 +88,13 @@ def evaluate_voc(
 def average_precision(
     scores: np.ndarray, hits: np.ndarray, objects: int, recall_bounds: tuple[float, float] = WHOLE_CURVE
 ) -> float:
-    """Return the area below the precision-recall curve, made to fall monotonously.
+    """Return the area under the precision-recall curve, made monotonically decreasing.
 
     Args:
         scores: [N].
         hits: bool [N].
-        objects: how many there were to find; with none the result is NaN.
-        recall_bounds: points of the curve outside count as if nothing had been found there.
+        objects: number of objects; 0 gives NaN.
+        recall_bounds: the curve counts as 0 outside of them.
     """
     if not objects:
         return float("nan")
@@ -140,7 +141,7 @@ def _rank(image: EvaluatedImage, label: int, options: VocOptions) -> _Ranked:
 
 
 def _overlaps(found: np.ndarray, truth: Instances, chosen: np.ndarray, *, fraction: bool) -> np.ndarray:
-    """Return float64 [D, G]: IoU, or the fraction of the detection that lies in the object."""
+    """Return float64 [D, G]: IoU, or the fraction of the detection inside the object."""
     alone = np.full(int(chosen.sum()), fraction)
     return iou_px(to_px(found, truth), to_px(truth.boxes[chosen], truth), alone)
 
@@ -148,13 +149,8 @@ def _overlaps(found: np.ndarray, truth: Instances, chosen: np.ndarray, *, fracti
 def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     """Return which detections count, bool [D], and which are hits, bool [D].
 
-    Each detection looks only at the object that it overlaps most; one already found by a better detection
-    makes it a false alarm.
-
-    Args:
-        overlaps: [D, G], detections by falling score.
-        difficult: bool [G].
-        threshold: overlap from which a detection may be a hit.
+    Each detection is compared only with the object that it overlaps most. It is a false positive if a better
+    detection has found that object. `overlaps` is [D, G], with detections by descending score.
     """
     counts: np.ndarray = np.ones(len(overlaps), bool)
     hits: np.ndarray = np.zeros(len(overlaps), bool)
@@ -175,11 +171,7 @@ def _absorb(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which detections lie in a group, bool [D], and the best score in each group that was found.
 
-    Args:
-        fractions: [D, G], how much of a detection lies in a group.
-        scores: [D].
-        free: bool [D], detections that found no single object.
-        threshold: fraction from which a detection lies in a group.
+    `fractions`, [D, G], is the part of a detection inside a group; `free` ones found no single object.
     """
     inside: np.ndarray = np.zeros(len(fractions), bool)
     best: np.ndarray = np.zeros(fractions.shape[1], scores.dtype)

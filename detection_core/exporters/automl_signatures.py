@@ -1,7 +1,7 @@
-"""The signatures of google/automl's exported EfficientDets, for detectors of any family with fixed levels.
+"""The signatures of google/automl's exported EfficientDets, for any detector with fixed levels.
 
-Its `serving_default` gives boxes in pixels of the image, `predict` the raw outputs of the class and box nets,
-level by level; `serving_base64` takes image files, which TensorFlow Serving's REST interface gets as
+`serving_default` returns boxes in image pixels. `predict` returns the raw outputs of the class and box nets,
+level by level. `serving_base64` takes image files, which TensorFlow Serving's REST interface accepts as
 {"b64": ...}.
 """
 
@@ -20,7 +20,7 @@ from detection_core.structures import FIRST_CLASS, Images
 
 IMAGES, IMAGE_FILES = "images", "image_files"
 SERVING_BASE64, PREDICT = "serving_base64", "predict"
-# Positions of what serving_default gives.
+# Outputs of serving_default.
 BOXES, SCORES, CLASSES, COUNT = (f"output_{i}" for i in range(4))
 
 
@@ -31,19 +31,20 @@ def automl_functions(
 
     Args:
         model: detector.
-        family: that it is of.
+        family: the detector's family.
         resizer: turns an image into the network's input, as in training.
-        batch_size: of every request; None: any.
+        batch_size: fixed batch size of requests; None: any.
 
     Returns:
-        Name of a signature to its concrete function: `serving_default` (`images` uint8 [B, H, W, 3]) and
-        `serving_base64` (`image_files` string [B]) -> output_0 boxes float32 [B, D, 4] (ymin, xmin, ymax,
-        xmax in pixels of the image), output_1 scores float32 [B, D], output_2 classes float32 [B, D] (from 1)
-        and output_3 how many there are, int32 [B]; `predict` (`images` float32 [B, h, w, 3], normalised, of
-        the network's size) -> output_0, ...: class outputs of each level [B, h, w, K], then box outputs.
+        Name of a signature to its concrete function. Inputs: `serving_default` takes `images` uint8 [B, H, W,
+            3], `serving_base64` takes `image_files` string [B]. Both return output_0 boxes float32 [B, D, 4]
+            (ymin, xmin, ymax, xmax in image pixels), output_1 scores float32 [B, D], output_2 classes float32
+            [B, D] (from 1), and output_3 the number of detections, int32 [B]. `predict` takes `images`
+            float32 [B, h, w, 3], normalised, of the network's size. It returns output_0, ...: class outputs
+            of each level [B, h, w, K], then box outputs.
 
     Raises:
-        ExportError: when the detector has no levels of fixed size.
+        ExportError: if the detector has no levels of fixed size.
     """
 
     def detect(images: Images) -> dict[str, tf.Tensor]:
@@ -67,10 +68,10 @@ def automl_functions(
 
 
 def head_function(model: Detector, family: Family, batch_size: int | None) -> Any:
-    """Make what computes the outputs of class and box nets alone; see `automl_functions`.
+    """Make a function of the class and box nets' raw outputs; see `automl_functions`.
 
     Raises:
-        ExportError: when the detector has no levels of fixed size.
+        ExportError: if the detector has no levels of fixed size.
     """
     level_outputs, size = family.require_level_outputs(), model.input_shape.size
     if size is None:

@@ -1,4 +1,4 @@
-"""What it takes to load a TensorFlow Lite file and run it once, in a process that has done nothing before."""
+"""Measure loading a TensorFlow Lite file and its first inference in a new process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ColdStart:
     """The cost of a first inference.
 
     Attributes:
-        load_ms: from the file to an interpreter that can run; Python and LiteRT themselves are loaded before.
-        first_ms: the first inference.
-        peak_memory_bytes: by which both raised the peak of the process's resident memory; None where the
-            system does not tell.
+        load_ms: time from the file to a ready interpreter, without loading Python and LiteRT.
+        first_ms: time of the first inference.
+        peak_memory_bytes: growth of the process's peak resident memory by both; None if the system does not
+            report it.
     """
 
     load_ms: float
@@ -41,7 +41,7 @@ def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
         delegate: of `delegation.DELEGATES`.
 
     Raises:
-        ModelError: when the process fails, with what it said last.
+        ModelError: if the process fails, with its last output.
     """
     done = subprocess.run(
         [*python_command(__name__), path, str(threads), delegate],
@@ -82,12 +82,12 @@ def _measure(path: str, threads: int, delegate: str) -> ColdStart:
 
 
 def import_litert() -> None:
-    """Import LiteRT, so that its own loading is not counted."""
+    """Import LiteRT before timing, so that its own loading is not counted."""
     import ai_edge_litert.interpreter  # noqa: F401
 
 
 def _reset_peak() -> int | None:
-    """Let the peak of the resident memory start from what is resident now, and return that."""
+    """Reset the peak of the resident memory if possible, and return it."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write(_RESET_PEAK)
@@ -97,7 +97,7 @@ def _reset_peak() -> int | None:
 
 
 def _memory(field: str) -> int | None:
-    """Return a field of the process's status in bytes; None where there is none."""
+    """Return a field of the process's status in bytes; None if it is missing."""
     try:
         with open(_STATUS, encoding="ascii") as file:
             found = [line.split()[1] for line in file if line.startswith(f"{field}:")]

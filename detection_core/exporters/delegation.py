@@ -1,4 +1,4 @@
-"""Which operations of a TensorFlow Lite file XNNPACK takes over, as LiteRT itself tells it."""
+"""Find the operations of a TensorFlow Lite file that XNNPACK runs, as LiteRT reports them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DELEGATES = ("xnnpack", "none")
-"""`xnnpack`, LiteRT's default on a processor, and its own kernels alone."""
+"""`xnnpack` is LiteRT's default on CPUs; the other uses only LiteRT's own kernels."""
 _DELEGATE_NODE = "DELEGATE"
 
 
 def make_interpreter(model: bytes | str, *, threads: int, delegate: str, keep_tensors: bool = False) -> Any:
-    """Return a LiteRT interpreter, ready to be run.
+    """Return a LiteRT interpreter with allocated tensors.
 
     Args:
-        model: a TensorFlow Lite file, or its local path, which is mapped into memory.
-        threads: that it may use.
+        model: a TensorFlow Lite file, or its local path, which is memory-mapped.
+        threads: threads that it may use.
         delegate: of `DELEGATES`.
         keep_tensors: whether each tensor can be read after a run.
     """
@@ -39,12 +39,12 @@ def make_interpreter(model: bytes | str, *, threads: int, delegate: str, keep_te
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Delegation:
-    """What a delegate took over.
+    """Operations that a delegate runs.
 
     Attributes:
-        partitions: operations of each part that runs in one go, as indices into the graph's operators, in the
-            order of the parts.
-        left: indices of the operations that stay with LiteRT's own kernels.
+        partitions: operations of each delegated partition, as indices into the graph's operators, in
+            partition order.
+        left: indices of the operations that run in LiteRT's own kernels.
     """
 
     partitions: tuple[tuple[int, ...], ...]
@@ -52,11 +52,7 @@ class Delegation:
 
 
 def xnnpack_delegation(content: bytes) -> Delegation:
-    """Ask LiteRT which operations XNNPACK runs, in this build and on this machine.
-
-    Args:
-        content: a TensorFlow Lite file.
-    """
+    """Ask LiteRT which operations XNNPACK runs, in this build and on this machine."""
     interpreter = make_interpreter(content, threads=1, delegate="xnnpack")
     nodes: Sequence[Mapping[str, Any]] = interpreter._get_ops_details()
     operators = [node for node in nodes if node["op_name"] != _DELEGATE_NODE]

@@ -1,4 +1,4 @@
-"""A detector as a folder: written whole or not at all, and read back without executing anything from it."""
+"""Write a detector folder atomically, and read it without executing anything from it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ class LoadedDetector:
 
     Attributes:
         model: the detector with the folder's weights.
-        config: the pipeline.config that it was made with.
+        config: the pipeline.config of the detector.
         label_map: its classes.
-        info: what the folder says of itself.
-        quantized: a quantized one with its float network beside it, of the same weights; None for others.
+        info: the folder's model.json.
+        quantized: for a quantized one, the detector with its float network of the same weights; None for
+            others.
     """
 
     model: Detector
@@ -63,19 +64,19 @@ def write_detector(
     extra: Mapping[str, Any] = MappingProxyType({}),
     texts: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write `directory/Format-Serving`, which appears complete or not at all.
+    """Write `directory/Format-Serving` atomically.
 
     Args:
         model: detector to write.
         config: the config it was built from.
         label_map: its classes.
-        directory: detector folder; made where it is missing.
+        directory: detector folder; created if missing.
         kind: one of `layout.KINDS`.
         extra: JSON-able entries for `model.json`.
         texts: further text files beside it, name to content.
 
     Raises:
-        ModelError: when the label map has more classes than the model.
+        ModelError: if the label map has more classes than the model.
     """
     if label_map.num_classes > model.num_classes:
         raise ModelError(
@@ -101,17 +102,17 @@ def write_detector(
 
 
 def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> LoadedDetector:
-    """Read a detector folder back, a quantized one with the fake quantization that it was written with.
+    """Read a detector folder; a quantized detector gets its fake quantization back.
 
     Args:
         directory: a detector folder, its `Format-Serving` or a published version.
-        kinds: those of `layout.KINDS` that will do.
+        kinds: accepted kinds, of `layout.KINDS`.
 
     Raises:
-        ContractError: when it is no detector folder.
-        ModelError: when its weights do not fit its config, it is of another kind, or its SavedModel, which is
-            not run here, has been altered to do more than compute.
-        ConfigError: when its config cannot be used.
+        ContractError: if it is not a detector folder.
+        ModelError: if its weights do not fit its config or it is of another kind. Also if its SavedModel,
+            which is not run here, was altered to do more than compute.
+        ConfigError: if its config cannot be used.
     """
     info = layout.read_info(directory)
     check_graph(serving_dir(directory))
@@ -139,7 +140,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
 
 
 def _rewritten(model: Detector, config: CheckedConfig, directory: str) -> QuantizedDetector:
-    """Put fake quantization into a freshly built detector, as the folder's record of it says."""
+    """Add fake quantization to a newly built detector, as recorded in the folder."""
     text = layout.read_extra(directory, layout.QUANTIZATION)
     where = layout.extra_file(directory, layout.QUANTIZATION)
     support = configured_model(config).family.require_quantization()
@@ -150,11 +151,11 @@ _REWRITERS: Mapping[str, Callable[[Detector, CheckedConfig, str], QuantizedDetec
     "float": lambda model, config, directory: None,
     "quantized": _rewritten,
 }
-"""Kind of detector to what is made of a freshly built float detector before its weights are read."""
+"""Kind of detector to a function that prepares a newly built float detector for its weights."""
 
 
 def _restore(model: Detector, directory: str) -> None:
-    """Read every variable of the model from the folder's checkpoint."""
+    """Restore every variable of the model from the folder's checkpoint."""
     prefix = layout.extra_file(directory, layout.CHECKPOINT)
     if not files.exists(prefix + ".index"):
         raise ContractError(

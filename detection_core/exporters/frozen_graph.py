@@ -1,4 +1,4 @@
-"""A frozen GraphDef: one file with graph and weights, as TensorFlow 1 exported detectors."""
+"""Write a frozen GraphDef: graph and weights in one file, as TensorFlow 1 exported detectors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ FROZEN_GRAPH = "frozen_inference_graph.pb"
 
 
 def frozen_graph(function: Any, input_name: str) -> bytes:
-    """Freeze a function, under names that a caller can feed and fetch.
+    """Freeze a function, with names to feed and fetch.
 
     Args:
         function: concrete function of one input, with a dictionary of outputs.
-        input_name: name of the placeholder; of the Object Detection API's graphs it is the input type.
+        input_name: name of the placeholder; in the Object Detection API's graphs it is the input type.
 
     Returns:
         A serialised GraphDef without variables and control-flow functions. Each output is the node of its
-        name, such as `detection_boxes:0`; tensors inside the graph keep their names. Equal functions give
-        equal bytes.
+        name, such as `detection_boxes:0`; inner tensors keep their names. Equal functions give equal bytes.
 
     Raises:
-        ExportError: when an output's name is that of a node of the graph.
+        ExportError: if an output's name is that of a node of the graph.
     """
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -41,7 +40,7 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
             name="",
         )
         for name, output in zip(names, outputs, strict=True):
-            # A tensor of the graph that is given out under its own name is there already.
+            # A tensor that is returned under its own name already exists.
             if ":" in name or tf.identity(output, name=name).op.name == name:
                 continue
             raise ExportError(f"expected a name that no node of the graph has, found {name!r}")
@@ -51,16 +50,16 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
 
 
 def ordered(definition: Any) -> Any:
-    """Return the same nodes, each behind those that it reads, and otherwise by their names.
+    """Return the nodes in topological order, ties by name.
 
-    Where TensorFlow takes loops apart it gives nodes another order in every process.
+    TensorFlow orders the nodes of lowered loops differently in every process.
     """
     nodes = {node.name: node for node in definition.node}
     readers: dict[str, list[str]] = {name: [] for name in nodes}
     missing = dict.fromkeys(nodes, 0)
     for node in nodes.values():
         for source in {name.removeprefix("^").partition(":")[0] for name in node.input}:
-            # A loop's values come round from behind.
+            # the back edge of a loop
             if not (node.op == "Merge" and nodes[source].op == "NextIteration"):
                 readers[source].append(node.name)
                 missing[node.name] += 1

@@ -1,4 +1,4 @@
-"""How long a TensorFlow Lite file takes, in LiteRT on this machine's processor."""
+"""Time a TensorFlow Lite file in LiteRT on this machine's CPU."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def measure_latency(path: str, *, threads: int, runs: int = 20) -> float:
     Args:
         path: of a TensorFlow Lite file.
         threads: threads that the interpreter may use.
-        runs: timed inferences, after a few that are not.
+        runs: timed inferences, after a few warm-up runs.
     """
     content = files.read_bytes(path)
     return statistics.median(time_inferences(content, threads=threads, delegate="xnnpack", runs=runs))
 
 
 def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -> list[float]:
-    """Return the times of single inferences on noise, in milliseconds, in the order in which they ran.
+    """Return the times of single inferences on noise, in milliseconds and in order.
 
     Args:
         content: a TensorFlow Lite file.
         threads: threads that the interpreter may use.
         delegate: of `delegation.DELEGATES`.
-        runs: timed inferences, after a few that are not.
+        runs: timed inferences, after a few warm-up runs.
     """
     interpreter = make_interpreter(content, threads=threads, delegate=delegate)
     fill_inputs(interpreter)
@@ -47,7 +47,7 @@ def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -
 
 
 def fill_inputs(interpreter: Any) -> None:
-    """Give an interpreter noise to work on: over all codes of an integer input, in -1..1 of a float one."""
+    """Fill an interpreter's inputs with noise: all codes of an integer input, -1..1 of a float one."""
     for details in interpreter.get_input_details():
         noise = np.random.default_rng(0).uniform(0, 1, details["shape"])
         dtype = np.dtype(details["dtype"])

@@ -1,9 +1,9 @@
-"""How long each operation of a TensorFlow Lite file takes.
+"""Time each operation of a TensorFlow Lite file.
 
-LiteRT's Python interface has no profiler. Each operation is therefore copied to a separate file with its
-constants, and timed on the inputs that the whole file computes for one image. Caches are not shared between
-operations, and each call costs some microseconds. The sum may therefore differ from the time of the whole
-file, which is reported beside it.
+LiteRT's Python interface has no profiler. So each operation is copied to a separate file with its constants.
+It is timed on the inputs that the whole file computes for one image. Operations share no caches, and each
+call costs some microseconds. The sum may therefore differ from the time of the whole file, which is also
+reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OperatorTime:
 
     Attributes:
         index: in the graph's operators.
-        milliseconds: median; None for an operation that cannot run by itself.
+        milliseconds: median; None for an operation that cannot run alone.
     """
 
     index: int
@@ -44,16 +44,16 @@ def operator_times(
 
     Args:
         content: a TensorFlow Lite file.
-        threads: that LiteRT may use.
+        threads: threads that LiteRT may use.
         delegate: of `delegation.DELEGATES`.
         runs: timed inferences of each operation.
         where: path of the file, for errors.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file, or a damaged one.
+        ModelError: if it is not a TensorFlow Lite file, or damaged.
     """
     model = _unpacked(content, where)
-    # LiteRT's own kernels keep every tensor; a delegate keeps none of its inner ones.
+    # LiteRT's own kernels keep every tensor; a delegate keeps no inner ones.
     whole = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
     fill_inputs(whole)
     whole.invoke()
@@ -84,7 +84,7 @@ def _present(indices: Any) -> list[int]:
 
 
 def _single(model: Any, operator: Any) -> tuple[bytes, list[int]]:
-    """Return a file of one operation, and the tensors of the original that are its inputs."""
+    """Return a file of one operation, and the original indices of its input tensors."""
     graph = model.subgraphs[0]
     used = sorted({*_present(operator.inputs), *_present(operator.outputs)})
     places = {index: place for place, index in enumerate(used)}

@@ -1,10 +1,10 @@
-"""A frozen graph as importers that compute nothing themselves read it, such as OpenCV's.
+"""Rewrite a frozen graph for importers that do not fold constants, such as OpenCV's.
 
-Read in OpenCV's modules/dnn/src/tensorflow, 4.x: a constant is what its bytes hold (`getTensorContentRef_`
-ends with an empty field, which is how TensorFlow writes zeros), scalars are read from their typed field alone
-(`int_val().Get(0)` of ConcatV2's axis), shapes computed in the graph are not followed, an Identity is taken
-out and with it the name of an output. Measured with 4.14 and 5.0: a depthwise convolution of a map of one
-pixel gives other numbers, without an error.
+According to OpenCV's modules/dnn/src/tensorflow, 4.x, the importer reads a constant from its bytes.
+`getTensorContentRef_` returns an empty field for zeros, because TensorFlow omits them. Scalars are read only
+from their typed field (`int_val().Get(0)` of ConcatV2's axis). Shapes computed in the graph are not followed.
+An Identity is removed, and with it the name of an output. Measured with 4.14 and 5.0: a depthwise convolution
+of a one-pixel map gives wrong values without an error.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Of loops and branches, whose parts cannot be computed alone.
+# Nodes of loops and branches, whose parts cannot be computed alone.
 _FLOW = {"Enter", "Switch", "Merge"}
 _DEPTHWISE = "DepthwiseConv2dNative"
 _COPY = "Identity"
 
 
 def plain_graph(content: bytes, outputs: Collection[str]) -> bytes:
-    """Compute beforehand whatever does not depend on the input, and write every constant in full.
+    """Fold everything that does not depend on the input, and write every constant in full.
 
     Args:
         content: a serialised GraphDef without variables.
-        outputs: names of the nodes to give out.
+        outputs: names of the output nodes.
 
     Returns:
-        A serialised GraphDef that gives the same under the same names. The operation that computes an output
-        has the output's name; other operations keep theirs. A graph with loops comes back as it is.
+        A serialised GraphDef with the same outputs under the same names. The operation that computes an
+        output gets the output's name; other operations keep theirs. A graph with loops is returned unchanged.
     """
     definition = tf.compat.v1.GraphDef.FromString(content)
     if any(node.op in _FLOW for node in definition.node):
         return content
     for node in definition.node:
-        # What is only to run before is an assertion: no value depends on it.
+        # Control inputs only order assertions; no value depends on them.
         data = [name for name in node.input if not name.startswith("^")]
         del node.input[:]
         node.input.extend(data)
@@ -49,7 +49,7 @@ def plain_graph(content: bytes, outputs: Collection[str]) -> bytes:
 
 
 def _constants(operations: Iterable[Any]) -> set[str]:
-    """Return the names of the operations that give the same whatever is fed; they come in order."""
+    """Return the names of operations that do not depend on inputs; operations are in topological order."""
     found = set[str]()
     for operation in operations:
         from_constants = bool(operation.inputs) and all(i.op.name in found for i in operation.inputs)
@@ -59,7 +59,7 @@ def _constants(operations: Iterable[Any]) -> set[str]:
 
 
 class _Writer:
-    """Writes a graph without the operations that can be computed beforehand."""
+    """Writes a graph without the operations that can be folded."""
 
     def __init__(self, graph: Any, outputs: Collection[str]) -> None:
         operations = graph.get_operations()
@@ -76,7 +76,7 @@ class _Writer:
         self._middles = dict(self._one_pixel_kernels())
 
     def _compute(self, graph: Any) -> dict[str, np.ndarray]:
-        """Return the constant tensors that are read, or given out, by their names."""
+        """Return the values of the constant tensors that are read or returned, by name."""
         read = [_source(tensor).name for operation in self._kept for tensor in operation.inputs]
         read += [f"{name}:0" for name in self._outputs]
         names = [name for name in dict.fromkeys(read) if name.partition(":")[0] in self._constants]
@@ -84,7 +84,7 @@ class _Writer:
             return dict(zip(names, session.run(names), strict=True))
 
     def _names_of_outputs(self, graph: Any) -> dict[str, str]:
-        """Return the new names of the operations that outputs are copies of."""
+        """Return new names for operations whose outputs are only copied to an output node."""
         renamed: dict[str, str] = {}
         for name in self._outputs:
             operation = graph.get_operation_by_name(name)
@@ -97,9 +97,9 @@ class _Writer:
         return renamed
 
     def _one_pixel_kernels(self) -> Iterable[tuple[str, np.ndarray]]:
-        """Yield the middle of the kernels of depthwise convolutions of one pixel, by the operation's name.
+        """Yield the centres of depthwise kernels that run on one pixel, by the operation's name.
 
-        With the padding `SAME` nothing else of an odd kernel lies over the pixel.
+        With `SAME` padding only the centre of an odd kernel covers the pixel.
         """
         for operation in self._kept:
             if operation.type != _DEPTHWISE or operation.get_attr("padding") != b"SAME":
@@ -112,7 +112,7 @@ class _Writer:
                 yield operation.name, middle
 
     def graph(self) -> Any:
-        """Return the GraphDef: the constants, then the operations in their order."""
+        """Return the GraphDef: constants first, then the other operations in order."""
         definition = tf.compat.v1.GraphDef()
         operations = [self._operation(op) for op in self._kept if op.name not in self._renamed.values()]
         read = {name for node in operations for name in node.input} | set(self._outputs)
@@ -136,7 +136,7 @@ class _Writer:
         return node
 
     def _reference(self, tensor: Any) -> str:
-        """Return how an operation names what it reads."""
+        """Return the name under which an operation reads a tensor."""
         tensor = _source(tensor)
         if tensor.name in self._values:
             return self._constant_name(tensor.name)
@@ -149,7 +149,7 @@ class _Writer:
 
 
 def _source(tensor: Any) -> Any:
-    """Return what a tensor is a copy of."""
+    """Return the tensor behind a chain of Identity operations."""
     while tensor.op.type == _COPY:
         tensor = tensor.op.inputs[0]
     return tensor
@@ -160,7 +160,7 @@ def _middle_name(operation: str) -> str:
 
 
 def _constant(name: str, value: np.ndarray) -> Any:
-    """Return a node with every number of a value written: scalars in their typed field, others as bytes."""
+    """Return a Const node with all values written: scalars in their typed field, others as bytes."""
     node = tf.compat.v1.NodeDef(name=name, op="Const")
     node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
     node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, shape=np.shape(value)))

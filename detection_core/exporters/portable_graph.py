@@ -1,7 +1,7 @@
-"""A detector as a graph that converters to other runtimes read: pixels of one image, plain operations.
+"""Export a detector as a graph for converters to other runtimes: one image, plain operations.
 
-The SavedModel for servers resizes, and suppresses by CombinedNonMaxSuppression or loops, which OpenVINO, Core
-ML and others do not have.
+The serving SavedModel contains resizing, and CombinedNonMaxSuppression or loops, which OpenVINO, Core ML and
+others do not support.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from detection_core.detectors.family import Normalisation
 from detection_core.structures import FIRST_CLASS
 
 PORTABLE_INPUT = "images"
-# Of a file's function with post-processing, in its order.
+# Outputs of a file's function with post-processing, in order.
 DETECTIONS = ("num_detections", "detection_scores", "detection_classes", "detection_boxes")
 
 
 def portable_function(function: Any, normalisation: Normalisation) -> Any:
-    """Make a function of pixels of what a family's `tflite.function` gives.
+    """Make a function of pixels from a family's `tflite.function`.
 
     Args:
         function: of the form `plain_nms` or `headless`, of a float network.
-        normalisation: with which (pixel - mean) / std is what it takes.
+        normalisation: (mean, std); the function takes (pixel - mean) / std.
 
     Returns:
-        A concrete function: `images` float32 [1, H, W, 3], RGB pixels 0..255 -> `detection_boxes` float32
-        [1, D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), `detection_scores` [1, D], falling,
-        `detection_classes` [1, D], from 1, and `num_detections` [1]; or `location` and `score` as they are.
+        A concrete function of `images` float32 [1, H, W, 3], RGB pixels 0..255. It returns `detection_boxes`
+        float32 [1, D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), `detection_scores` [1, D],
+        descending, `detection_classes` [1, D], from 1, and `num_detections` [1]. For `headless` it returns
+        `location` and `score` unchanged.
     """
     mean, std = (tf.constant(each, tf.float32) for each in normalisation)
 

@@ -1,9 +1,9 @@
-"""What a SavedModel computes, as a fingerprint that every export of one detector has.
+"""Fingerprint the computation of a SavedModel, equal for every export of one detector.
 
-The bytes of saved_model.pb vary between exports of equal content: names of functions and nodes are numbered
-by what else the process has traced, and maps are written in any order. A node's digest therefore covers its
-operation, its attributes and the digests of its inputs (a Merkle tree). A function counts by its body, not by
-its name. Functions that no signature needs, such as those that save and restore, do not count.
+The bytes of saved_model.pb vary between exports of equal content. Numbers in the names of functions and nodes
+depend on earlier traces, and maps are unordered. So a node's digest covers its operation, its attributes and
+the digests of its inputs (a Merkle tree). A function counts by its body, not by its name. Functions that no
+signature needs, such as those that save and restore, do not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 
-# They say how and where an operation is run, not what it computes; those with "_" in front likewise.
+# Attributes on how and where an operation runs, not what it computes; also those that start with "_".
 _RUNTIME_ATTRIBUTES = ("config_proto", "executor_type", "debug_name")
 _BACK_EDGE = "NextIteration"
 _INITIALISERS = ("saved_model_main_op", "legacy_init_op")
@@ -31,14 +31,11 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 def fingerprint_saved_model(directory: str) -> str:
     """Return a fingerprint of what is served: graph, weights, assets and the label map beside them.
 
-    Args:
-        directory: folder of the SavedModel.
-
     Returns:
-        Hexadecimal digits; of a saved_model.pb that is none, its bytes count.
+        Hexadecimal digits. For an unreadable saved_model.pb, its bytes count.
 
     Raises:
-        ModelError: when the weights cannot be read.
+        ModelError: if the weights cannot be read.
     """
     content = files.read_bytes(files.join(directory, layout.SAVED_MODEL))
     parts = [_served(content), _weights(files.join(directory, _WEIGHTS))]
@@ -49,7 +46,7 @@ def fingerprint_saved_model(directory: str) -> str:
 
 
 def _digest(*parts: bytes | str) -> bytes:
-    """Digest of a sequence; lengths are part of it, so that no two sequences run together."""
+    """Digest of a sequence; it includes the lengths, so that different sequences never collide."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -59,7 +56,7 @@ def _digest(*parts: bytes | str) -> bytes:
 
 
 def _weights(prefix: str) -> bytes:
-    """Digest of each variable's value by its name; their order in the files varies between exports."""
+    """Digest of all variables by name, because their order in the files varies between exports."""
     folder, _, name = prefix.rpartition("/")
     if not files.exists(f"{prefix}.index"):
         return _digest(*map(files.read_bytes, files.list_matching(folder, f"{name}.data-*")))
@@ -125,19 +122,19 @@ def _tensor_type(info: Any) -> bytes:
 
 
 def _producer(reference: str) -> str:
-    """Name of the node, or of the function's argument, that an input refers to: ^NODE, NODE:1, NODE:out:0."""
+    """Name of the node or argument that an input refers to: ^NODE, NODE:1, NODE:out:0."""
     return reference.removeprefix("^").partition(":")[0]
 
 
 class _Functions:
-    """Digests of a graph's functions; a name says nothing, as it ends with a number that varies."""
+    """Digests of a graph's functions; names are ignored, because they end with a varying number."""
 
     def __init__(self, definitions: Iterable[Any]) -> None:
         self._definitions = {function.signature.name: function for function in definitions}
         self._digests: dict[str, bytes] = {}
 
     def digest(self, name: str) -> bytes:
-        """Digest of a function; of one that is not here, or that calls itself, the name counts."""
+        """Digest of a function; an unknown or recursive one counts by its name."""
         if name not in self._digests:
             self._digests[name] = _digest("function", name)
             if name in self._definitions:
@@ -156,8 +153,8 @@ class _Functions:
 class _Nodes:
     """Digests of the nodes of one graph or function body.
 
-    Attributes are compared as they are written. A graph with loops of TensorFlow 1, which has cycles, counts
-    as a whole and by its names.
+    Attributes are compared as written. A graph with loops of TensorFlow 1, which has cycles, counts as a
+    whole and by its names.
     """
 
     def __init__(
@@ -176,7 +173,7 @@ class _Nodes:
             )
 
     def input(self, reference: str) -> bytes:
-        """Digest of what a reference to a node's output, or to its end, gives."""
+        """Digest of the value, or the control edge, that a reference names."""
         name = _producer(reference)
         if self._whole:
             return _digest(self._whole, reference)
@@ -185,7 +182,7 @@ class _Nodes:
         return _digest("after" if reference.startswith("^") else output_index or "0", self._digests[name])
 
     def _compute(self, name: str) -> None:
-        """Fill in the digest of a node and of all that it needs; graphs are too deep for recursion."""
+        """Compute the digests of a node and its inputs iteratively; graphs are too deep for recursion."""
         stack = [name]
         while stack:
             top = stack[-1]

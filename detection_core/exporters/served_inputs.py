@@ -1,4 +1,4 @@
-"""What a SavedModel takes: the input types of the Object Detection API's exporter."""
+"""Input types of a SavedModel, as in the Object Detection API's exporter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServedInput:
         dtype: of the input.
         shape: of one element of the batch.
         pixels: one element -> image [H, W, 3], uint8 or float32 0..255, RGB.
-        of_example: a serialised `tf.Example` -> the element that it is or holds.
+        of_example: a serialised `tf.Example` -> the element of the batch.
     """
 
     dtype: tf.DType
@@ -35,7 +35,7 @@ class ServedInput:
     of_example: Callable[[tf.Tensor], tf.Tensor]
 
     def spec(self, batch: int | None, name: str = SAVED_MODEL_INPUT) -> tf.TensorSpec:
-        """Return what a signature takes; a batch of None may have any size."""
+        """Return the signature's input; a batch of None means any size."""
         return tf.TensorSpec([batch, *self.shape], self.dtype, name=name)
 
 
@@ -70,14 +70,14 @@ INPUT_TYPES: Mapping[str, ServedInput] = {
     ),
     "tf_example": ServedInput(dtype=tf.string, shape=(), pixels=_decode_example, of_example=_itself),
 }
-"""Name, as `exporter_main_v2.py --input_type` takes it, to the input type."""
+"""Name, as in `exporter_main_v2.py --input_type`, to the input type."""
 
 
 def find_input_type(name: str) -> ServedInput:
     """Return an input type.
 
     Raises:
-        ExportError: for a name that is none.
+        ExportError: for an unknown name.
     """
     if name not in INPUT_TYPES:
         reason = (
@@ -90,9 +90,9 @@ def find_input_type(name: str) -> ServedInput:
 
 
 def largest_batch(served: ServedInput, resizer: Resizer) -> int | None:
-    """Return the batch of an input type: any, or 1 where images of a batch may not fit into one tensor.
+    """Return the batch size: None for any, or 1 if images of a batch may not fit into one tensor.
 
-    Encoded images have any size each, and some resizers keep part of it.
+    Encoded images vary in size, and some resizers keep part of it.
     """
     return 1 if served.dtype == tf.string and None in resizer.static_shape else None
 

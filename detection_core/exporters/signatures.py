@@ -1,7 +1,7 @@
-"""What an exported detector takes and gives, and the SavedModel that does so.
+"""Serving signatures of an exported detector, and its SavedModel.
 
-Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's exporter, so that
-readers of these models read ours.
+Names, dtypes, shapes and classes counted from 1 follow the Object Detection API's exporter, so that its
+consumers can read ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from detection_core.structures import Images
 
 SERVING_DEFAULT = "serving_default"
 TFLITE_INPUT = "input"
-# Of the TensorFlow Lite signature; classes there count from 0.
+# Outputs of the TensorFlow Lite signature; its classes count from 0.
 TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classes", "output_3": "boxes"}
 _LISTED_NAMES = 5
 
@@ -50,21 +50,21 @@ def serving_function(
     batch_size: int | None = None,
     additional: Sequence[str] = (),
 ) -> Any:
-    """Make what a SavedModel serves: images of any size in, detections out.
+    """Make the serving function: images of any size in, detections out.
 
     Args:
         model: detector.
         resizer: turns an image into the network's input, as in training.
         input_type: of `served_inputs.INPUT_TYPES`.
-        batch_size: of every request; None: any, or 1 where `served_inputs.largest_batch` is 1.
-        additional: names of further tensors of the graph to give out, such as `stem/Relu6:0`.
+        batch_size: fixed batch size of requests; None: any, or 1 if `served_inputs.largest_batch` is 1.
+        additional: names of further tensors of the graph to return, such as `stem/Relu6:0`.
 
     Returns:
-        A concrete function: `input_tensor` -> what `Detector.serving_outputs` gives, and the additional
-        tensors by their names.
+        A concrete function: `input_tensor` -> `Detector.serving_outputs`, and the additional tensors by their
+            names.
 
     Raises:
-        ExportError: for an input type or a tensor that there is not.
+        ExportError: for an unknown input type or tensor.
     """
 
     def outputs(images: Images) -> dict[str, tf.Tensor]:
@@ -85,7 +85,7 @@ def images_function(
     """Make a function of a batch of an input type.
 
     Args:
-        outputs: what is computed of resized images.
+        outputs: computes the outputs from resized images.
         resizer: as in `serving_function`.
         input_type: as in `serving_function`.
         batch_size: as in `serving_function`.
@@ -106,11 +106,7 @@ def images_function(
 
 
 def _tensor(name: str) -> tf.Tensor:
-    """Return a tensor of the graph that is being made.
-
-    Raises:
-        ExportError: naming some that there are.
-    """
+    """Return a tensor of the current graph; the ExportError for an unknown one lists some names."""
     graph = tf.compat.v1.get_default_graph()
     try:
         return graph.as_graph_element(name if ":" in name else f"{name}:0", allow_operation=False)
@@ -134,16 +130,12 @@ def save_signature(function: Any, directory: str) -> None:
 def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
     """Write a SavedModel with signatures and the variables that they read.
 
-    The variables alone are saved, not the layers around them: tf_keras would trace every layer several times
-    over, which takes a minute for a detector and serves no reader of the signature.
-
-    Args:
-        functions: name of a signature to its concrete function.
-        directory: folder to fill.
+    Only the variables are saved, not the layers. tf_keras would trace every layer several times, which takes
+    a minute for a detector and is useless for the signatures.
     """
     module = tf.Module(name="served")
     variables = {id(v): v for function in functions.values() for v in function.graph.variables}
-    # A graph keeps its variables in a set: sorted, the same detector gives the same files.
+    # A graph keeps its variables in a set; sorting makes the files of a detector reproducible.
     module.read_variables = sorted(variables.values(), key=lambda variable: variable.name)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, directory, dict(functions), options)
@@ -151,10 +143,10 @@ def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
 
 
 def name_by_content(path: str) -> None:
-    """Make the id in a SavedModel's fingerprint of the hashes beside it; TensorFlow draws it at random.
+    """Replace the random id in a SavedModel's fingerprint by one derived from the hashes beside it.
 
     Args:
-        path: of fingerprint.pb; it is written again.
+        path: of fingerprint.pb, which is overwritten.
     """
     from tensorflow.core.protobuf import fingerprint_pb2
 

@@ -1,4 +1,4 @@
-"""Conversion to TensorFlow Lite files, and what is in them."""
+"""Convert a function to TensorFlow Lite files."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
 
-# Of an int32 bias; the quantizers keep far below it.
+# Largest code of an int32 bias; the quantizers stay far below it.
 MOST_BIAS = 2**30
 _DEFAULT = (tf.lite.Optimize.DEFAULT,)
 
 
 def check_convertible(config: PipelineConfig) -> None:
-    """Refuse what a TensorFlow Lite file with a fixed input cannot hold.
+    """Refuse a config that a TensorFlow Lite file with a fixed input cannot represent.
 
     Raises:
-        ExportError: naming the field.
+        ExportError: names the field.
     """
     for problem in tflite_problems(config):
         raise ExportError(problem.message, where=problem.path)
@@ -44,14 +44,13 @@ def check_convertible(config: PipelineConfig) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """What is converted.
+    """A function to convert.
 
     Attributes:
-        function: what a family's `tflite.function` gives: a concrete function, `input` float32
-            [1, H, W, 3] -> count, scores, classes, boxes. For an integer file its network carries fake
-            quantization.
-        inputs: gives what the input takes for some images, each float32 [1, H, W, 3]; for formats whose
-            conversion measures ranges.
+        function: result of a family's `tflite.function`, a concrete function: `input` float32 [1, H, W, 3] ->
+            count, scores, classes, boxes. For an integer file its network has fake quantization.
+        inputs: returns inputs for some images, each float32 [1, H, W, 3]; for formats whose conversion
+            measures ranges.
     """
 
     function: Any
@@ -61,12 +60,12 @@ class Conversion:
 def to_float32(conversion: Conversion) -> bytes:
     """Return a file in float32.
 
-    Its input is `input` [1, H, W, 3], preprocessed as the backbone expects. Outputs of the signature:
-    output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from 0), output_3 boxes [1, D, 4],
-    all float32. Those of all other formats are the same.
+    Its input is `input` [1, H, W, 3], preprocessed as the backbone expects. Outputs of the signature, all
+    float32: output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from 0), output_3 boxes [1,
+    D, 4]. All other formats have the same outputs.
 
     Raises:
-        ExportError: when the converter refuses the model.
+        ExportError: if the converter refuses the model.
     """
     return _converted(conversion)
 
@@ -77,9 +76,9 @@ def to_float16(conversion: Conversion) -> bytes:
 
 
 def to_dynamic_range(conversion: Conversion) -> bytes:
-    """Return a file with weights in int8, whose kernels turn activations into int8; see `to_float32`.
+    """Return a file with int8 weights, whose kernels quantize activations to int8; see `to_float32`.
 
-    The converter leaves weights of less than 1024 numbers in float32.
+    The converter leaves weights with fewer than 1024 values in float32.
     """
     return _converted(conversion, optimizations=_DEFAULT)
 
@@ -88,13 +87,13 @@ def to_int8(conversion: Conversion) -> bytes:
     """Return a file with uint8 input whose network runs in int8; see `to_float32`.
 
     Raises:
-        ExportError: when the converter refuses the model, or a bias does not fit into 32 bits.
+        ExportError: if the converter refuses the model, or a bias does not fit into 32 bits.
     """
     return _integer(conversion, tf.uint8)
 
 
 def to_int8_of_int8(conversion: Conversion) -> bytes:
-    """Return the same with int8 input: the pixel less 128; see `to_int8`."""
+    """Return the same with int8 input, the pixel minus 128; see `to_int8`."""
     return _integer(conversion, tf.int8)
 
 
@@ -104,17 +103,17 @@ def to_int8_of_float32(conversion: Conversion) -> bytes:
 
 
 def to_int16x8(conversion: Conversion) -> bytes:
-    """Return a file with weights in int8 and activations in int16; see `to_float32`."""
+    """Return a file with int8 weights and int16 activations; see `to_float32`."""
     return quantize_to_int16(to_float32(conversion), conversion.inputs())
 
 
 def to_int8_weights(conversion: Conversion) -> bytes:
-    """Return a file with weights in int8 that computes in float32; see `to_float32`."""
+    """Return a file with int8 weights that computes in float32; see `to_float32`."""
     return quantize_weights(to_float32(conversion), KERNEL_BITS_8)
 
 
 def to_int4_weights(conversion: Conversion) -> bytes:
-    """Return a file with weights in int4 that computes in float32; see `to_float32`."""
+    """Return a file with int4 weights that computes in float32; see `to_float32`."""
     return quantize_weights(to_float32(conversion), KERNEL_BITS_4)
 
 
@@ -150,7 +149,7 @@ def _converted(
 
 @contextlib.contextmanager
 def _quiet_converter() -> Iterator[None]:
-    """Keep the converter's progress, which it logs as warnings, out of the log."""
+    """Suppress the converter's progress, which it logs as warnings."""
     tensorflow_logger = logging.getLogger("tensorflow")
     level = tensorflow_logger.level
     tensorflow_logger.setLevel(logging.ERROR)
@@ -167,7 +166,7 @@ class IntegerBias:
     Attributes:
         name: of its tensor.
         codes: int32 [C], the bias is `codes * scale`.
-        scale: float32 [C] or [1], that of the input times that of the kernel.
+        scale: float32 [C] or [1], the input's scale times the kernel's.
     """
 
     name: str
@@ -176,7 +175,7 @@ class IntegerBias:
 
 
 def integer_biases(content: bytes) -> list[IntegerBias]:
-    """Read every int32 constant with a scale of a TensorFlow Lite file: the biases of its convolutions."""
+    """Read the biases of a file's convolutions: every int32 constant with a scale."""
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     return [
         IntegerBias(
@@ -194,12 +193,12 @@ def integer_biases(content: bytes) -> list[IntegerBias]:
 
 
 def check_biases(content: bytes) -> None:
-    """Refuse an integer file in which a bias leaves no room for the products that are added to it.
+    """Refuse an integer file in which a bias leaves no room for the accumulated products.
 
-    The converter itself cuts what does not fit, in silence.
+    The converter itself silently clips a bias that does not fit.
 
     Raises:
-        ExportError: naming the first bias that does not fit.
+        ExportError: names the first bias that does not fit.
     """
     for bias in integer_biases(content):
         too_large = np.flatnonzero(np.abs(bias.codes.astype(np.int64)) > MOST_BIAS)

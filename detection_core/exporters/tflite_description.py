@@ -1,4 +1,4 @@
-"""Writing the standard metadata of a TensorFlow Lite detector, with the label file."""
+"""Write the standard metadata of a TensorFlow Lite detector, with the label file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from detection_core.artifacts.tflite_metadata import (
 from detection_core.artifacts.tflite_provenance import ZIP_TIME
 from detection_core.exporters.signatures import TFLITE_OUTPUTS
 
-# Task libraries find a detector's outputs by these names; the order of the box is left, top, right, bottom.
+# Task libraries find a detector's outputs by these names; boxes are left, top, right, bottom.
 OUTPUT_NAMES = {
     "boxes": "location",
     "classes": "category",
@@ -33,14 +33,14 @@ OUTPUT_NAMES = {
     "codes": "location",
     "raw_scores": "score",
 }
-# Outputs that the label file belongs to: it names their values, or places along their last axis.
+# Outputs with the label file: it names their values, or positions along their last axis.
 LABELLED = {"classes": slots.TENSOR_VALUE_LABELS, "raw_scores": slots.TENSOR_AXIS_LABELS}
 BOX_ORDER = (1, 0, 3, 2)
 
 Field = tuple[int, str, Any]
 
 
-# Of a file without post-processing, by their names in its signature.
+# Outputs of a file without post-processing, by their names in its signature.
 RAW_OUTPUTS = {"location": "codes", "score": "raw_scores"}
 
 
@@ -52,8 +52,8 @@ def add_description(
     Args:
         content: a TensorFlow Lite file without metadata, with the signature of `TFLITE_OUTPUTS` or, without
             post-processing, of `RAW_OUTPUTS`.
-        description: what to say.
-        decoding: of a file without post-processing.
+        description: contents of the metadata.
+        decoding: box decoding, for a file without post-processing.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     names = TFLITE_OUTPUTS if decoding is None else RAW_OUTPUTS
@@ -137,7 +137,7 @@ class _Writer:
         )
 
     def detector_metadata(self, decoding: BoxDecoding) -> bytes:
-        """Return MediaPipe's record of how outputs are decoded."""
+        """Return MediaPipe's record of the output decoding."""
         fixed = slots.FixedAnchor
         order = (fixed.Y_CENTER, fixed.X_CENTER, fixed.HEIGHT, fixed.WIDTH)
         anchors = [
@@ -152,7 +152,7 @@ class _Writer:
             (names.NUM_CLASSES, "int32", decoding.num_classes),
             (names.NUM_BOXES, "int32", len(decoding.anchors)),
             (names.NUM_COORDS, "int32", 4),
-            (names.NUM_VALUES_PER_KEYPOINT, "int32", 2),  # MediaPipe ends the process where it is another
+            (names.NUM_VALUES_PER_KEYPOINT, "int32", 2),  # MediaPipe aborts the process for another number
             *((slot, "float32", scale) for slot, scale in zip(scales, decoding.scales, strict=True)),
             (names.APPLY_EXPONENTIAL_ON_BOX_SIZE, "uint8", 1),
             (names.SIGMOID_SCORE, "uint8", int(decoding.sigmoid)),
@@ -193,7 +193,7 @@ class _Writer:
             )
             named.append((slots.TensorMetadata.ASSOCIATED_FILES, "offset", self._tables([file])))
         if name in ("scores", "raw_scores"):
-            # In full, also as 0: it is filled in once the file has been measured.
+            # Written even if 0: it is filled in after the measurement.
             field = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
             least = self._table((field, "whole_float32", score_threshold))
             unit = self._table(

@@ -1,4 +1,4 @@
-"""The formats of TensorFlow Lite files: one record a format, and the table of them."""
+"""Formats of TensorFlow Lite files: one record a format, and their table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Network(enum.Enum):
 
     @property
     def integer(self) -> bool:
-        """Whether it carries fake quantization."""
+        """Whether the network has fake quantization."""
         return self not in (Network.FLOAT, Network.STRIPPED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How far a file may differ from its network. The accuracy it may cost is an option of the export.
+    """How far a file may differ from its network. The accuracy bound is an option of the export.
 
     Attributes:
         heads_db: least signal-to-noise ratio of each raw head against the converted network, decibels. A
@@ -43,10 +43,10 @@ class Tolerance:
     matched_boxes: float
 
 
-# The least of networks of 20 to 124 operations, and of trained ones with three seeds on two data sets:
-# float32 95 dB, float16 58, 16 bits and weights of 8 bits 34, dynamic ranges 30, integers against their fake
-# quantization 26, weights of 4 bits 11. A bound has to let a network pass that has hardly been trained, whose
-# box codes are near 0: 16 bits have 19 there.
+# Lowest values measured on networks of 20 to 124 operations, and on trained ones with three seeds on two
+# data sets: float32 95 dB, float16 58, int16x8 and int8_weights 34, dynamic_range 30, int8 against its fake
+# quantization 26, int4_weights 11. A bound must also accept a barely trained network, whose box codes are
+# near 0: 16 bits then give 19 dB.
 _EXACT = Tolerance(heads_db=60.0, matched_boxes=0.9)
 _HALF = Tolerance(heads_db=40.0, matched_boxes=0.9)
 _FINE = Tolerance(heads_db=20.0, matched_boxes=0.8)
@@ -59,10 +59,10 @@ class FileFormat:
     """A kind of TensorFlow Lite file.
 
     Attributes:
-        description: what is in it, in a few words.
-        network: what is converted.
+        description: contents of the file, in a few words.
+        network: the network to convert.
         convert: makes the file of it.
-        tolerance: of the gate for raw heads and boxes.
+        tolerance: for raw heads and boxes in the parity check.
         quantized: whether anything in it is in integers.
         measures_ranges: whether the conversion itself runs the network on images. Networks that are quantized
             after training are calibrated before.
@@ -77,7 +77,7 @@ class FileFormat:
 
     @property
     def integer(self) -> bool:
-        """Whether the network carries fake quantization, and runs in integers of 8 bits."""
+        """Whether the network has fake quantization, and runs in 8-bit integers."""
         return self.network.integer
 
 
@@ -171,9 +171,9 @@ FORMATS: Mapping[str, FileFormat] = {
         for name in _OF_TRAINED_WEIGHTS
     },
 }
-"""Name of a format to what it is; the file is `model_NAME.tflite`."""
+"""Name of a format to its record; the file is `model_NAME.tflite`."""
 
 
 def file_name(name: str) -> str:
-    """Return the file of a format."""
+    """Return the file name of a format."""
     return f"model_{name}.tflite"

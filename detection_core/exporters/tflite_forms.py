@@ -18,7 +18,7 @@ from detection_core.exporters.tflite_post_process import (
 
 # LiteRT's kernel drops class T when it runs with T > 1 threads; with two classes or fewer it drops none.
 CLASSES_OF_THREADS = 2
-# Boxes that the kernel keeps of a class, as the converter drops the attribute.
+# Boxes that the kernel keeps per class, because the converter drops the attribute.
 KERNEL_DETECTIONS_PER_CLASS = 100
 
 Outputs = tuple[tf.Tensor, ...] | dict[str, tf.Tensor]
@@ -27,15 +27,15 @@ Heads = Callable[[tf.Tensor, tf.Tensor], Outputs]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HeadOptions:
-    """What a network's heads mean.
+    """Meaning of a network's heads.
 
     Attributes:
-        post_process: how boxes are coded and suppressed.
+        post_process: box coding and suppression.
         anchors: float32 [A, 4], y, x, height, width.
         to_scores: class logits, [1, A, C] or, with the background first, [1, A, C + 1] -> scores of the same
             shape.
-        sigmoid: whether these are the logits' sigmoids, and nothing more.
-        integer: the network's outputs are going to be integers.
+        sigmoid: whether the scores are exactly the logits' sigmoids.
+        integer: whether the network's outputs will be integers.
     """
 
     post_process: PostProcessOptions
@@ -46,15 +46,12 @@ class HeadOptions:
 
 
 def suppression_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
-    """Make a function that gives the same with any number of threads.
-
-    Args:
-        options: attributes of the post-processing operation.
+    """Make a post-processing function whose results do not depend on the number of threads.
 
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
-        y, x, h, w) -> `PostProcessed`: by the operation, or by built-in ones where it would give something
-        else.
+        y, x, h, w) -> `PostProcessed`. It uses the operation, or built-in ones if the operation's results
+        would differ.
     """
     return post_process_function(options) if _kernel_is_right(options) else plain_post_process(options)
 
@@ -70,27 +67,24 @@ def _kernel_is_right(options: PostProcessOptions) -> bool:
 
 
 def heads_function(form: str, options: HeadOptions) -> Heads:
-    """Make what turns a network's heads into a file's outputs.
+    """Make a function from a network's heads to a file's outputs.
 
     Args:
         form: of `allowed_values.TFLITE_FORMS`.
-        options: what the heads mean.
+        options: meaning of the heads.
 
     Returns:
-        (box codes [1, A, 4], class logits [1, A, C] or [1, A, C + 1]) -> count, scores, classes, boxes, or
-        the outputs of a file without post-processing by their names.
+        (box codes [1, A, 4], class logits [1, A, C] or [1, A, C + 1]) -> count, scores, classes, boxes;
+        without post-processing, the outputs by name.
     """
     return _FORMS[form](options)
 
 
 def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
-    """Convert logits to scores, which an integer file has in float, too.
+    """Convert logits to scores, which stay float in an integer file.
 
-    Args:
-        logits: [1, A, C] or [1, A, C + 1].
-        options: what they mean.
-        moved: what follows only moves numbers, such as PAD; the operation of post-processing itself takes
-            floats alone.
+    Set `moved` if only operations that move values follow, such as PAD; post-processing itself takes only
+    floats.
     """
     if not options.integer:
         return options.to_scores(logits)
@@ -117,7 +111,7 @@ def _post_processed(
 
 
 def _headless(options: HeadOptions) -> Heads:
-    """Give codes and scores of every anchor: the whole file may run on an accelerator."""
+    """Return codes and scores of every anchor; the whole file may run on an accelerator."""
     classes = options.post_process.num_classes
 
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:

@@ -1,7 +1,7 @@
-"""What a TensorFlow Lite file takes: pixels where channels differ in their normalisation.
+"""The input of a TensorFlow Lite file, which is raw pixels if channels are normalised differently.
 
-Metadata can say a mean and a std for each channel, but readers such as MediaPipe's ObjectDetector know one
-for all, and refuse floating-point files that say more.
+Metadata allows a mean and a std for each channel. But consumers such as MediaPipe's ObjectDetector support
+one for all, and refuse floating-point files with more.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ import tensorflow as tf
 from detection_core.detectors.family import Normalisation
 
 PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-"""Pixels as they are, 0..255."""
+"""No normalisation: pixels 0..255."""
 
 
 def file_normalisation(normalisation: Normalisation) -> Normalisation:
-    """Return mean and std with which (pixel - mean) / std is what a file takes.
-
-    Args:
-        normalisation: with which it is what the network takes.
-    """
+    """Return the mean and std of a file's input, (pixel - mean) / std, from those of the network."""
     return normalisation if _is_alike(normalisation) else PIXELS
 
 
 def network_input(values: tf.Tensor, normalisation: Normalisation, *, integer: bool) -> tf.Tensor:
-    """Return what the network takes of what its file takes.
+    """Convert a file's input to its network's input.
 
-    Where channels differ this is a convolution, which exists in integers: its kernel is a diagonal, so that a
-    scale for each output channel holds each channel's factor exactly, and its bias has 32 bits.
+    If channels differ, this is a convolution, which also exists in integers. Its kernel is diagonal, so
+    per-channel scales hold each channel's factor exactly; its bias has 32 bits.
 
     Args:
-        values: float32 [1, H, W, 3], as `file_normalisation` says.
-        normalisation: with which (pixel - mean) / std is what the network takes.
-        integer: the file is going to have 8 bits.
+        values: float32 [1, H, W, 3], as in `file_normalisation`.
+        normalisation: mean and std of the network's input, (pixel - mean) / std.
+        integer: whether the file will be in 8-bit integers.
     """
     if _is_alike(normalisation):
         return values

@@ -1,9 +1,9 @@
-"""Biases of a file with int16 activations that do not fit into 32 bits, written as what they are.
+"""Write biases of more than 32 bits correctly in files with int16 activations.
 
-A bias counts in units of the input's scale times the kernel's. With activations of 16 bits that is 256 times
-finer than with 8, and ai-edge-quantizer cuts what is beyond 32 bits off, in silence, though it stores 64. A
-class head whose bias says that most places are empty, and whose kernels are still small, loses a third of it.
-LiteRT's kernels of int16 add up in 64 bits, accelerators in 40 bits (Ethos-U, by Vela's list of operators).
+A bias counts in units of the input's scale times the kernel's. With int16 activations this unit is 256 times
+finer than with int8. ai-edge-quantizer silently clips biases to 32 bits, though it stores 64. A class head
+with a strong bias to background and small kernels loses a third of its bias. LiteRT's int16 kernels
+accumulate in 64 bits, accelerators in 40 bits (Ethos-U, by Vela's list of operators).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ai_edge_litert.tools import flatbuffer_utils
 from detection_core.errors import ExportError
 
 MOST_BIAS = 2.0**38
-"""Of a bias in units of its scale: 40 bits hold it, and the sum of products that is added to it."""
+"""Largest code of a bias: 40 bits hold it and the accumulated products."""
 LEAST_MULTIPLIER = 2.0**-30
-"""Of a bias's scale by the output's: LiteRT makes 0 of one below 2^-32."""
+"""Least ratio of a bias's scale to the output's: LiteRT rounds one below 2^-32 to 0."""
 LEAST_RANGE = 2.0**-12
-"""Of an activation's range: LiteRT refuses a file in which the 6 of a ReLU6 is beyond 2^31 steps."""
+"""Least range of an activation: LiteRT refuses a file in which the 6 of a ReLU6 exceeds 2^31 steps."""
 
 _KERNEL_AND_BIAS = {
     "CONV_2D": (1, 2),
@@ -31,23 +31,14 @@ _KERNEL_AND_BIAS = {
     "FULLY_CONNECTED": (1, 2),
     "TRANSPOSE_CONV": (1, 3),
 }
-"""Operation to the places of its kernel and its bias among its inputs."""
+"""Operation to the indices of kernel and bias among its inputs."""
 _INPUTS = {"TRANSPOSE_CONV": 2}
 _MOST_CODE = 127
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Convolution:
-    """A convolution of the quantized file, beside the same one of the float file.
-
-    Attributes:
-        input: tensor.
-        kernel: tensor.
-        bias: tensor.
-        output: tensor.
-        float_kernel: float32, as `kernel` is laid out.
-        float_bias: float32 [C].
-    """
+    """The tensors of a quantized convolution, and its float kernel (in the same layout) and bias [C]."""
 
     input: Any
     kernel: Any
@@ -57,7 +48,7 @@ class _Convolution:
     float_bias: np.ndarray
 
     def least_scale(self) -> np.ndarray:
-        """Return float64 [C], the kernel's scale from which the bias fits, and the sum is not lost."""
+        """Return float64 [C], the least kernel scale that fits the bias and does not round the sum to 0."""
         step = _scale(self.input)
         fitting = np.abs(self.float_bias) / (step * MOST_BIAS)
         heard = np.full_like(fitting, LEAST_MULTIPLIER * _scale(self.output) / step)
@@ -65,17 +56,16 @@ class _Convolution:
 
 
 def restore_biases(content: bytes, float_content: bytes) -> bytes:
-    """Return a file with every bias of its int16 convolutions in full.
+    """Restore the full biases of a file's int16 convolutions.
 
-    A channel in which that takes more than `MOST_BIAS` gets a coarser kernel: there the bias is all but
-    everything.
+    A channel whose bias would exceed `MOST_BIAS` gets a coarser kernel: there the bias dominates.
 
     Args:
-        content: with int16 activations, as ai-edge-quantizer made it.
-        float_content: the file in float32 that it was made from.
+        content: with int16 activations, from ai-edge-quantizer.
+        float_content: its float32 source file.
 
     Raises:
-        ExportError: when the two have not the same convolutions.
+        ExportError: if the files have different convolutions.
     """
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
     source = flatbuffer_utils.read_model_from_bytearray(bytearray(float_content))
@@ -93,7 +83,7 @@ def restore_biases(content: bytes, float_content: bytes) -> bytes:
 
 
 def _convolutions(model: Any, source: Any) -> list[_Convolution]:
-    """Pair the convolutions of both files: they stand in the same order."""
+    """Pair the convolutions of both files, which are in the same order."""
     quantized, plain = _weighted(model), _weighted(source)
     if [kind for kind, _ in quantized] != [kind for kind, _ in plain]:
         raise ExportError(
@@ -108,7 +98,7 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
         if len(operator.inputs) <= bias or operator.inputs[bias] < 0:
             continue
         if tensors[operator.inputs[bias]].type != TensorType.INT64:
-            continue  # one that stayed in float32
+            continue  # still in float32
         place = operator.inputs[_INPUTS.get(kind, 0)]
         found.append(
             _Convolution(
@@ -124,7 +114,7 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
 
 
 def _weighted(model: Any) -> list[tuple[str, Any]]:
-    """Return the operations with a kernel and their names, in their order."""
+    """Return the operations with a kernel and their names, in order."""
     kinds = {getattr(BuiltinOperator, name): name for name in _KERNEL_AND_BIAS}
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     operators = model.subgraphs[0].operators
@@ -132,14 +122,14 @@ def _weighted(model: Any) -> list[tuple[str, Any]]:
 
 
 def _own_buffer(model: Any, tensor: Any) -> Any:
-    """Give a tensor a buffer that no other tensor has."""
+    """Give a tensor a separate buffer."""
     model.buffers.append(BufferT())
     tensor.buffer = len(model.buffers) - 1
     return tensor
 
 
 def _coarsen(model: Any, sharing: Sequence[_Convolution]) -> None:
-    """Give the kernel that convolutions share a scale at which the biases of all of them fit."""
+    """Give a shared kernel a scale at which the biases of all its convolutions fit."""
     kernel, numbers = sharing[0].kernel, sharing[0].float_kernel
     old = np.asarray(kernel.quantization.scale, np.float64)
     new = np.maximum.reduce([old, *(np.broadcast_to(one.least_scale(), old.shape) for one in sharing)])

@@ -1,8 +1,8 @@
-"""Compare a TensorFlow Lite file, layer by layer, with the network that it was made from.
+"""Compare a TensorFlow Lite file with its source network, layer by layer.
 
 Both get the same inputs. A tensor of a file has the names of its source nodes, the last computed one first.
 Each operation's output is compared with that node's output; in integer files, with its fake-quantized value.
-Operations run in LiteRT's own kernels, as delegates do not expose their inner tensors.
+Operations run in LiteRT's own kernels, because delegates do not expose their inner tensors.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX
 
 MOST_DB = 100.0
-"""Of a tensor without noise; what is beyond it is rounding of float32."""
+"""Ratio of a tensor without noise; anything above is float32 rounding."""
 
 _FAKE_QUANTIZATION = "FakeQuantWithMinMaxVars"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerParity:
-    """One operation of a file against the node that it was made from.
+    """Comparison of one operation with its source node.
 
     Attributes:
         layer: of the network.
-        operation: such as `CONV_2D`; its activation is in it.
-        db: ratio of signal to noise over all inputs, decibels; at most `MOST_DB`.
-        is_head: whether it is what the network gives: box codes or class logits.
+        operation: such as `CONV_2D`, with its fused activation.
+        db: signal-to-noise ratio over all inputs, decibels; at most `MOST_DB`.
+        is_head: whether it is an output of the network: box codes or class logits.
     """
 
     layer: str
@@ -49,11 +49,11 @@ class LayerParity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkComparison:
-    """What of a file's network was compared.
+    """Comparison of a file's network.
 
     Attributes:
         layers: in the order in which the operations run.
-        unmatched_heads: names of tensors that the file's network gives, and that have no counterpart.
+        unmatched_heads: names of the network's output tensors that have no counterpart.
     """
 
     layers: list[LayerParity]
@@ -61,30 +61,24 @@ class NetworkComparison:
 
 
 def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity | None:
-    """Return the first operation that has more noise than a bound allows; None where there is none.
-
-    Args:
-        layers: in the order in which they run.
-        least_db: the bound.
-    """
+    """Return the first operation below a signal-to-noise bound; None if there is none."""
     return next((layer for layer in layers if layer.db < least_db), None)
 
 
 def compare_layers(
     content: bytes, reference: ReferenceNetwork, inputs: Iterable[np.ndarray]
 ) -> NetworkComparison:
-    """Compare each operation of a file's network with the network that it was made from.
+    """Compare each operation of a file with its source network.
 
-    What has no node of its name in the network, such as an operation that only copies, is left out, but for
-    heads.
+    Operations without a node of their name in the network, such as copies, are left out, except heads.
 
     Args:
         content: a TensorFlow Lite file, with or without metadata.
-        reference: what was converted.
-        inputs: what the file's input takes, [1, H, W, 3] of the file's dtype.
+        reference: the converted network.
+        inputs: inputs of the file, [1, H, W, 3] of the file's dtype.
 
     Raises:
-        ModelError: when there is no input.
+        ModelError: if there is no input.
     """
     graph = read_graph(content)
     heads = set(network_outputs(graph))
@@ -127,16 +121,12 @@ class _Compared:
 
 
 class ReferenceNetwork:
-    """A concrete function of which any tensor can be fetched; a context, for all files that it became."""
+    """A concrete function whose tensors can all be fetched; a context manager, shared by all its files."""
 
     def __init__(self, function: Any) -> None:
-        """Take a copy of the function and of its variables.
-
-        Args:
-            function: what was converted, of one float32 input.
-        """
-        # Freezing by TensorFlow would leave out the network: the stand-in for the post-processing operation
-        # makes nothing of it.
+        """Copy a converted function of one float32 input, and its variables."""
+        # TensorFlow's freezing would remove the network, because the post-processing placeholder
+        # ignores its inputs.
         inner = function.graph
         (fed,) = [tensor for tensor in inner.inputs if tensor.dtype == tf.float32][:1]
         values = _captured(inner)
@@ -157,11 +147,11 @@ class ReferenceNetwork:
         self._session.close()
 
     def node_of(self, tensor: TensorInfo, output: str = "") -> str:
-        """Return the tensor of the function that a file's tensor stands for; "" where there is none.
+        """Return the name of the function's tensor behind a file's tensor; "" if there is none.
 
         Args:
             tensor: of the file.
-            output: what the file's signature calls it, where it is an output, which has no node's name.
+            output: its name in the file's signature, for an output, which has no node's name.
         """
         if output in self._outputs:
             node = self._graph.get_tensor_by_name(self._outputs[output])
@@ -170,7 +160,7 @@ class ReferenceNetwork:
             if _fits(node, tensor):
                 return str(_quantized(node, tensor).name)
         for part in tensor.name.split(";"):
-            # The converter tells equal names apart by digits at their end.
+            # The converter appends digits to equal names.
             for name in (part, part.rstrip("0123456789")):
                 node = self._nodes.get(name)
                 if node is not None and node.outputs and _fits(node.outputs[0], tensor):
@@ -183,14 +173,14 @@ class ReferenceNetwork:
 
 
 def _output_name(graph: TFLiteGraph, index: int) -> str:
-    """Return what the signature calls a tensor, or what is made of its integers; "" for one inside."""
+    """Return the signature's name of a tensor or of its dequantized value; "" for an inner tensor."""
     floats = [o.outputs[0] for o in graph.operators if o.name == "DEQUANTIZE" and index in o.inputs]
     names = [graph.signature_names[i] for i in (index, *floats) if i in graph.signature_names]
     return names[0] if names else ""
 
 
 def _captured(graph: Any) -> dict[str, np.ndarray]:
-    """Return the values of what a function's graph takes from outside, by the tensors that they stand for."""
+    """Return the values that a function's graph captures, by the tensors that read them."""
     values = {id(variable.handle): variable.numpy() for variable in graph.variables}
     found = {}
     for outside, inside in graph.captures:
@@ -208,7 +198,7 @@ def _fits(node: Any, tensor: TensorInfo) -> bool:
 
 
 def _quantized(node: Any, tensor: TensorInfo) -> Any:
-    """Return what fake quantization makes of a node, where the file's tensor is in integers."""
+    """Return a node's fake-quantized value if the file's tensor is in integers."""
     if tensor.quantization is None:
         return node
     behind = [op.outputs[0] for op in node.consumers() if op.type == _FAKE_QUANTIZATION]
@@ -235,7 +225,7 @@ def _run(interpreter: Any, graph: TFLiteGraph, value: np.ndarray, tensors: Seque
 
 
 def _real(value: np.ndarray, tensor: TensorInfo) -> np.ndarray:
-    """Return what integers stand for, float32; activations have one scale."""
+    """Dequantize to float32; activations have one scale."""
     if tensor.quantization is None:
         return value
     scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]

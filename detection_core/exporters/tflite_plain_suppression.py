@@ -1,10 +1,10 @@
-"""Post-processing by TensorFlow Lite's built-in operations alone: decoding, suppression, choice of classes.
+"""Post-processing in TensorFlow Lite's built-in operations: decoding, suppression, choice of classes.
 
-Its results equal those of TFLite_Detection_PostProcess with the same attributes. Class-by-class suppression
-needs it where a detector has more than two classes. With T > 1 threads LiteRT's kernel of that operation
-(2.3, and TensorFlow Lite since the kernel has threads) skips class T: its threads start with classes 0 to T -
-1, and the counter of the next class starts at T but is incremented before it is read. `ops.nms` cannot be
-used here, as LiteRT has neither its kernel for all classes nor its branches and loops.
+Its results equal those of TFLite_Detection_PostProcess with the same attributes. It is needed for
+class-by-class suppression with more than two classes. With T > 1 threads LiteRT's kernel of that operation
+skips class T. This holds for 2.3, and for TensorFlow Lite since the kernel has threads. Its threads start
+with classes 0 to T - 1. The counter of the next class starts at T but is incremented before it is read.
+`ops.nms` cannot be used here, because LiteRT lacks its kernel for all classes, its branches and its loops.
 """
 
 from __future__ import annotations
@@ -17,23 +17,20 @@ import tensorflow as tf
 
 from detection_core.exporters.tflite_post_process import PostProcessed, PostProcessOptions
 
-# Pairs of a box and a class that class by class suppression looks at, best first: as many as google/automl's
-# EfficientDet (MAX_DETECTION_POINTS). All of a large network, a million, take longer than the network.
+# Pairs of box and class, best first, for class-by-class suppression: as many as google/automl's
+# EfficientDet (MAX_DETECTION_POINTS). All pairs of a large network, a million, take longer than the network.
 CANDIDATES = 5000
-# Where boxes end that are compared: this far outside of the image. The next class lies behind that.
+# Boxes are clipped this far outside of the image; the next class is placed behind that.
 REACH = 2.0
 STRIDE = 2 * REACH + 2
 
 
 def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcessed]:
-    """Make a function of built-in operations, which TensorFlow itself runs as well.
-
-    Args:
-        options: attributes of the operation that it stands for.
+    """Make a function of built-in operations, which also runs in TensorFlow.
 
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
-        y, x, h, w) -> `PostProcessed`. Rows behind the count are zeros.
+        y, x, h, w) -> `PostProcessed`. Rows after the count are zeros.
     """
     suppress = _class_by_class if options.use_regular_nms else _across_classes
 
@@ -55,7 +52,7 @@ def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOption
     Returns:
         float32 [A, 4]: ymin, xmin, ymax, xmax.
     """
-    # One product first: an integer network's codes leave the integers with it.
+    # One multiplication first, which dequantizes the codes of an integer network.
     codes = box_codes * tf.constant([1 / scale for scale in options.scales], tf.float32)
     centres = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
     halves = tf.exp(codes[:, 2:]) * (anchors[:, 2:] / 2)
@@ -63,13 +60,13 @@ def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOption
 
 
 def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
-    """Suppress class by class: shift the boxes of each class to where no other class has boxes."""
+    """Suppress class by class: shift the boxes of each class to a separate area."""
     classes = options.num_classes
     candidates = min(CANDIDATES, scores.shape[0] * classes)
     best, pairs = tf.math.top_k(tf.reshape(scores, [-1]), candidates)
     of_class, of_box = pairs % classes, pairs // classes
     found = tf.gather(boxes, of_box)
-    # In a square, as numbers far from 0 have few digits left for small boxes.
+    # Areas form a square, because numbers far from 0 have few digits left for small boxes.
     side = math.isqrt(classes - 1) + 1
     place = tf.cast(tf.stack([of_class // side, of_class % side] * 2, axis=1), tf.float32)
     apart = tf.clip_by_value(found, -REACH, 1 + REACH) + place * STRIDE
@@ -85,23 +82,15 @@ def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOpt
 def _first_of_each_class(
     kept: tf.Tensor, count: tf.Tensor, classes: tf.Tensor, options: PostProcessOptions
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Keep as many of each class as may be, and of all as may be, in their order.
+    """Keep the first of each class, and of all, up to both limits: int32 [D] indices and int32 [] count.
 
-    Args:
-        kept: int32 [N], places of candidates by falling score.
-        count: int32 [], how many of them are there.
-        classes: int32 [N], theirs.
-        options: with both numbers.
-
-    Returns:
-        int32 [D] and int32 [], of the same kind.
+    `kept` are the candidates' indices, int32 [N], by descending score; the first `count` are valid.
     """
     places = tf.range(kept.shape[0])
     rank = tf.reduce_sum(
         tf.cumsum(tf.one_hot(classes, options.num_classes)) * tf.one_hot(classes, options.num_classes), axis=1
     )
     stays = tf.logical_and(places < count, rank <= float(options.detections_per_class))
-    # The first come first.
     order = tf.where(stays, -tf.cast(places, tf.float32), -float(kept.shape[0]))
     _, first = tf.math.top_k(order, min(options.max_detections, kept.shape[0]))
     found = tf.reduce_sum(tf.cast(stays, tf.float32))
@@ -110,7 +99,7 @@ def _first_of_each_class(
 
 
 def _across_classes(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
-    """Let boxes of all classes suppress each other by their best scores; each keeps its best classes."""
+    """Suppress boxes of all classes by their best scores; each kept box reports its best classes."""
     kept, count = _suppressed(boxes, tf.reduce_max(scores, axis=1), options.max_detections, options)
     each = options.max_classes_per_detection
     best, classes = tf.math.top_k(tf.gather(scores, kept), each)
@@ -130,10 +119,10 @@ def _across_classes(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOpt
 def _suppressed(
     boxes: tf.Tensor, scores: tf.Tensor, rows: int, options: PostProcessOptions
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return places of what stays, int32 [rows], and how many they are, int32 [].
+    """Return the indices of the kept boxes, int32 [rows], and their number, int32 [].
 
-    The operation keeps scores from the threshold on and boxes that overlap up to the other one;
-    NON_MAX_SUPPRESSION_V4 keeps scores above its and boxes that overlap less: the next numbers beside them.
+    TFLite_Detection_PostProcess keeps scores >= its threshold and overlaps <= its threshold.
+    NON_MAX_SUPPRESSION_V4 compares strictly, so the next floats are used.
     """
     least = np.nextafter(np.float32(options.nms_score_threshold), np.float32(-np.inf))
     overlap = np.nextafter(np.float32(options.nms_iou_threshold), np.float32(1))
@@ -151,7 +140,7 @@ def _suppressed(
 def _rows(
     boxes: tf.Tensor, classes: tf.Tensor, scores: tf.Tensor, kept: tuple[tf.Tensor, tf.Tensor]
 ) -> PostProcessed:
-    """Take rows out, and empty those behind the count."""
+    """Gather the kept rows, and zero those after the count."""
     places, count = kept
     there = tf.cast(tf.range(places.shape[0]) < count, tf.float32)
     return PostProcessed(

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's detection post-processing operation, as the converter knows it, and what it takes."""
+"""TensorFlow Lite's detection post-processing operation, as the converter recognises it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import Normalisation
 from detection_core.errors import ExportError
 
-# Next to 1 in float32: a factor of 1 would be folded away.
+# The float32 next to 1: a factor of 1 would be folded.
 KEEPS_FLOAT = 1.0 + 2.0**-23
 _COUNT = Range(1, math.inf, "1 or more")
 _SCALE = (POSITIVE, "the box coder's scales")
-# What LiteRT's kernel takes (tensorflow/lite/kernels/detection_postprocess.cc, whose errors name no field),
-# and what sets it.
+# Ranges of LiteRT's kernel (tensorflow/lite/kernels/detection_postprocess.cc, whose errors name no field),
+# and the setting behind each attribute.
 _ATTRIBUTES: Mapping[str, tuple[Range, str]] = {
     "max_detections": (_COUNT, "export.max_detections"),
     "max_classes_per_detection": (_COUNT, "classes_per_detection"),
@@ -36,13 +36,13 @@ _ATTRIBUTES: Mapping[str, tuple[Range, str]] = {
 
 
 class PostProcessed(NamedTuple):
-    """What a file gives, D rows by falling score.
+    """Outputs of a file, D rows by descending score.
 
     Attributes:
         boxes: float32 [1, D, 4], ymin, xmin, ymax, xmax, normalised, not clipped.
         classes: float32 [1, D], from 0.
         scores: float32 [1, D].
-        count: float32 [1], how many rows are detections.
+        count: float32 [1], number of rows that are detections.
     """
 
     boxes: tf.Tensor
@@ -55,19 +55,18 @@ class PostProcessed(NamedTuple):
 class PostProcessOptions:
     """Attributes of the operation; box codes are divided by the scales.
 
-    An attribute that the operation does not take raises ExportError.
+    A value that the operation does not accept raises ExportError.
 
     Attributes:
         max_detections: boxes that it keeps, and rows of the file's outputs.
-        max_classes_per_detection: classes that one box may be reported with, one row each, where
-            use_regular_nms is off.
-        detections_per_class: boxes that are kept of a class, where use_regular_nms is on. The converter does
-            not hand it on, and the operation then keeps up to 100.
-        use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
-            faster. With several threads LiteRT's kernel loses a class where this is on and there are more
-            than two: `tflite_forms.suppression_function`.
+        max_classes_per_detection: classes reported per box, one row each, if use_regular_nms is off.
+        detections_per_class: boxes kept per class, if use_regular_nms is on. The converter drops it, and the
+            operation then keeps up to 100.
+        use_regular_nms: suppress class by class. Off: boxes of all classes suppress each other, which is
+            faster. If on, LiteRT's kernel drops a class with several threads and more than two classes:
+            `tflite_forms.suppression_function`.
         nms_score_threshold: least score; minus infinity: every box is kept.
-        nms_iou_threshold: overlap from which the box with the lower score goes.
+        nms_iou_threshold: overlap from which the box with the lower score is removed.
         num_classes: without background.
         y_scale: of the box coder.
         x_scale: of the box coder.
@@ -98,21 +97,21 @@ class PostProcessOptions:
 
     @property
     def rows(self) -> int:
-        """Number of rows that the operation itself has."""
+        """Number of rows of the operation itself."""
         return self.max_detections * (1 if self.use_regular_nms else self.max_classes_per_detection)
 
     @property
     def scales(self) -> tuple[float, float, float, float]:
-        """The box coder's, of y, x, height and width."""
+        """The box coder's scales of y, x, height and width."""
         return self.y_scale, self.x_scale, self.h_scale, self.w_scale
 
     def attribute_text(self) -> str:
-        """Return the text by which the converter knows the operation and its attributes."""
+        """Return the text by which the converter recognises the operation and its attributes."""
         kinds: dict[type, str] = {bool: "b: {}", int: "i: {}", float: "f: {:f}"}
         lines = [f'name: "{OPERATION}"']
         for field in dataclasses.fields(self):
             if field.name == "detections_per_class":
-                continue  # The kernel knows it, the converter does not.
+                continue  # in the kernel, but unknown to the converter
             value = getattr(self, field.name)
             text = kinds[type(value)].format(str(value).lower() if isinstance(value, bool) else value)
             lines.append(f'attr {{ key: "{field.name}" value {{ {text} }} }}')
@@ -122,13 +121,10 @@ class PostProcessOptions:
 def post_process_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
     """Make a function that the converter replaces by the operation.
 
-    Args:
-        options: the operation's attributes.
-
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
-        y, x, h, w) -> `PostProcessed`. Run by TensorFlow itself it gives zeros: it only stands for the
-        operation in the graph that is converted.
+        y, x, h, w) -> `PostProcessed`. In TensorFlow it returns zeros: it is only a placeholder for the
+        converter.
     """
     rows = options.rows
 
@@ -138,7 +134,7 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         return tuple(tf.zeros(shape, name=name) for name, shape in shapes.items())
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
-        # NNAPI's operation takes the background's column always; LiteRT's looks at neither.
+        # NNAPI's operation always takes the background's column; LiteRT's ignores it.
         missing = options.num_classes + 1 - scores.shape[2]
         if missing:
             scores = tf.pad(scores, [[0, 0], [0, 0], [missing, 0]])
@@ -149,9 +145,9 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
 
 
 def _best_rows(found: PostProcessed, options: PostProcessOptions) -> PostProcessed:
-    """Sort the rows of all classes of all boxes by score and keep as many as there are to be detections.
+    """Sort the rows of all boxes by score and keep `max_detections`.
 
-    The operation lists box by box, counts boxes instead of rows and leaves what is behind them unwritten.
+    The operation lists rows by box, counts boxes instead of rows, and leaves the remaining rows unwritten.
     """
     filled = found.count * float(options.rows // options.max_detections)
     written = tf.range(options.rows, dtype=tf.float32)[tf.newaxis] < filled[:, tf.newaxis]
@@ -165,27 +161,25 @@ def _best_rows(found: PostProcessed, options: PostProcessOptions) -> PostProcess
 
 
 def centred(boxes: tf.Tensor) -> tf.Tensor:
-    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre: the operation's anchors."""
+    """Convert (ymin, xmin, ymax, xmax) to (y, x, height, width) with the centre: the operation's anchors."""
     low, high = boxes[..., :2], boxes[..., 2:]
     return tf.concat([(low + high) / 2, high - low], -1)
 
 
 def kept_in_float(values: tf.Tensor) -> tf.Tensor:
-    """Keep what follows an integer network's logits, or its scores, out of it.
+    """Keep the operations after an integer network's logits, or after its scores, in float.
 
-    Without an operation in between the converter takes the score conversion for a part of the integer
-    network, and 256 scores are too few to rank detections by. A sigmoid's range is known to it: before what
-    only moves numbers (PAD, RESHAPE, GATHER, maxima) it makes the scores int8 again, so that these need one
-    as well.
+    Without an operation in between, the converter quantizes the score conversion. But 256 scores are too few
+    to rank detections. It also knows a sigmoid's range: before operations that only move values (PAD,
+    RESHAPE, GATHER, maxima) it quantizes scores again. So these need an operation, too.
     """
     return values * KEEPS_FLOAT
 
 
 def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor]) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is a preprocessing.
+    """Return the mean and std per channel for which a preprocessing is (pixel - mean) / std.
 
-    They are rounded to the digits that float32 tells apart here, so that channels that are treated alike have
-    equal numbers.
+    They are rounded to float32's precision here, so that equally treated channels have equal numbers.
     """
     low, high = (preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
     std = 255.0 / (high - low)

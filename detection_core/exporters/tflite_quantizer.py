@@ -1,8 +1,8 @@
-"""Quantization of a TensorFlow Lite file after its conversion, by the package ai-edge-quantizer.
+"""Quantize a TensorFlow Lite file after conversion, with the package ai-edge-quantizer.
 
-TensorFlow's own converter has int16 activations too. But it gives a bias shared by several convolutions the
-scale of one of them, so that heads shared by pyramid levels are wrong on all levels but one. It also
-quantizes the post-processing, with classes and their number. It cannot quantize weights alone.
+TensorFlow's own converter supports int16 activations, too. But a bias shared by several convolutions gets the
+scale of one of them. Heads shared by pyramid levels are then wrong on all levels but one. It also quantizes
+the post-processing, with classes and their number. It cannot quantize only the weights.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 KERNEL_BITS_8: Mapping[str, int] = dict.fromkeys(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_2D_TRANSPOSE"), 8
 )
-"""Kind of an operation, as the package calls it, to the bits of its weights."""
+"""Operation, by the package's name, to the bits of its weights."""
 KERNEL_BITS_4: Mapping[str, int] = {**KERNEL_BITS_8, "CONV_2D": 4, "FULLY_CONNECTED": 4}
-"""A depthwise kernel is small, and LiteRT has no kernel for it in 4 bits: it keeps 8."""
+"""Depthwise kernels keep 8 bits: they are small, and LiteRT has no 4-bit kernel for them."""
 
-# TensorFlow Lite's names of operations to the package's where they differ.
+# TensorFlow Lite's operation names to the package's where they differ.
 _NAMES = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE"}
 _SIGNATURE = "serving_default"
 
 
 def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
-    """Return a float file with kernels in integers, a scale for each output channel; all else is as it was.
+    """Quantize the kernels of a float file to integers, with a scale for each output channel.
 
     Args:
         content: a TensorFlow Lite file in float32 without an archive at its end.
-        bits: as `KERNEL_BITS_8`.
+        bits: in the form of `KERNEL_BITS_8`.
 
     Raises:
-        ExportError: when the package is missing, or refuses the file.
+        ExportError: if the package is missing, or refuses the file.
     """
     with _package() as package:
         recipe = package.recipe_manager.RecipeManager()
@@ -58,13 +58,13 @@ def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
 
 
 def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
-    """Return a float file whose network has weights in int8 and activations in int16.
+    """Quantize the network of a float file to int8 weights and int16 activations.
 
-    What is behind the network stays in float32, and so do its input and what it has no int16 kernels for.
+    The post-processing, the input and operations without an int16 kernel stay in float32.
 
     Args:
         content: a TensorFlow Lite file in float32 without an archive at its end, with one signature.
-        inputs: what its input takes, float32 [1, H, W, 3]; ranges come from them.
+        inputs: representative inputs for the ranges, float32 [1, H, W, 3].
 
     Raises:
         ExportError: as `quantize_weights`.
@@ -82,12 +82,12 @@ def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
                 recipe.add_static_config(
                     regex=scope, operation_name=operation, activation_num_bits=16, weight_num_bits=8
                 )
-        # The extremes of all images: with 65536 values there is no need to cut any of them off. One thread,
-        # for the same sums wherever it runs.
+        # Ranges are the extremes of all images: with 65536 values no clipping is needed. One thread,
+        # for reproducible sums.
         calibrator = package.calibrator.Calibrator(
             content, num_threads=1, qsv_update_func=package.qsv_utils.min_max_update
         )
-        for value in inputs:  # one by one, as it makes a list of what it is given
+        for value in inputs:  # one by one, because the package makes a list of its input
             calibrator.calibrate({_SIGNATURE: [{name: value}]}, recipe)
         task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
         found = task.quantize(_usable(calibrator.get_model_qsvs()), enable_progress_report=False)
@@ -95,7 +95,7 @@ def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
 
 
 def _usable(ranges: Mapping[str, Any]) -> dict[str, Any]:
-    """Return measured ranges, name of a tensor to its `min` and `max`, none too small for a kernel."""
+    """Return measured ranges, name of a tensor to `min` and `max`, widened to the kernels' least."""
     return {
         name: {
             **found,
@@ -107,10 +107,10 @@ def _usable(ranges: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_one(content: bytes) -> bytes:
-    """Return a file with its weights in the flatbuffer.
+    """Return a file with its weights inside the flatbuffer.
 
-    The package puts those of 1 KB and more behind it where they come to 256 KB, and there whoever writes the
-    file again, as for its metadata, would lose them.
+    For files from 256 KB on, the package stores weights from 1 KB on behind the flatbuffer. Rewriting the
+    file, for example to add metadata, would lose them there.
     """
     model = flatbuffer_utils.read_model_from_bytearray(content)
     return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
@@ -118,7 +118,7 @@ def _in_one(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _package() -> Iterator[Any]:
-    """Give the package's modules, and keep what it prints out of the terminal."""
+    """Yield the package's modules, and suppress its console output."""
     try:
         from ai_edge_quantizer import calibrator, qtyping, quantizer, recipe_manager
         from ai_edge_quantizer.utils import qsv_utils

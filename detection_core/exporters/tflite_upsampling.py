@@ -1,9 +1,9 @@
-"""Upsampling in an integer TensorFlow Lite file, written in operations that delegates run.
+"""Write upsampling in an integer TensorFlow Lite file with operations that delegates run.
 
 XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the sources
-are in accelerators.yaml. Every level of a pyramid would split the network once more. For a whole factor,
-concatenated copies give the same map, and both run these: a concatenation along the channels repeats cells,
-one along the row repeats rows, and a reshape follows each.
+are in accelerators.yaml. Each pyramid level would split the network again. For a whole factor, concatenated
+copies give the same map, and both delegates run them. A concatenation along the channels repeats cells, one
+along the rows' axis repeats rows, and a reshape follows each.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
-# As many as XNNPACK's concatenation takes.
+# Most inputs of XNNPACK's concatenation.
 _MOST_COPIES = 5
-# The first that take int8.
+# The first versions that take int8.
 _VERSIONS = {"CONCATENATION": 2, "RESHAPE": 1}
 
 
 def repeat_by_copies(content: bytes) -> bytes:
     """Replace each nearest-neighbour resizing by a whole factor with concatenations and reshapes.
 
-    What the file computes stays the same, bit by bit.
+    The file's outputs stay the same, bit by bit.
 
     Args:
         content: a TensorFlow Lite file without an archive at its end.
@@ -41,7 +41,7 @@ def repeat_by_copies(content: bytes) -> bytes:
 
 
 def _factors(model: Any, operator: Any) -> tuple[int, int] | None:
-    """Return by how much rows and columns of a resizing grow; None for anything else."""
+    """Return the factors of rows and columns of a resizing; None for anything else."""
     code = model.operatorCodes[operator.opcodeIndex]
     kind = schema.BuiltinOperator.RESIZE_NEAREST_NEIGHBOR
     if max(code.builtinCode, code.deprecatedBuiltinCode) != kind or operator.builtinOptions.alignCorners:
@@ -61,7 +61,7 @@ class _Rewriting:
         self._model, self._graph = model, model.subgraphs[0]
 
     def copies(self, operator: Any, rows: int, columns: int) -> list[Any]:
-        """Return the operations that repeat each cell of a map, in their order."""
+        """Return the operations that repeat each cell of a map, in order."""
         source, target = int(operator.inputs[0]), int(operator.outputs[0])
         batch, height, width, channels = (int(side) for side in self._graph.tensors[source].shape)
         name = self._graph.tensors[target].name.decode()

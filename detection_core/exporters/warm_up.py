@@ -1,8 +1,8 @@
-"""Requests that TensorFlow Serving runs on a model before it answers the first client.
+"""Write requests that TensorFlow Serving runs on a model before it serves clients.
 
 https://www.tensorflow.org/tfx/serving/saved_model_warmup: records of `PredictionLog` (tensorflow/serving,
-apis/prediction_log.proto) in `assets.extra/tf_serving_warmup_requests`. Its package for Python wants another
-TensorFlow, so the few fields that a request has are written by their numbers.
+apis/prediction_log.proto) in `assets.extra/tf_serving_warmup_requests`. Its Python package needs another
+TensorFlow version, so the few fields of a request are written by number.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from detection_core.storage import files
 
 WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"
 MOST_REQUESTS = 1000
-"""TensorFlow Serving runs no more."""
+"""Most requests that TensorFlow Serving runs."""
 # PredictionLog.predict_log, PredictLog.request; PredictRequest.model_spec and .inputs; ModelSpec.name and
 # .signature_name; the key and the value of an entry of a map.
 _PREDICT_LOG, _REQUEST, _MODEL_SPEC, _INPUTS, _NAME, _SIGNATURE_NAME, _KEY, _VALUE = 6, 1, 1, 2, 1, 3, 1, 2
 
 
 def prediction_log(inputs: dict[str, tf.Tensor], *, model: str, signature: str) -> bytes:
-    """Return a serialised `PredictionLog` with a request to predict.
+    """Return a serialised `PredictionLog` with a predict request.
 
     Args:
         inputs: name of an input of the signature to its value.
@@ -49,7 +49,7 @@ def write_warm_up(
     signature: str,
     batch_size: int = 1,
 ) -> int:
-    """Write the requests of a SavedModel, an image each.
+    """Write the warm-up requests of a SavedModel, one image each.
 
     Args:
         directory: folder of the SavedModel.
@@ -58,13 +58,13 @@ def write_warm_up(
         name: of the signature's input.
         model: name of the model.
         signature: name of the signature.
-        batch_size: that the signature takes: a request has its image so often.
+        batch_size: fixed batch size of the signature; the image is repeated to fill it.
 
     Returns:
-        How many requests were written.
+        The number of written requests.
 
     Raises:
-        DataError: when there is no example, or one without an image.
+        DataError: if there is no example, or one without an image.
     """
     path = files.join(directory, WARM_UP_FILE)
     files.make_dirs(path.rpartition("/")[0])
@@ -81,10 +81,10 @@ def write_warm_up(
 
 
 def served_value(example: bytes, served: ServedInput) -> tf.Tensor:
-    """Return what an input type takes of a `tf.Example`: itself, its image file, or its pixels.
+    """Convert a `tf.Example` to an input type's element: the example itself, its image file, or its pixels.
 
     Raises:
-        DataError: when it has no image that can be decoded.
+        DataError: if it has no image that can be decoded.
     """
     try:
         return served.of_example(tf.constant(example))
@@ -96,7 +96,7 @@ def served_value(example: bytes, served: ServedInput) -> tf.Tensor:
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """Return a field of bytes, a text or a message in protobuf's wire format."""
+    """Encode bytes, a text or a message as a field in protobuf's wire format."""
     return bytes([number << 3 | 2]) + _varint(len(payload)) + payload
 
 

@@ -1,4 +1,4 @@
-"""A network with fake quantization in it: built from a folded one, its ranges calibrated on real input."""
+"""Add fake quantization to a folded network, and calibrate its ranges on real input."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class AwareNetwork:
     """A network with fake quantization.
 
     Attributes:
-        network: functional; `training=True` observes ranges and quantizes from the delay on, `training=False`
+        network: functional. `training=True` observes ranges, and quantizes after the delay; `training=False`
             always quantizes.
-        placement: what is quantized in it.
+        placement: the quantized calls.
     """
 
     network: tf_keras.Model
@@ -52,15 +52,14 @@ def add_fake_quantization(
     step: tf.Variable | None = None,
     float_calls: Collection[str] = (),
 ) -> AwareNetwork:
-    """Build the quantization-aware twin of a folded network, with the same weights.
+    """Build the quantization-aware copy of a folded network, with the same weights.
 
     Args:
-        folded: network in inference form; it is left as it is.
+        folded: network in inference form; not changed.
         options: delay, bits, symmetry.
-        input_range: smallest and largest value that a pixel has after preprocessing.
-        step: the training loop's count of updates, which the delay is measured in; None where the network is
-            not going to be trained.
-        float_calls: names of calls that stay in float though they could be quantized.
+        input_range: smallest and largest value of a pixel after preprocessing.
+        step: the training loop's update counter, for the delay; None for a network that is not trained.
+        float_calls: names of quantizable calls that stay in float.
     """
     graph = read_graph(folded.network)
     placement = place_quantizers(graph, float_calls, hard_swish=options.hard_swish)
@@ -70,14 +69,7 @@ def add_fake_quantization(
 
 
 class _LayerMaker:
-    """Makes the layer that stands in a call's place, with its quantizers.
-
-    Args:
-        placement: what is quantized.
-        options: how.
-        clock: when.
-        input_range: smallest and largest value of the network's input.
-    """
+    """Makes the quantized layer of each call; `input_range` bounds the network's input."""
 
     def __init__(
         self,
@@ -91,7 +83,7 @@ class _LayerMaker:
         self._made: dict[str, InputQuantizer | QuantizedCall] = {}
 
     def __call__(self, call: LayerCall) -> tf_keras.layers.Layer:
-        """Make it; calls come in the order of the network."""
+        """Make the layer; calls must come in the order of the network."""
         if not call.inputs:
             name = PREFIX + call.name
             self._made[call.name] = InputQuantizer(self._options, self._clock, self._input_range, name=name)
@@ -140,12 +132,11 @@ class _LayerMaker:
         return None
 
     def _source(self, call: LayerCall) -> InputQuantizer | QuantizedCall | None:
-        """Return what quantizes the call's input; None where that is in float."""
+        """Return the quantizer of the call's input; None for a float input."""
         return self._made.get(_range_owner(self._placement, call.inputs[0]))
 
 
 def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:
-    """Return a copy of a call's layer, with its weights."""
     copy = type(call.layer).from_config(call.layer.get_config())
     if call.layer.weights:
         with tf.name_scope(call.name):
@@ -155,7 +146,7 @@ def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:
 
 
 def _range_owner(placement: Placement, name: str) -> str:
-    """Return the call whose quantization range the output of a call has; "" where it is not quantized."""
+    """Return the call that owns the quantization range of a call's output; "" for a float output."""
     entry = placement.quantized.get(name)
     return entry.range_owner if entry else ""
 
@@ -163,15 +154,15 @@ def _range_owner(placement: Placement, name: str) -> str:
 def observe_ranges(
     folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
 ) -> dict[str, tuple[float, float]]:
-    """Measure the extremes of every tensor that has its own range.
+    """Measure the extremes of every tensor with a separate range.
 
     Args:
         folded: network in inference form.
-        placement: which tensors to look at.
-        batches: float32 [B, H, W, 3], preprocessed; the mean of the batches' extremes is taken.
+        placement: the tensors to measure.
+        batches: float32 [B, H, W, 3], preprocessed; the extremes are averaged over batches.
 
     Raises:
-        ModelError: when there is no batch.
+        ModelError: if there is no batch.
     """
     names = [
         name for name in placement.observed if folded.network.get_layer(name).inbound_nodes[0].parent_nodes
@@ -195,12 +186,7 @@ def observe_ranges(
 
 
 def copy_kernels(folded: FoldedNetwork, aware: AwareNetwork) -> None:
-    """Give the twin of a folded network that network's present kernels and biases.
-
-    Args:
-        folded: whose convolutions' weights are taken.
-        aware: made from it.
-    """
+    """Copy a folded network's present kernels and biases to its quantized copy."""
     for layer in folded.network.layers:
         if type(layer) not in KERNEL_NAMES:
             continue
@@ -211,7 +197,7 @@ def copy_kernels(folded: FoldedNetwork, aware: AwareNetwork) -> None:
 
 
 def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> None:
-    """Let the quantizers start from measured ranges."""
+    """Initialise the quantizers with measured ranges."""
     for name, (low, high) in ranges.items():
         variables = aware.network.get_layer(PREFIX + name)._output_quantizer_vars
         variables["min"].assign(low)
@@ -219,7 +205,7 @@ def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> N
 
 
 def read_ranges(aware: AwareNetwork) -> dict[str, tuple[float, float]]:
-    """Return the present range of every tensor that has its own."""
+    """Return the present range of every tensor with a separate range."""
     ranges = {}
     for name in aware.placement.observed:
         variables = getattr(aware.network.get_layer(PREFIX + name), "_output_quantizer_vars", None)

@@ -1,9 +1,9 @@
-"""Biases that make up for what rounding the kernels adds to a channel's mean.
+"""Correct biases for the mean error that rounded kernels cause in each channel.
 
 Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019,
 https://arxiv.org/abs/1906.04721, section 4.2, with means measured on images (its appendix D). A rounded
-kernel is off by a little for all inputs alike: where these are of one sign, as behind a ReLU, so is what it
-adds.
+kernel has the same error for all inputs. If these are of one sign, as after a ReLU, the output has a mean
+error.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 def correct_biases(
     folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[Any]
 ) -> dict[str, np.ndarray]:
-    """Take from each convolution's bias what its rounded kernel adds on average, in place.
+    """Subtract from each convolution's bias the mean error of its rounded kernel, in place.
 
-    Each kernel is compared on the inputs that it has in the quantized network, so that one pass over the
-    images serves all convolutions: no correction depends on another one.
+    Each kernel is compared on its inputs in the quantized network. Corrections are then independent, and one
+    pass over the images serves all convolutions.
 
     Args:
-        folded: the float network, whose kernels are those that were not rounded.
-        aware: its twin with fake quantization, calibrated; its biases change.
+        folded: the float network, with the kernels before rounding.
+        aware: its calibrated copy with fake quantization; its biases change.
         batches: float32 [B, H, W, 3], preprocessed.
 
     Returns:
-        Name of each convolution to what was added to its bias, float32 [C].
+        Name of each convolution to the correction of its bias, float32 [C].
 
     Raises:
-        ModelError: when there is no batch.
+        ModelError: if there is no batch.
     """
     names = [name for name in aware.placement.quantized if _has_bias(folded.network, name)]
     twins = [aware.network.get_layer(PREFIX + name) for name in names]
@@ -67,11 +67,11 @@ def correct_biases(
 
 
 def add_to_biases(aware: AwareNetwork, corrections: dict[str, np.ndarray]) -> None:
-    """Add corrections to the biases of those convolutions that run in integers.
+    """Add corrections to the biases of convolutions that run in integers.
 
     Args:
         aware: its biases change.
-        corrections: as `correct_biases` gives them.
+        corrections: from `correct_biases`.
     """
     for name, correction in corrections.items():
         if name in aware.placement.quantized:

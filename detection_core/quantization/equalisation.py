@@ -1,8 +1,8 @@
-"""Bring the channels of a float network to similar ranges, so that one scale per tensor fits all of them.
+"""Bring the channels of a float network to similar ranges, so that one scale per tensor fits them.
 
 Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019,
-https://arxiv.org/abs/1906.04721, section 4.1: channel c of a convolution's output may be multiplied by s_c if
-all readers divide their kernels by s_c, as f(s x) = s f(x) for a ReLU. The paper equalises the ranges of
+https://arxiv.org/abs/1906.04721, section 4.1. Channel c of a convolution's output may be multiplied by s_c if
+all readers divide their kernels by s_c, because f(s x) = s f(x) for a ReLU. The paper equalises the ranges of
 kernels, which have one scale each there. Here kernels have a scale for each output channel, and activations
 one for all channels. So the ranges of activations, measured on images, are equalised.
 
@@ -23,22 +23,22 @@ from detection_core.errors import ModelError
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
 
-# How far channels go towards the largest one's range: what is tried, as powers of the factor.
+# Tried powers of the factor that would raise a channel to the largest one's range.
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Beyond what a channel had on the images, before a ReLU6 that was scaled with it cuts it.
+# Margin above a channel's maximum on the images, before a scaled ReLU6 clips it.
 HEADROOM = 1.25
 LARGEST_SCALE = 64.0
-# A depthwise convolution is no subclass of it in tf_keras.
+# In tf_keras a depthwise convolution is not a subclass of it.
 _DENSE = tf_keras.layers.Conv2D
 _PASSED_ON = (tf_keras.layers.ZeroPadding2D, tf_keras.layers.MaxPooling2D)
 
 
 def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndarray]:
-    """Scale channels up to the range of their tensor's largest one, in place; outputs stay as they are.
+    """Scale channels up to the range of their tensor's largest one, in place; outputs stay equal.
 
     Readers' kernels have one scale for all input channels, so they may lose the precision that activations
-    gain. Of several powers of the factors, the one with the least noise in the readers is taken. Where each
-    channel has its own kernel (depthwise), channels get the whole factor.
+    gain. Of several powers of the factors, the one with the least noise in the readers is used. Where each
+    channel has a separate kernel (depthwise), channels get the full factor.
 
     Args:
         folded: network in inference form; its kernels and biases change.
@@ -48,7 +48,7 @@ def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndar
         Name of each convolution whose output was scaled to its scales, float32 [C], at least 1.
 
     Raises:
-        ModelError: when there is no batch.
+        ModelError: if there is no batch.
     """
     graph = read_graph(folded.network)
     chains = list(filter(None, (_chain(call, graph) for call in graph.calls.values())))
@@ -67,7 +67,7 @@ def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndar
 
 
 class _Chain(NamedTuple):
-    """A convolution, the last call before those that read it, these, and the largest value that passes."""
+    """A convolution, the last call before its readers, the readers, and the cap of the activation."""
 
     first: str
     last: str
@@ -76,14 +76,14 @@ class _Chain(NamedTuple):
 
 
 class _Channels(NamedTuple):
-    """What channels had on the images, float [C]: the largest magnitude, and the mean square."""
+    """Statistics of channels on the images, float [C]: largest magnitude and mean square."""
 
     largest: np.ndarray
     square: np.ndarray
 
 
 def _chain(call: LayerCall, graph: NetworkGraph) -> _Chain | None:
-    """Follow a convolution's output to the convolutions that alone read it; None where others do, too."""
+    """Follow a convolution's output to the convolutions that read it; None if other layers do, too."""
     if type(call.layer) not in KERNEL_NAMES or not _is_linear(call.layer):
         return None
     consumers, last, cap = graph.consumers(), call.name, math.inf
@@ -104,14 +104,14 @@ def _is_linear(layer: Any) -> bool:
 
 
 def _is_homogeneous(layer: Any) -> bool:
-    """Tell whether a layer keeps a factor of a channel, below its largest value."""
+    """Return whether a layer preserves a channel's factor, below its cap."""
     if isinstance(layer, tf_keras.layers.ReLU):
         return not layer.threshold and (layer.max_value is None or not layer.negative_slope)
     return isinstance(layer, _PASSED_ON)
 
 
 def _measured(network: tf_keras.Model, names: list[str], batches: Iterable[Any]) -> list[_Channels]:
-    """Measure the channels of calls' outputs over all batches."""
+    """Measure the output channels of calls over all batches."""
     observer = tf_keras.Model(network.inputs, [network.get_layer(name).output for name in names])
 
     @tf.function(reduce_retracing=True)
@@ -145,7 +145,7 @@ def _merged(one: _Channels, other: _Channels) -> _Channels:
 def _factors(channels: _Channels, cap: float, readers: list[Any]) -> np.ndarray:
     """Return a factor of at least 1 for each channel, float32 [C]."""
     largest = channels.largest
-    # Below its cap a channel may become as large as the largest one, and no larger.
+    # A channel below its cap may become as large as the largest one.
     room = np.maximum(np.minimum(largest * HEADROOM, cap), largest) if math.isfinite(cap) else largest
     target = float(room.max())
     whole = np.where(largest > 0, target / np.where(largest > 0, room, 1.0), 1.0)
@@ -154,13 +154,10 @@ def _factors(channels: _Channels, cap: float, readers: list[Any]) -> np.ndarray:
 
 
 def _noise(layer: Any, factors: np.ndarray, square: np.ndarray, largest: float) -> float:
-    """Estimate the variance of what rounding adds to a reader's outputs, with 8 bits for both; no unit.
+    """Estimate the variance that 8-bit rounding adds to a reader's outputs; no unit.
 
-    Args:
-        layer: a convolution.
-        factors: of its input's channels.
-        square: mean square of each input channel before it is scaled.
-        largest: value of its input.
+    `factors` and `square`, the mean squares before scaling, are of its input channels; `largest` is its
+    input's largest value.
     """
     kernel = getattr(layer, KERNEL_NAMES[type(layer)]).numpy() / factors[:, np.newaxis]
     taps, kernel = kernel.shape[0] * kernel.shape[1], np.abs(kernel)

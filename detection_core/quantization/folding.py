@@ -1,11 +1,11 @@
-"""Batch normalisations and offsets folded into the convolution before them, shared layers taken apart.
+"""Fold batch normalisations and offsets into the convolution before them, and unshare layers.
 
 Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
 
-Quantization works on the network that inference runs, which has no separate batch normalisation.
-y = gamma (conv(x) - mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a bias.
-Pyramid levels may share a convolution and have their own normalisations. Each level then gets its own folded
-convolution, as in a TFLite file.
+Quantization works on the network in inference, which has no separate batch normalisation. y = gamma (conv(x)
+- mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a bias. Pyramid levels may
+share a convolution but not its normalisations. Each level then gets a separate folded convolution, as in a
+TFLite file.
 
 Kernel regularizers are dropped. Before folding, normalisation made the network independent of the size of its
 kernels; afterwards weight decay would change its outputs.
@@ -35,7 +35,7 @@ class FoldedNetwork:
 
     Attributes:
         network: functional, one layer object per call, without the folded normalisations.
-        folded: name of a convolution to the name of the normalisation or offset that went into it.
+        folded: name of a convolution to the name of its folded normalisation or offset.
     """
 
     network: tf_keras.Model
@@ -45,18 +45,18 @@ class FoldedNetwork:
 def fold_batch_norms(
     network: tf_keras.Model, *, pairwise_sums: bool = False, weighted_sums: bool = False
 ) -> FoldedNetwork:
-    """Rebuild a network with each normalisation or offset that follows a convolution folded into it.
+    """Rebuild a network with each normalisation or offset folded into the convolution before it.
 
     Args:
-        network: flat functional network; it is left as it is.
-        pairwise_sums: take sums of more than two tensors apart; see `graph.split_sums`.
-        weighted_sums: take weighted sums apart; see `fusions.split_fusions`.
+        network: flat functional network; not changed.
+        pairwise_sums: split sums of more than two tensors; see `graph.split_sums`.
+        weighted_sums: split weighted sums; see `fusions.split_fusions`.
 
     Returns:
-        A network that gives the same outputs as `network(x, training=False)` up to rounding.
+        A network with the outputs of `network(x, training=False)` up to rounding.
 
     Raises:
-        ModelError: when the network is not flat and functional.
+        ModelError: if the network is not flat and functional.
     """
     graph = read_graph(network)
     if weighted_sums:
@@ -73,7 +73,7 @@ def fold_batch_norms(
         config = {**call.layer.get_config(), "name": call.name, "dtype": "float32"}
         config.update({key: None for key in REGULARIZERS if key in config})
         if isinstance(call.layer, tf_keras.layers.BatchNormalization):
-            config["trainable"] = False  # one that cannot be folded keeps its statistics
+            config["trainable"] = False  # without folding it keeps its statistics
         if call.name in folded:
             config["use_bias"] = True
             makers[call.name] = lambda: _folded_weights(call.layer, graph.calls[folded[call.name]].layer)
@@ -89,7 +89,7 @@ def fold_batch_norms(
 
 
 def _foldable(graph: NetworkGraph) -> dict[str, str]:
-    """Pair each convolution with the normalisation or offset that is the only reader of its output."""
+    """Pair each convolution with its only reader, if that is a normalisation or an offset."""
     consumers = graph.consumers()
     pairs = {}
     for call in graph.calls.values():
@@ -106,7 +106,7 @@ def _foldable(graph: NetworkGraph) -> dict[str, str]:
 
 
 def _folded_weights(convolution: Any, norm: Any) -> list[np.ndarray]:
-    """Return [kernel, bias] of a convolution followed by a normalisation in inference, or by an offset."""
+    """Return [kernel, bias] of a convolution with a folded normalisation or offset."""
     kernel_name = KERNEL_NAMES[type(convolution)]
     kernel = getattr(convolution, kernel_name).numpy()
     if isinstance(norm, AddConstant):
@@ -118,6 +118,6 @@ def _folded_weights(convolution: Any, norm: Any) -> list[np.ndarray]:
     beta = norm.beta.numpy() if norm.center else np.zeros_like(mean)
     bias = convolution.bias.numpy() if convolution.use_bias else np.zeros_like(mean)
     scale = gamma / np.sqrt(variance + norm.epsilon)
-    # A depthwise kernel is [h, w, C, multiplier] and its output channel c * multiplier + m.
+    # A depthwise kernel is [h, w, C, multiplier]; its output channel is c * multiplier + m.
     per_channel = scale.reshape(kernel.shape[2:]) if kernel_name == "depthwise_kernel" else scale
     return [kernel * per_channel, beta + (bias - mean) * scale]

@@ -1,8 +1,8 @@
-"""Weighted sums of maps taken apart into what integer kernels have: products with a constant, and sums.
+"""Split weighted sums of maps into products with a constant, and sums, which have integer kernels.
 
-In inference the share of each map in a BiFPN's sum is a constant, as a normalisation's scale is. It is
-folded in the same way: each share becomes a separate factor, which training continues to change. The weights
-are no longer normalised among each other, as a folded convolution has no batch normalisation.
+In inference the weight of each map in a BiFPN's sum is constant, like a normalisation's scale. It is folded
+in the same way: each weight becomes a separate trainable factor. The weights are then no longer normalised,
+as a folded convolution has no batch normalisation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class ScaledMap(tf_keras.layers.Layer):
-    """Multiplies a map, float32 [B, h, w, C], with a factor, or with one a channel.
+    """Multiplies a map, float32 [B, h, w, C], by one factor, or by one per channel.
 
     Args:
-        per_channel: whether each channel has its own.
+        per_channel: whether each channel has a separate factor.
         **settings: of every layer.
     """
 
@@ -32,7 +32,7 @@ class ScaledMap(tf_keras.layers.Layer):
         self.per_channel = per_channel
 
     def build(self, input_shape: Any) -> None:
-        """Make the factor, [] or [C], 1 at first."""
+        """Make the factor, [] or [C], initially 1."""
         shape = (input_shape[-1],) if self.per_channel else ()
         self.factor = self.add_weight(name="factor", shape=shape, initializer="ones")
         super().build(input_shape)
@@ -50,7 +50,7 @@ def split_fusions(graph: NetworkGraph) -> NetworkGraph:
     """Return the same computation with each weighted sum as products and a sum.
 
     Args:
-        graph: whose weighted sums are taken apart; the sum has the weighted sum's name.
+        graph: network to change; each sum keeps the weighted sum's name.
     """
     calls: dict[str, LayerCall] = {}
     for call in graph.calls.values():

@@ -1,7 +1,7 @@
-"""A functional tf_keras network read as a list of layer calls.
+"""Read a functional tf_keras network as a list of layer calls.
 
-A layer that is shared over pyramid levels is called once per level. Each call is a separate entry,
-as folding and quantization work on calls.
+A layer shared by pyramid levels is called once per level. Each call is a separate entry, because folding and
+quantization work on calls.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from detection_core.parts.layers.layer_names import copy_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerCall:
-    """One application of a layer.
+    """One call of a layer.
 
     Attributes:
-        name: unique in the network: the layer's name, with `_level_N` where the layer has several calls.
+        name: unique in the network: the layer's name, plus `_level_N` if the layer has several calls.
         layer: the layer called.
-        inputs: names of the calls whose outputs it takes, in order.
-        many: True where the layer takes a list of tensors (Add, Concatenate).
+        inputs: names of the calls that compute its inputs, in order.
+        many: True if the layer takes a list of tensors (Add, Concatenate).
     """
 
     name: str
@@ -35,13 +35,13 @@ class LayerCall:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkGraph:
-    """A network's calls in an order in which each follows its inputs.
+    """The calls of a network, in topological order.
 
     Attributes:
         calls: name to call, topologically ordered; input layers included.
         inputs: names of the input layers' calls, in the network's order.
-        outputs: names of the calls whose outputs the network returns, in order.
-        returns_list: True where the network returns a list or tuple, False for a bare tensor.
+        outputs: names of the calls of the network's outputs, in order.
+        returns_list: True if the network returns a list or tuple, False for a bare tensor.
     """
 
     calls: dict[str, LayerCall]
@@ -50,7 +50,7 @@ class NetworkGraph:
     returns_list: bool
 
     def consumers(self) -> dict[str, list[str]]:
-        """Return, for each call, the names of the calls that take its output."""
+        """Return, for each call, the names of the calls that read its output."""
         consumers: dict[str, list[str]] = {name: [] for name in self.calls}
         for call in self.calls.values():
             for source in call.inputs:
@@ -62,8 +62,7 @@ def read_graph(network: tf_keras.Model) -> NetworkGraph:
     """List the layer calls of a flat functional network.
 
     Raises:
-        ModelError: when the network is not functional, holds a model inside, or a layer returns several
-            tensors.
+        ModelError: if the network is not functional or contains a model, or a layer returns several tensors.
     """
     nodes_by_depth = getattr(network, "_nodes_by_depth", None)
     if nodes_by_depth is None:
@@ -96,12 +95,12 @@ def read_graph(network: tf_keras.Model) -> NetworkGraph:
 def rebuild(
     graph: NetworkGraph, make_layer: Callable[[LayerCall], tf_keras.layers.Layer | None], *, name: str
 ) -> tf_keras.Model:
-    """Make a new functional network with the same wiring, with a new layer for each call.
+    """Make a functional network with the same connections, with a new layer for each call.
 
     Args:
         graph: the calls to make.
-        make_layer: returns the layer that stands in a call's place, or None to pass the (only) input on. For
-            an input layer's call it returns an optional layer that is applied to the input.
+        make_layer: returns the new layer of a call, or None to pass the (only) input on. For an input layer's
+            call the returned layer, if any, is applied to the input.
         name: name of the new network.
 
     Returns:
@@ -127,11 +126,11 @@ def rebuild(
 def split_sums(graph: NetworkGraph) -> NetworkGraph:
     """Return the same computation with sums of two tensors each.
 
-    TensorFlow Lite adds two tensors at a time. Where a layer adds more, the sums in between have no range,
-    and the converter leaves all of them in float.
+    TensorFlow Lite adds two tensors at a time. If a layer adds more, the intermediate sums have no range, and
+    the converter leaves all of them in float.
 
     Args:
-        graph: whose sums of more tensors are taken apart; the last part has the sum's name.
+        graph: network to change; the last partial sum keeps the sum's name.
     """
     calls: dict[str, LayerCall] = {}
     for call in graph.calls.values():
@@ -149,7 +148,7 @@ def split_sums(graph: NetworkGraph) -> NetworkGraph:
 
 
 def _call_names(nodes: list[Any]) -> dict[int, str]:
-    """Name each node; calls of a shared layer are numbered in the order in which they were made."""
+    """Name each node; calls of a shared layer are numbered in creation order."""
     by_layer: dict[int, list[Any]] = {}
     for node in nodes:
         by_layer.setdefault(id(node.layer), []).append(node)
@@ -170,7 +169,6 @@ def _inputs(node: Any) -> list[Any]:
 
 
 def _maker(tensor: Any) -> int:
-    """Return the id of the node that made a tensor."""
     history = tensor._keras_history
     return id(history.layer._inbound_nodes[history.node_index])
 

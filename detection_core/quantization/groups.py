@@ -1,4 +1,4 @@
-"""The parts of a network that quantization is looked at by: backbone stages, feature network, heads."""
+"""Parts of a network for reports on quantization: backbone stages, feature network, heads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PARTS = {
     ("segmentation_",): "segmentation head",
     ("head_", "tower_"): "shared head",
 }
-"""Beginnings of a layer's name, as `parts` and the families give it, to the part."""
+"""Prefix of a layer's name, as `parts` and the families assign it, to the part."""
 
 
 def layer_groups(graph: NetworkGraph) -> dict[str, str]:
-    """Name the part of the network that each call is in, inputs left out.
+    """Return the part of the network of each call, without inputs.
 
-    The backbone is taken apart by the stride of its feature maps: `backbone, stride 8`.
+    The backbone is split by the stride of its feature maps: `backbone, stride 8`.
 
     Args:
         graph: of a network whose layers have one call each.
@@ -43,9 +43,9 @@ def _part(name: str) -> str:
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:
-    """Return rows of the input to rows of a map, a power of 2; that of its source where it has no rows."""
+    """Return the ratio of input rows to map rows, a power of 2; without rows, its source's stride."""
     shape = call.layer.output.shape
-    # A squeeze-and-excitation pools the map to one value and works on that.
+    # A squeeze-and-excitation works on a map pooled to one value.
     pooled = call.inputs and (len(shape) != 4 or shape[1] == 1)
     if pooled or not rows or not shape[1]:
         return strides[call.inputs[0]] if call.inputs else 1

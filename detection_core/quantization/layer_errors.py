@@ -2,7 +2,7 @@
 
 Signal-to-quantization-noise ratios as in Sheng et al., "A Quantization-Friendly Separable Convolution for
 MobileNets", 2018, https://arxiv.org/abs/1803.08607, but for each channel. One channel of huge range leaves
-the others few steps; a ratio over the whole tensor, dominated by that channel, would not show this.
+few steps to the others. A ratio over the whole tensor, dominated by that channel, would not show this.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from detection_core.quantization.groups import layer_groups
 from detection_core.quantization.placement import Placement, RangeSource
 
 MOST_DB = 100.0
-"""Of a channel without noise; what is beyond it is rounding of float32."""
+"""Ratio of a channel without noise; anything above is float32 rounding."""
 _SUMS = ("values", "error", "signal", "noise", "own_signal", "own_noise")
 
 
 def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[Any]) -> list[LayerError]:
     """Measure the error of each layer that quantizes its weights, its output or both.
 
-    A convolution whose activation is fused has the error of its weights; that of the output is at the
+    A convolution with a fused activation shows the error of its weights. The error of its output is at the
     activation, where the integer kernel writes it.
 
     Args:
         folded: the float network.
-        aware: its twin with fake quantization, calibrated; it is run as in inference.
+        aware: its calibrated copy with fake quantization; run as in inference.
         batches: float32 [B, H, W, 3], preprocessed.
 
     Returns:
-        In the order of the network.
+        Errors in the order of the network.
 
     Raises:
-        ModelError: when there is no batch.
+        ModelError: if there is no batch.
     """
     names = _quantizing(folded, aware.placement)
     measure = _statistics(folded, aware, names)
@@ -71,14 +71,14 @@ def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[A
 
 
 class OutputNoise:
-    """Measures what quantization adds to a network's outputs; weights and ranges may change in between."""
+    """Measures the noise that quantization adds to a network's outputs, by present weights and ranges."""
 
     def __init__(self, folded: FoldedNetwork, aware: AwareNetwork) -> None:
-        """Build what is measured with.
+        """Build the function that measures.
 
         Args:
             folded: the float network.
-            aware: its twin with fake quantization; it is run as in inference.
+            aware: its copy with fake quantization; run as in inference.
         """
 
         @tf.function(reduce_retracing=True)
@@ -92,13 +92,13 @@ class OutputNoise:
         self._measure = measure
 
     def decibels(self, batches: Iterable[Any]) -> float:
-        """Return the ratio of signal to noise of the outputs, their mean.
+        """Return the mean signal-to-noise ratio of the outputs.
 
         Args:
             batches: float32 [B, H, W, 3], preprocessed.
 
         Raises:
-            ModelError: when there is no batch.
+            ModelError: if there is no batch.
         """
         sums = [np.asarray(self._measure(tf.convert_to_tensor(pixels)), np.float64) for pixels in batches]
         if not sums:
@@ -119,7 +119,7 @@ def _quantizing(folded: FoldedNetwork, placement: Placement) -> list[str]:
 
 
 def _statistics(folded: FoldedNetwork, aware: AwareNetwork, names: Sequence[str]) -> Any:
-    """Return a function of a batch that gives, for each layer, sums over it and extremes."""
+    """Return a function of a batch to each layer's sums and extremes."""
     layers = [folded.network.get_layer(name) for name in names]
     twins = [aware.network.get_layer(PREFIX + name) for name in names]
     plain = tf_keras.Model(folded.network.inputs, [layer.output for layer in layers])
@@ -138,7 +138,7 @@ def _statistics(folded: FoldedNetwork, aware: AwareNetwork, names: Sequence[str]
 
 
 def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Compare a layer's output with the float network's and with that of the layer in float on its inputs."""
+    """Compare a layer's output with the float network's, and with its own in float on the same inputs."""
     axes = list(range(expected.shape.rank - 1))
     error = tf.abs(found - expected)
     return {
@@ -168,7 +168,7 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decibels(signal: np.ndarray, noise: np.ndarray) -> float | None:
-    """Return the mean over channels that have a signal; None where there is none."""
+    """Return the mean over channels with a signal; None if there is none."""
     has_signal = signal > 0
     if not has_signal.any():
         return None

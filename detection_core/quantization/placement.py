@@ -58,16 +58,16 @@ WEIGHTED_SUMS_REASON = (
 
 
 class RangeSource(enum.Enum):
-    """Where the range of a call's output comes from."""
+    """Source of the range of a call's output."""
 
     OWN = "own"
-    """It is observed in training."""
+    """observed in training"""
     FIXED = "fixed"
-    """The integer kernel sets it."""
+    """fixed by the integer kernel"""
     PRODUCT = "product"
-    """It is that of the input times a factor."""
+    """the input's range times a factor"""
     SHARED = "shared"
-    """It is that of another call."""
+    """shared with another call"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,9 +77,9 @@ class Quantized:
     Attributes:
         layer: name of the call.
         kind: class of its layer.
-        weights: attribute of the layer that holds the quantized kernel; "" where it has none.
-        range_source: where the range of its output comes from.
-        range_owner: name of the call that has the range; its own unless the range is shared.
+        weights: attribute of the layer with the quantized kernel; "" if it has none.
+        range_source: source of the range of its output.
+        range_owner: name of the call that owns the range; the call itself unless it is shared.
     """
 
     layer: str
@@ -89,7 +89,7 @@ class Quantized:
     range_owner: str
 
     def record(self) -> dict[str, Any]:
-        """Describe it, JSON-able; `output` is `own`, `fixed`, `product` or the call whose range it shares."""
+        """Return a JSON-able record; `output` is `own`, `fixed`, `product` or the range's owner."""
         shared = self.range_source is RangeSource.SHARED
         output = self.range_owner if shared else self.range_source.value
         return {"layer": self.layer, "kind": self.kind, "weights": self.weights, "output": output}
@@ -97,10 +97,10 @@ class Quantized:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where fake quantization goes.
+    """Placement of fake quantization.
 
     Attributes:
-        quantized: name of a call to how it is quantized.
+        quantized: name of a call to its quantization.
         not_quantized: name of a call, or of a stage after the network, to the reason.
     """
 
@@ -109,7 +109,7 @@ class Placement:
 
     @property
     def observed(self) -> list[str]:
-        """Names of the calls whose outputs have their own range, inputs included."""
+        """Names of the calls whose outputs have separate ranges, inputs included."""
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
@@ -120,8 +120,8 @@ def place_quantizers(
 
     Args:
         graph: of the folded network.
-        float_calls: names of calls that stay in float though they could be quantized.
-        hard_swish: a hard swish is quantized.
+        float_calls: names of quantizable calls that stay in float.
+        hard_swish: whether a hard swish is quantized.
     """
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
@@ -157,7 +157,7 @@ def _range_source(call: LayerCall, owner: str) -> RangeSource:
 
 
 def _refusal(call: LayerCall, graph: NetworkGraph) -> str:
-    """Return why a call cannot run in integers, "" where it can."""
+    """Return the reason why a call cannot run in integers; "" if it can."""
     layer = call.layer
     computes = isinstance(layer, (*COMPUTING, _layers.Concatenate)) or _is_hard_swish(layer)
     if not call.inputs or _moves(layer) or computes:
@@ -183,14 +183,14 @@ def _is_hard_swish(layer: Any) -> bool:
 
 
 def _moves(layer: Any) -> bool:
-    """Tell whether a layer gives back values that it was given, so that their scale stays."""
+    """Return whether a layer only moves values, so that their scale stays."""
     if isinstance(layer, _layers.UpSampling2D):
         return bool(layer.interpolation == "nearest")
     return isinstance(layer, MOVING)
 
 
 def _range_owners(graph: NetworkGraph) -> dict[str, str]:
-    """Map each call to the call whose quantization range its output has."""
+    """Map each call to the call that owns its output's range."""
     owners: dict[str, str] = {}
     consumers = graph.consumers()
     for call in graph.calls.values():
@@ -202,7 +202,7 @@ def _range_owners(graph: NetworkGraph) -> dict[str, str]:
 
 
 def _reader_with_range(call: LayerCall, graph: NetworkGraph, consumers: dict[str, list[str]]) -> str:
-    """Return the later call that quantizes this one's output instead: a fused ReLU or a concatenation."""
+    """Return the later call that quantizes this one's output: a fused ReLU or a concatenation."""
     name = call.name
     while len(consumers[name]) == 1 and name not in graph.outputs:
         reader = graph.calls[consumers[name][0]]

@@ -1,4 +1,4 @@
-"""Fake quantization of a map's product with a factor, as the integer kernel of a multiplication has it."""
+"""Fake quantization of a map times a factor, as in the integer kernel of a multiplication."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import tensorflow_model_optimization as tfmot
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.quantization.quantizers import Clock, Range, usable_range
 
-# A map whose share is smaller gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10
-# times finer than those of the sum.
+# A map with a smaller factor gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10 times
+# finer than those of the sum.
 SMALLEST_FACTOR = 2.0**-6
 
 
 class FactorQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
-    """One scale for a factor of maps, over its own extremes: a single one is kept as it is."""
+    """One scale for a factor of maps, over its extremes; a single value is not rounded."""
 
     def __init__(self, bits: int, clock: Clock) -> None:
         self.bits, self.clock = bits, clock
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is the factor's own."""
+        """Make no variables: the range is computed from the factor."""
         return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
@@ -35,7 +35,7 @@ class FactorQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return self.clock.choose(quantized, factor, training)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        """Return the identifying settings; networks are rebuilt from their record, not from this."""
         return {"bits": self.bits}
 
 
@@ -48,7 +48,7 @@ class ProductQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         self.options, self.clock, self.factor, self.input_range = options, clock, factor, input_range
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range follows from others."""
+        """Make no variables: the range is derived from others."""
         return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
@@ -60,12 +60,12 @@ class ProductQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return self.clock.choose(quantized, inputs, training)
 
     def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the range that the product has."""
+        """Return the product's range."""
         extremes = tf.stack([tf.convert_to_tensor(end) for end in self.input_range()])
         factor = tf.reshape(tf.convert_to_tensor(self.factor), [-1, 1])
         products = tf.stop_gradient(tf.concat([factor, [[SMALLEST_FACTOR]]], axis=0) * extremes)
         return usable_range(tf.reduce_min(products), tf.reduce_max(products), self.options)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        """Return the identifying settings; networks are rebuilt from their record, not from this."""
         return dataclasses.asdict(self.options)

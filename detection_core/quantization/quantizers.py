@@ -20,46 +20,46 @@ import tf_keras
 from detection_core.detectors.quantization import QuantizationOptions
 
 RANGE_MOMENTUM = 0.99
-# Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
+# Below this a channel is dead; a smaller scale would be outside the range of integer kernels.
 SMALLEST_KERNEL = 1e-6
-# An int32 bias stays below it. Trained networks have channels with kernels near 0 and a bias of 10: at the
-# kernel's own scale it would not fit. The products of the largest kernels sum up to some 2^27, so that there
-# is room for both; and what a kernel loses by it is less than a hundredth of its channel's bias.
+# Bound of an int32 bias. Trained networks have channels with kernels near 0 and a bias of 10, which would not
+# fit at the kernel's own scale. Products of the largest kernels sum up to about 2^27, so both fit in an
+# int32. The kernel loses less than a hundredth of its channel's bias in precision.
 LARGEST_BIAS = 2**28
 
 
 class Clock:
-    """Tells whether fake quantization has started.
+    """Decides whether fake quantization has started.
 
-    A plain object, so that neither a checkpoint nor a SavedModel of the network holds the step.
+    A plain object, so that checkpoints and SavedModels of the network do not contain the step.
 
     Attributes:
         delay: steps before fake quantization starts.
-        step: int64 [], the training loop's count of updates; None for a network that is not trained.
+        step: int64 [], the training loop's update counter; None for a network that is not trained.
     """
 
     def __init__(self, delay: int, step: tf.Variable | None) -> None:
         self.delay, self.step = delay, step
 
     def choose(self, quantized: tf.Tensor, plain: tf.Tensor, training: bool) -> tf.Tensor:
-        """Return the quantized values, or the plain ones in training before the delay has passed."""
+        """Return the quantized values; in training, the plain ones until the delay is over."""
         if not training or self.delay == 0 or self.step is None:
             return quantized
         return tf.where(self.step >= self.delay, quantized, plain)
 
 
 Range = Callable[[], tuple[Any, Any]]
-"""Gives the smallest and the largest value of a tensor as it is quantized, float32 []."""
+"""Returns the smallest and largest value of a tensor after quantization, float32 []."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BiasRule:
-    """What the scale of a kernel has to be wide enough for.
+    """Bound on a kernel's scale from its bias.
 
     Attributes:
         bias: float32 [C], of the kernel's output channels.
-        input_range: of the tensor that the kernel is multiplied with.
-        activation_bits: of that tensor.
+        input_range: range of the kernel's input tensor.
+        activation_bits: bits of that tensor.
     """
 
     bias: tf.Variable
@@ -67,7 +67,7 @@ class BiasRule:
     activation_bits: int
 
     def least_scale(self) -> tf.Tensor:
-        """Return float32 [C], the kernel's scale at which no bias exceeds `LARGEST_BIAS`."""
+        """Return float32 [C], the least kernel scale at which no bias exceeds `LARGEST_BIAS`."""
         low, high = self.input_range()
         input_scale = (high - low) / (2**self.activation_bits - 1)
         return tf.abs(tf.convert_to_tensor(self.bias)) / (input_scale * LARGEST_BIAS)
@@ -82,13 +82,13 @@ class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         self.bits, self.clock, self.depthwise, self.bias_rule = bits, clock, depthwise, bias_rule
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is the kernel's own."""
+        """Make no variables: the range is computed from the kernel."""
         return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
         """Return the kernel, float32, on its grid of 2**bits - 1 values a channel."""
         kernel = tf.convert_to_tensor(inputs)
-        # A depthwise kernel is [h, w, C, multiplier] and has an output channel for each (C, multiplier).
+        # A depthwise kernel is [h, w, C, multiplier], with an output channel for each (C, multiplier).
         channels_last = tf.reshape(kernel, [*kernel.shape[:2], -1]) if self.depthwise else kernel
         axes = list(range(channels_last.shape.rank - 1))
         limit = tf.maximum(tf.reduce_max(tf.abs(channels_last), axes), SMALLEST_KERNEL)
@@ -101,18 +101,18 @@ class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return self.clock.choose(tf.reshape(quantized, kernel.shape), kernel, training)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        """Return the identifying settings; networks are rebuilt from their record, not from this."""
         return {"bits": self.bits, "depthwise": self.depthwise}
 
 
 class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
-    """One scale per tensor, over a moving average of the extremes that training batches had."""
+    """One scale per tensor, over a moving average of the training batches' extremes."""
 
     def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
         self.options, self.clock = options, clock
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make the range's two variables on the layer."""
+        """Make the two variables of the range on the layer."""
         starts = {"min": -6.0, "max": 6.0}
         return {
             end: layer.add_weight(
@@ -127,7 +127,7 @@ class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         }
 
     def __call__(self, inputs: Any, training: bool, weights: dict[str, Any], **kwargs: Any) -> tf.Tensor:
-        """Return the activations, float32, on their range's grid; in training follow the range too."""
+        """Return the activations, float32, on their range's grid; in training also update the range."""
         if training:
             for end, extreme in (("min", tf.reduce_min(inputs)), ("max", tf.reduce_max(inputs))):
                 weights[end].assign_add((1 - RANGE_MOMENTUM) * (tf.stop_gradient(extreme) - weights[end]))
@@ -138,16 +138,16 @@ class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return self.clock.choose(quantized, inputs, training)
 
     def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the range that the activations have with those variables."""
+        """Return the range of the activations by these variables."""
         return usable_range(variables["min"], variables["max"], self.options)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        """Return the identifying settings; networks are rebuilt from their record, not from this."""
         return dataclasses.asdict(self.options)
 
 
 class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
-    """The grid that the integer kernel of a sigmoid always has: from 0 on in steps of 1 / 2**bits."""
+    """The fixed grid of a sigmoid's integer kernel: from 0 on in steps of 1 / 2**bits."""
 
     def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
         self.bits, self.clock = options.activation_bits, clock
@@ -163,27 +163,27 @@ class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return self.clock.choose(quantized, inputs, training)
 
     def range_of(self, variables: dict[str, Any]) -> tuple[float, float]:
-        """Return the one range that there is."""
+        """Return the fixed range."""
         return 0.0, 1.0 - 2.0**-self.bits
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        """Return the identifying settings; networks are rebuilt from their record, not from this."""
         return {"bits": self.bits}
 
 
 def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.Tensor, tf.Tensor]:
-    """Widen a range to hold zero, and to zero in the middle where that is asked for."""
+    """Widen a range to contain zero, and centre it at zero if configured."""
     low, high = tf.minimum(low, 0.0), tf.maximum(high, 1e-6)
     if not options.symmetric:
         return low, high
     steps = 2 ** (options.activation_bits - 1)
-    # Two's complement has one step more below zero than above.
+    # Two's complement has one more step below zero than above.
     high = tf.maximum(high, -low * ((steps - 1) / steps))
     return -high * (steps / (steps - 1)), high
 
 
 class CallConfig(tfmot.quantization.keras.QuantizeConfig):
-    """Tells the wrapper of one call what to quantize: its kernel, its output, or both."""
+    """Tells the wrapper of a call to quantize its kernel, its output, or both."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
         self.weights, self.kernel, self.output = weights, kernel, output
 
     def get_weights_and_quantizers(self, layer: Any) -> list[tuple[Any, Any]]:
-        """Return the kernel, where there is one."""
+        """Return the kernel, if there is one."""
         return [(getattr(layer, self.weights), self.kernel)] if self.kernel else []
 
     def get_activations_and_quantizers(self, layer: Any) -> list[Any]:
@@ -202,27 +202,27 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
         return []
 
     def set_quantize_weights(self, layer: Any, quantize_weights: list[tf.Tensor]) -> None:
-        """Let the layer compute with the quantized kernel."""
+        """Set the quantized kernel on the layer."""
         for weight in quantize_weights:
             setattr(layer, self.weights, weight)
 
     def set_quantize_activations(self, layer: Any, quantize_activations: list[Any]) -> None:
-        """Leave the layer's activation as it is."""
+        """Keep the layer's activation."""
 
     def get_output_quantizers(self, layer: Any) -> list[Any]:
-        """Return the output's quantizer, where it has its own range."""
+        """Return the output's quantizer, if the output has a separate range."""
         return [self.output] if self.output else []
 
     def get_config(self) -> dict[str, Any]:
-        """Return what distinguishes this configuration."""
+        """Return the identifying settings."""
         return {"weights": self.weights}
 
 
 class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
-    """The wrapper around one call, which tells training from inference before the graph is made.
+    """The wrapper of one call, which separates training from inference before tracing.
 
-    Left to itself it puts a conditional around every quantizer and has Python source rewritten for it, which
-    makes a network of a hundred calls slow to build.
+    The base class adds a conditional to every quantizer and rewrites its source with AutoGraph. Networks of a
+    hundred calls would be slow to build.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -231,7 +231,7 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         return super().call(inputs, training=bool(training))
 
     def unquantized_output(self, inputs: Any) -> tf.Tensor:
-        """Return the call's output in inference before it is quantized; its weights are."""
+        """Return the call's output before quantization, in inference and with quantized weights."""
         weights = [
             quantizer(weight, False, weights=variables) for weight, quantizer, variables in self._weight_vars
         ]
@@ -239,15 +239,15 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         return self.layer.call(inputs)
 
     def take_weights(self, layer: Any) -> None:
-        """Take kernel and bias of a convolution of the same shapes."""
-        # The wrapped layer's own attribute is the tensor that was quantized last.
+        """Copy kernel and bias of a convolution of the same shapes."""
+        # The wrapped layer's attribute is the last quantized tensor, not the variable.
         ((kernel, _, _),) = self._weight_vars
         kernel.assign(getattr(layer, self.quantize_config.weights))
         if layer.use_bias:
             self.layer.bias.assign(layer.bias)
 
     def output_range(self) -> tuple[Any, Any]:
-        """Return the range of the call's quantized output, where it has its own."""
+        """Return the range of the call's quantized output, if it has a separate one."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)
         return quantizer.range_of(self._output_quantizer_vars)
 
@@ -262,7 +262,7 @@ class InputQuantizer(tf_keras.layers.Layer):
         self.options, self.clock, self.input_range = options, clock, input_range
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Return the values that pixels of `activation_bits` bits can have."""
+        """Return the input on the grid of `activation_bits` bits."""
         low, high = self.output_range()
         quantized = tf.quantization.fake_quant_with_min_max_vars(
             inputs, low, high, num_bits=self.options.activation_bits

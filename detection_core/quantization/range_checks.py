@@ -1,8 +1,8 @@
-"""Ranges of a quantized network held against what its tensors have on real input.
+"""Check the ranges of a quantized network against its tensors on real input.
 
-A range that is too narrow cuts values off, one that is too wide leaves them few of the steps. Moving averages
-of the extremes of batches (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.05877) may end as
-either, where the training was short or the weights moved on.
+A range that is too narrow clips values; one that is too wide leaves them few steps. Moving averages of the
+batches' extremes (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.05877) may become either. This
+happens if the training was short or the weights changed later.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX, AwareNetwork, read_ranges
 
 MOST_CUT = 0.01
-"""Fraction of a tensor's values outside of its range from which it is warned of."""
+"""Warn from this fraction of a tensor's values outside of its range."""
 LEAST_USED = 0.25
-"""Fraction of a range that values have below which it is warned of: two of eight bits tell nothing."""
+"""Warn if values use less than this fraction of a range; two of eight bits are then unused."""
 
 
 def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
-    """Run a quantized network and look at each output before it is quantized.
+    """Run a quantized network and measure each output before quantization.
 
     Args:
         aware: the network, run as in inference.
         batches: float32 [B, H, W, 3], preprocessed.
 
     Raises:
-        ModelError: when there is no batch.
+        ModelError: if there is no batch.
     """
     ranges = read_ranges(aware)
     measure = _statistics(aware, list(ranges))
@@ -51,7 +51,7 @@ def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
 
 
 def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
-    """Return a function of a batch: float32 [layers, 4], lowest, highest, how many cut off, how many."""
+    """Return a function of a batch: float32 [layers, 4], lowest, highest, clipped count, count."""
     layers = [aware.network.get_layer(PREFIX + name) for name in names]
     network = tf_keras.Model(aware.network.inputs, [layer.input for layer in layers])
 
@@ -62,7 +62,7 @@ def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
         for layer, layer_inputs in zip(layers, inputs if len(layers) > 1 else [inputs], strict=True):
             values = layer.unquantized_output(layer_inputs)
             low, high = layer.output_range()
-            # Half a step beyond the ends is rounded, not cut.
+            # Values up to half a step beyond the ends are rounded, not clipped.
             outside = (values < low - (high - low) / 510) | (values > high + (high - low) / 510)
             count = tf.cast(tf.size(values), tf.float32)
             cut = tf.reduce_sum(tf.cast(outside, tf.float32))
@@ -77,7 +77,7 @@ def _merged(one: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def _used(observed: tuple[float, float], learnt: tuple[float, float]) -> float:
-    """Return the fraction of a range, which always holds zero, that values have; 1 where there are none."""
+    """Return the fraction of a range (which includes zero) that values use; 1 for an empty range."""
     low, high = min(learnt[0], 0.0), max(learnt[1], 0.0)
     if observed[0] == observed[1] or low == high:
         return 1.0

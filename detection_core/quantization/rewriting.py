@@ -1,4 +1,4 @@
-"""A float detector rewritten with fake quantization, and the record from which it can be built again."""
+"""Add fake quantization to a float detector, and record how to rebuild it."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ FLOAT_STAGES: Mapping[str, str] = {
     "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
     "non_max_suppression": "after the network: compares and sorts, runs in float32",
 }
-"""What follows the network of a one-stage detector, and why it stays in float."""
+"""Stages after the network of a one-stage detector, with the reason why they stay in float."""
 
 
 class OneNetworkDetector(Protocol):
-    """What can be rewritten here: a detector whose one network does all of its convolutions."""
+    """A detector that can be rewritten: one network contains all its convolutions."""
 
     @property
     def network(self) -> tf_keras.Model:
-        """Flat functional network of stock layers, float32 [B, H, W, 3] preprocessed in."""
+        """Flat functional network of stock layers; its input is float32 [B, H, W, 3], preprocessed."""
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized pixels, float32 [B, H, W, 3], RGB 0..255, as the network expects."""
 
     def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        """Return the same detector with a rewritten network of the same inputs and outputs."""
 
 
 D = TypeVar("D", bound=OneNetworkDetector)
@@ -73,11 +73,11 @@ class RewrittenDetector(Generic[D]):
 
     Attributes:
         model: the detector.
-        aware: its network and what is quantized in it.
+        aware: its network and the quantized calls.
         folded: the float network that it was made from.
-        options: how it is quantized.
-        float_stages: what follows the network and stays in float, and why.
-        corrections: what `calibrate_untrained` added to biases.
+        options: delay, bits, symmetry.
+        float_stages: stages after the network that stay in float, with the reasons.
+        corrections: corrections of biases by `calibrate_untrained`.
     """
 
     model: D
@@ -88,13 +88,13 @@ class RewrittenDetector(Generic[D]):
     corrections: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
-        """Let every range start from what the float network's tensors have on real input.
+        """Initialise the ranges with the float network's values on real input.
 
         Args:
             batches: float32 [B, H, W, 3], resized pixels, 0..255.
 
         Raises:
-            ModelError: when there is no batch.
+            ModelError: if there is no batch.
         """
         prepared = (self.model.preprocess(pixels) for pixels in batches)
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
@@ -102,13 +102,13 @@ class RewrittenDetector(Generic[D]):
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
         """Equalise, calibrate and correct a network that will not be trained.
 
-        Channels are equalised and biases corrected, each where the outputs have less noise for it.
+        Equalisation and bias correction are each kept only if they reduce the noise of the outputs.
 
         Args:
-            batches: gives float32 [B, H, W, 3], resized pixels, 0..255, from the start at each call.
+            batches: returns float32 [B, H, W, 3], resized pixels, 0..255, from the start at each call.
 
         Raises:
-            ModelError: when there is no batch.
+            ModelError: if there is no batch.
         """
 
         def prepared() -> Iterable[tf.Tensor]:
@@ -137,18 +137,18 @@ class RewrittenDetector(Generic[D]):
             self.corrections.update(corrections)
 
     def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
-        """Measure what quantization changes in each layer's output, in the order of the network.
+        """Measure the quantization error of each layer's output, in the order of the network.
 
         Args:
             batches: float32 [B, H, W, 3], resized pixels, 0..255.
 
         Raises:
-            ModelError: when there is no batch.
+            ModelError: if there is no batch.
         """
         return layer_errors(self.folded, self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the parts of the network, each with its layers, in the order of the network."""
+        """Return the parts of the network with their layers, in the order of the network."""
         found: dict[str, list[str]] = {}
         for layer, group in layer_groups(read_graph(self.folded.network)).items():
             if layer in self.aware.placement.quantized:
@@ -156,9 +156,9 @@ class RewrittenDetector(Generic[D]):
         return found
 
     def as_trained(self) -> Self:
-        """Return it with the weights that it has now as those of its float network, too.
+        """Return a copy whose float network has the present weights.
 
-        What is measured against the float network, and what is left in float, is then of these.
+        Later measurements and float layers then use these weights.
         """
         name = self.folded.network.name
         network = strip_fake_quantization(self.aware.network, name=name, rounded=False)
@@ -166,17 +166,14 @@ class RewrittenDetector(Generic[D]):
         return dataclasses.replace(self, folded=folded)
 
     def without_fake_quantization(self) -> D:
-        """Return the detector in float, its kernels as it computes with them, on the grid of their bits."""
+        """Return the detector in float, with kernels rounded to the grid of their bits."""
         name = self.folded.network.name
         return self.model.with_network(strip_fake_quantization(self.aware.network, name=name, rounded=True))
 
     def leave_in_float(self, layers: Collection[str]) -> D:
-        """Return the detector with the same ranges and without fake quantization in some layers.
+        """Return the detector with the same ranges but some layers in float.
 
-        The weights are those that it had before any training with fake quantization, or `as_trained`.
-
-        Args:
-            layers: their names.
+        Their weights are those before any training with fake quantization, or from `as_trained`.
         """
         aware = add_fake_quantization(
             self.folded, self.options, input_range=input_range(self.model), float_calls=layers
@@ -187,21 +184,16 @@ class RewrittenDetector(Generic[D]):
         return self.model.with_network(aware.network)
 
     def sharing_range(self, layer: str) -> list[str]:
-        """Return the quantized layers with the range of one, itself included: no integer kernel runs in part.
+        """Return the quantized layers that share a layer's range, itself included.
 
-        Args:
-            layer: name of a quantized one.
+        They run in integers only together.
         """
         quantized = self.aware.placement.quantized
         owner = quantized[layer].range_owner
         return [name for name, entry in quantized.items() if entry.range_owner == owner]
 
     def weight_count(self, layers: Collection[str]) -> int:
-        """Count the weights of the convolutions among some layers.
-
-        Args:
-            layers: their names.
-        """
+        """Count the weights of the convolutions among some layers."""
         calls = read_graph(self.folded.network).calls
         weighted = [calls[name].layer for name in layers if type(calls[name].layer) in WEIGHTED]
         return sum(int(np.prod(getattr(layer, WEIGHTED[type(layer)]).shape)) for layer in weighted)
@@ -211,22 +203,18 @@ class RewrittenDetector(Generic[D]):
         return list(self.aware.placement.not_quantized)
 
     def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
-        """Hold the ranges against what the quantized network's tensors have on real input.
+        """Check the ranges against the quantized network's tensors on real input.
 
         Args:
             batches: float32 [B, H, W, 3], resized pixels, 0..255.
 
         Raises:
-            ModelError: when there is no batch.
+            ModelError: if there is no batch.
         """
         return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
     def describe(self, check: RangeCheck | None = None) -> Quantization:
-        """Describe the quantization: settings, what is quantized with which range, what is not.
-
-        Args:
-            check: what `check_ranges` found.
-        """
+        """Describe the quantization: settings, quantized tensors with their ranges, and float ones."""
         ranges, folded = read_ranges(self.aware), self.folded.folded
         float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
         return Quantization(
@@ -246,7 +234,7 @@ class RewrittenDetector(Generic[D]):
         )
 
     def _coverage(self) -> Coverage:
-        """Count convolutions and their weights: all, and those that are quantized."""
+        """Count convolutions and their weights, in total and quantized."""
         counts = {"convolutions": 0, "quantized_convolutions": 0, "weights": 0, "quantized_weights": 0}
         for call in read_graph(self.folded.network).calls.values():
             if type(call.layer) in WEIGHTED:
@@ -266,16 +254,16 @@ def rewrite(
     float_stages: Mapping[str, str] = MappingProxyType({}),
     step: tf.Variable | None = None,
 ) -> RewrittenDetector[D]:
-    """Fold a trained float detector and put fake quantization in; ranges wait for `calibrate`.
+    """Fold a trained float detector and add fake quantization, without ranges until `calibrate`.
 
     Args:
-        model: float detector; it is left as it is.
+        model: float detector; not changed.
         options: delay, bits, symmetry.
-        float_stages: what follows the network and stays in float, and why, for the record.
-        step: the training loop's count of updates; None where the model is not going to be trained.
+        float_stages: stages after the network that stay in float, with the reasons, for the record.
+        step: the training loop's update counter; None for a model that is not trained.
 
     Raises:
-        ModelError: when its network is not flat and functional.
+        ModelError: if its network is not flat and functional.
     """
     folded = fold_batch_norms(
         model.network, pairwise_sums=options.pairwise_sums, weighted_sums=options.weighted_sums
@@ -298,19 +286,19 @@ def _say(what: str, before: float, after: float) -> None:
 
 
 def input_range(model: OneNetworkDetector) -> tuple[float, float]:
-    """Return the smallest and the largest value that a pixel has after preprocessing."""
+    """Return the smallest and largest value of a pixel after preprocessing."""
     extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
     return float(np.min(extremes)), float(np.max(extremes))
 
 
 def read_options(text: str, *, where: str = "") -> QuantizationOptions:
-    """Read how a detector is quantized out of the record of it.
+    """Read the quantization options from a detector's record.
 
     Args:
-        text: quantization.json's.
+        text: content of quantization.json.
         where: its path, for errors.
 
     Raises:
-        ContractError: when the text does not describe a quantization.
+        ContractError: if the text does not describe a quantization.
     """
     return QuantizationOptions(**dataclasses.asdict(QUANTIZATION.parse(text, where).settings))

@@ -1,4 +1,4 @@
-"""A trained network without the fake quantization in it: what its weights are worth in other numbers."""
+"""Remove fake quantization from a trained network, for export in other number formats."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from detection_core.quantization.quantizers import InputQuantizer, QuantizedCall
 
 
 def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:
-    """Return a quantization-aware network in float, of layers with their own names.
+    """Return a quantization-aware network in float, with the original layer names.
 
     Args:
-        network: as `aware.add_fake_quantization` made it, and training changed it; it is left as it is.
+        network: from `aware.add_fake_quantization`, possibly trained; not changed.
         name: of the new network.
-        rounded: give kernels the values that they are computed with, on the grid of their bits; else those
-            that training moves.
+        rounded: round kernels to the grid of their bits; otherwise keep the trained variables.
     """
 
     def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
@@ -29,7 +28,7 @@ def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool
 
 
 def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
-    """Return a copy of a layer, without its wrapper, with name and weights."""
+    """Return a copy of a layer without its wrapper, with name and weights."""
     wrapped = layer.layer if isinstance(layer, QuantizedCall) else layer
     copy = type(wrapped).from_config(wrapped.get_config())
     if not layer.weights:

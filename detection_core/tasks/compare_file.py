@@ -1,4 +1,4 @@
-"""Hold a TensorFlow Lite file that was exported before, layer by layer, against its detector."""
+"""Compare an exported TensorFlow Lite file with its detector, layer by layer."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from detection_core.tasks.exporting.export_networks import AWARE_NETWORK, Export
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What a file is compared on.
+    """Options of the comparison.
 
     Attributes:
-        split: of the examples.
-        images: of that split, its first.
-        representative_examples: as it was exported with; for a file that was quantized after training.
+        split: split of the examples.
+        images: number of images, from the start of the split.
+        representative_examples: the value used at export; only for a file quantized after training.
     """
 
     split: str = "eval"
@@ -55,23 +55,23 @@ def compare_file(
     *,
     quantized_model_dir: str = "",
 ) -> NetworkParity:
-    """Run a file and the network that it was made from on the same images, as the gate does after an export.
+    """Run a file and its source network on the same images, as the export's parity check does.
 
     Args:
         path: a .tflite file that `export_tflite` wrote.
-        model_dir: the float detector that was exported.
+        model_dir: the exported float detector.
         examples_dir: folder with the split, and with `Split-train` for a file quantized after training.
         options: what to compare on.
-        quantized_model_dir: the quantization-aware detector, for a file that was made from one.
+        quantized_model_dir: the quantization-aware detector, if the file was made from one.
 
     Returns:
-        Every operation's ratio of signal to noise, and the first that falls below the format's bound.
+        The signal-to-noise ratio of each operation, and the first one below the format's bound.
 
     Raises:
-        ConfigError: when the file was made from a detector that is not given.
-        DataError: when the split has no image.
-        ModelError: when it is no file of this detector.
-        ContractError: when a folder is no detector folder.
+        ConfigError: if the file was made from a detector that is not given.
+        DataError: if the split has no image.
+        ModelError: if the file was not made from this detector.
+        ContractError: if a folder is not a detector folder.
     """
     options = options or CompareOptions()
     if not files.exists(path) or files.is_dir(path):
@@ -104,12 +104,12 @@ def compare_file(
 
 
 def _outputs(form: str) -> TFLiteOutputOptions:
-    """Return options of a form; those of what follows the network do not change it."""
+    """Return the options of a form; options of the post-processing do not matter here."""
     return TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
 
 
 def _inputs(path: str, source: ExportSource, options: CompareOptions) -> list[np.ndarray]:
-    """Return what the file takes for the first images of the split, each [1, H, W, 3]."""
+    """Return the file's inputs for the first images of the split, each [1, H, W, 3]."""
     runner = TFLiteRunner(path)
     truth = iterate_truth(source.config, label_map=source.detector.label_map)
     inputs = [runner.prepare(image)[np.newaxis] for image, _ in itertools.islice(truth, options.images)]
@@ -119,7 +119,6 @@ def _inputs(path: str, source: ExportSource, options: CompareOptions) -> list[np
 
 
 def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:
-    """Return where a file comes from, and its format."""
     origin = read_provenance(content, where=path)
     if origin is None:
         raise ModelError(
@@ -137,7 +136,7 @@ def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:
 
 
 def _check_training(origin: Provenance, model_dir: str, path: str) -> None:
-    """Refuse a file of another training, where both say which."""
+    """Refuse a file from another training, if both record their training."""
     trained_as = str(layout.read_info(model_dir).extra.get("trained_as", ""))
     if origin.trained_as and trained_as and origin.trained_as != trained_as:
         raise ModelError(

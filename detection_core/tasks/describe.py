@@ -1,4 +1,4 @@
-"""What a pipeline.config would build, without any data: sizes, parameters, anchors and operations."""
+"""Describe the detector of a pipeline.config without data: sizes, parameters, anchors and operations."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _LEFT_OUT = "those of the label map; what follows is for one"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a config would build.
+    """Description of a config's detector.
 
     Attributes:
-        architecture: the family's name.
-        model: what the family says of it, a dataclass.
-        resizer: arm of the image resizer.
+        architecture: name of the detector family.
+        model: the family's own description, a dataclass.
+        resizer: kind of the image resizer, a field of its oneof.
         input_shape: rows and columns of the network input.
-        classes: without the background; None where the config leaves them to the label map, and the sizes are
-            those of a detector of one class.
-        parameters: numbers in all variables of the networks.
-        trainable_parameters: those that training changes.
-        flops: floating-point operations of the networks for one image; 0 where that depends on the image.
-        parts: what the config chose elsewhere: optimizer, augmentation, ...; name to text.
+        classes: number without the background. None if only the label map defines it; sizes then assume one
+            class.
+        parameters: number of values in all variables.
+        trainable_parameters: number of values that training changes.
+        flops: floating-point operations of the networks for one image; 0 if they depend on the image.
+        parts: other choices of the config, such as the optimizer; name to text.
     """
 
     architecture: str
@@ -54,7 +54,7 @@ class Description:
     parts: dict[str, str]
 
     def data(self) -> dict[str, Any]:
-        """Return all of it, JSON-ready, with what the family says beside the rest."""
+        """Return the description, JSON-ready; the family's entries are merged in."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         model, shape = fields.pop("model"), fields.pop("input_shape")
         return (
@@ -62,7 +62,7 @@ class Description:
         )
 
     def text(self) -> str:
-        """Return all of it as lines for people."""
+        """Return the description as readable lines."""
         low, high = (
             f"{rows} x {columns}" for rows, columns in (self.input_shape.smallest, self.input_shape.largest)
         )
@@ -82,13 +82,10 @@ class Description:
 
 
 def describe(config: CheckedConfig) -> Description:
-    """Build all of a config that needs no data, and say what it is.
-
-    Args:
-        config: a checked config.
+    """Build everything of a config that needs no data, and describe it.
 
     Raises:
-        ConfigError: when the config cannot be followed.
+        ConfigError: if the config cannot be used.
     """
     given, config = configured_classes(config), check_classes_filled_in(config, 1)
     build_without_data(config)
@@ -112,12 +109,12 @@ def describe(config: CheckedConfig) -> Description:
 def count_flops(network: tf_keras.Model) -> int:
     """Count the operations of a network for one image.
 
-    Convolutions and dense layers count with two operations for each multiply-add, at every place they are
-    called: a head shared by five feature maps counts five times. The rest is left out: biases and batch norms
-    fold into the convolutions, and activations, sums and resizing are a few percent.
+    Convolutions and dense layers count two operations for each multiply-add, at each call. So a head shared
+    by five feature maps counts five times. Biases and batch norms are left out, because they fold into the
+    convolutions. Activations, sums and resizing are left out, because they are a few percent.
 
     Args:
-        network: with static shapes but for the batch.
+        network: its shapes are static except for the batch.
     """
     return sum(_layer_flops(layer) for layer in network.layers)
 
@@ -133,9 +130,9 @@ def _layer_flops(layer: Any) -> int:
 
 
 def _start(config: CheckedConfig) -> str:
-    """Say what the checkpoint to start from is, by its files; refuse one that is not what the config says.
+    """Describe the starting checkpoint from its files; refuse one that contradicts the config.
 
-    A checkpoint that is not here may be where the training will be.
+    A missing checkpoint is accepted, because it may exist on the training machine.
     """
     path, options = fine_tune_checkpoint(config), build_fine_tune_options(config)
     if is_named(path):
@@ -163,7 +160,7 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    """Say what else the config chose, in its own words."""
+    """Return the config's other choices as text."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"

@@ -1,4 +1,4 @@
-"""The verb `evaluate`: measure a detector, compare it with a baseline, draw pictures, decide."""
+"""The verb `evaluate`: measure a detector, compare it with a baseline, draw pictures, check thresholds."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
 
 AS_CONFIGURED = -1
-"""Number of pictures: what the config says."""
+"""Number of pictures: the config's value."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """What is measured, demanded and drawn.
+    """Options of an evaluation.
 
     Attributes:
         split: name of the split.
         thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
-        pictures: how many images to draw whole, and how many mistakes of each kind to crop; `AS_CONFIGURED`
-            where a config is at hand.
-        min_score: lowest score of the detections that are drawn; None: the one with the best F1.
-        drawing: how pictures look.
+        pictures: number of whole images to draw, and of mistakes of each kind to crop. `AS_CONFIGURED` takes
+            the number from the config, if there is one.
+        min_score: lowest score of the detections that are drawn; None: the score with the best F1.
+        drawing: style of the pictures.
         metrics: what to report.
-        images: how many images there are, for the progress lines; 0 where that is not known.
+        images: number of images, for the progress lines; 0 if unknown.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
@@ -72,11 +72,11 @@ class EvaluateOptions:
 
 
 def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
-    """Return the options with what a config's `eval_config` says of metrics and pictures.
+    """Return the options with the metrics and pictures of a config's `eval_config`.
 
     Args:
-        options: its number of pictures goes before the config's, unless it is `AS_CONFIGURED`.
-        config: a checked one.
+        options: its number of pictures takes precedence, unless it is `AS_CONFIGURED`.
+        config: a checked config.
     """
     found = build_evaluation_settings(config)
     return dataclasses.replace(
@@ -91,7 +91,7 @@ def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> Evaluat
 _logger = logging.getLogger(__name__)
 
 TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
-"""Gives the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
+"""Yields the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
 
 _MODEL, _BASELINE = "model", "baseline"
 
@@ -110,18 +110,18 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel, a .tflite file, the folder of an ensemble, or a .json
+        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble. Also a .json
             file of detections in COCO's results format, see `evaluation.coco_results`.
-        truth: gives the images and their ground truth.
+        truth: yields the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
-        evaluation_dir: folder to make; one that exists is replaced.
+        evaluation_dir: folder to write; an existing one is replaced.
         baseline_path: a detector to compare with; "" for none.
-        options: what is measured, demanded and drawn.
+        options: metrics, thresholds and pictures.
 
     Raises:
-        ConfigError: for a threshold on a metric that is not measured, naming the nearest.
-        ModelError: when a detector cannot be run or gives what is not a number.
-        DataError: when there is no image.
+        ConfigError: for a threshold on an unknown metric; names the nearest metric.
+        ModelError: if a detector cannot be run or returns NaN or infinity.
+        DataError: if there is no image.
     """
     options = options or EvaluateOptions()
     names = class_names(label_map)
@@ -168,11 +168,11 @@ def evaluate_examples(
 
     Args:
         model_path: as in `evaluate`.
-        examples_dir: what ExampleGen wrote.
+        examples_dir: output of ExampleGen.
         evaluation_dir: as in `evaluate`.
         baseline_path: as in `evaluate`.
-        options: the split and thresholds, and the number of pictures where it is not `AS_CONFIGURED`; what
-            else is reported and drawn comes from the config.
+        options: the split, the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. The
+            config defines the rest.
 
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
@@ -196,11 +196,11 @@ def evaluate_config(
     baseline_path: str = "",
     options: EvaluateOptions | None = None,
 ) -> EvalReport:
-    """Measure a detector on what a config's first `eval_input_reader` names, as its `eval_config` says.
+    """Measure a detector on the first `eval_input_reader` of a config, as its `eval_config` says.
 
     Args:
         model_path: as in `evaluate`.
-        config: with its `eval_input_reader` filled in.
+        config: its `eval_input_reader` is filled in.
         evaluation_dir: as in `evaluate`.
         baseline_path: as in `evaluate`.
         options: as in `evaluate_examples`; `split` is only reported.
@@ -221,9 +221,9 @@ def evaluate_config(
 
 
 def own_config(model_path: str) -> PipelineConfig:
-    """Return the config inside a detector folder, of an ensemble that of its first detector.
+    """Return the config of a detector folder, or of the first detector of an ensemble.
 
-    It is empty for a file or a SavedModel of others.
+    It is empty for a file or a SavedModel of another program.
     """
     model_path = members(model_path)[0]
     if not files.is_dir(model_path):
@@ -265,13 +265,13 @@ def _resampled(
 
 
 def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
-    """Return "" where the baseline has the same classes; a detector of other classes is no measure."""
+    """Return "" if the baseline has the same classes, otherwise the reason it cannot be compared."""
     detector = members(baseline_path)[0]
     if not files.is_dir(detector):
         return ""
     try:
         text = layout.read_extra(detector, layout.LABEL_MAP)
-    except ContractError:  # a SavedModel of others: nothing is known of its classes but what it detects
+    except ContractError:  # a SavedModel of another program: its classes are known only from its detections
         return ""
     other = class_names(parse_label_map(text, baseline_path))
     if other == class_names(label_map):
@@ -284,13 +284,13 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
 def _write_all(
     folder: str, report: EvalReport, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions
 ) -> None:
-    """Write what shows how the report came about, and the report."""
+    """Write the details, then the report."""
     _write_details(folder, split, truth, options)
     METRICS.write(folder, report)
 
 
 def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions) -> None:
-    """Write curves at the best score, and pictures at the score that was asked for."""
+    """Write the curves, the pictures and the mistakes."""
     CURVES.write(folder, make_curves(split, split.best_score))
     score_threshold = split.best_score if options.min_score is None else options.min_score
     plan = plan_pictures(split, options.pictures, score_threshold)
@@ -298,21 +298,21 @@ def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, optio
 
 
 def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int = 1) -> dict[str, float]:
-    """Average the losses that a detector has on images that are not augmented.
+    """Average the losses of a detector over images that are not augmented.
 
     Args:
         model_path: a detector folder, float or quantized.
         config: its first `eval_input_reader` names the records.
-        batch_size: images computed at once. An image counts the same in a batch of any size; where a loss is
-            divided by the objects of a batch, its mean depends on the size all the same.
+        batch_size: images computed at once. Each image has the same weight at any batch size. But a loss that
+            is divided by the objects of a batch still depends on the size.
 
     Returns:
-        Losses by the names that training gives them, `Loss/total_loss` among them, which is their sum.
+        Loss name, as in training, to value; `Loss/total_loss` is their sum.
 
     Raises:
-        ModelError: when the detector cannot be read.
-        ConfigError: when `eval_config` or a reader for evaluation cannot be followed.
-        DataError: when there are no records, or one is damaged.
+        ModelError: if the detector cannot be read.
+        ConfigError: if `eval_config` or an evaluation reader cannot be used.
+        DataError: if there are no records, or one is damaged.
     """
     checked = check_evaluation(config)
     label_map = load_label_map(build_evaluation_settings(checked).label_map_path)

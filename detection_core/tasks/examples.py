@@ -1,4 +1,4 @@
-"""Whether a folder of examples holds all that it should, before anything is judged or trained."""
+"""Check that a folder of examples is complete, before it is used."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 
 
 def check_split(examples_dir: str, split: str) -> int:
-    """Refuse a split of which something is missing, or that has more than it should.
+    """Refuse a split with missing or excess data.
 
-    The number of shards is checked by their names, sizes by the manifest, and counts by the dataset card.
-    Examples of other tools need no card.
+    Shard names give the number of shards, the manifest the sizes, and the dataset card the counts. Examples
+    of other tools need no card.
 
     Args:
-        examples_dir: what ExampleGen wrote, or a folder like it.
+        examples_dir: output of ExampleGen, or a folder of the same layout.
         split: name of the split.
 
     Returns:
-        How many records the split has.
+        The number of records of the split.
 
     Raises:
-        DataError: naming what is missing, too much or damaged.
-        ContractError: when the dataset card or the manifest cannot be read.
+        DataError: names the missing, excess or damaged data.
+        ContractError: if the dataset card or the manifest cannot be read.
     """
     folder = files.join(examples_dir, f"Split-{split}")
     if not files.is_dir(folder):
@@ -63,7 +63,7 @@ def check_split(examples_dir: str, split: str) -> int:
 
 
 def _what_lies_in(examples_dir: str, split: str) -> str:
-    """Say what a folder holds in the place of a split, and what to do with that."""
+    """Describe what a folder contains instead of a split, and suggest what to do."""
     if not files.is_dir(examples_dir):
         return "no folder; correct the path"
     listing = list_data_set(examples_dir, bounded=True)
@@ -71,7 +71,7 @@ def _what_lies_in(examples_dir: str, split: str) -> str:
     folders = sorted({os.path.dirname(name) for name in records})
     above = [os.path.dirname(name) for name in folders if os.path.basename(name) == f"Split-{split}"]
     if above:
-        newest = max(above, key=lambda name: (len(name), name))  # the artifacts of a workspace are numbered
+        newest = max(above, key=lambda name: (len(name), name))  # artifacts of a workspace are numbered
         return f"it in {listing.path(newest)}; pass that folder"
     splits = [name.removeprefix("Split-") for name in folders if _SPLIT.fullmatch(name)]
     if splits:
@@ -90,7 +90,7 @@ def _what_lies_in(examples_dir: str, split: str) -> str:
 
 
 def _check_names(paths: Iterable[str]) -> None:
-    """Refuse a set of which a shard is missing: `NAME-00000-of-00002` needs `NAME-00001-of-00002`."""
+    """Refuse an incomplete set: `NAME-00000-of-00002` needs `NAME-00001-of-00002`."""
     found: dict[tuple[str, int, str], set[int]] = defaultdict(set)
     for path in paths:
         if match := _SHARD.fullmatch(path):
@@ -110,7 +110,7 @@ def _check_names(paths: Iterable[str]) -> None:
 def _check_sizes(folder: str) -> None:
     for shard in read_manifest(folder):
         if files.is_remote(shard.uri):
-            continue  # checked with its checksum when it is fetched
+            continue  # its checksum is checked when it is fetched
         size = os.path.getsize(shard.uri) if os.path.isfile(shard.uri) else -1
         if size != shard.size:
             raise DataError(
@@ -121,7 +121,7 @@ def _check_sizes(folder: str) -> None:
 
 
 def _card_split(examples_dir: str, split: str) -> dict[str, int]:
-    """Return what the dataset card says of a split, empty where there is no card or nothing in it."""
+    """Return the dataset card's entry of a split; empty if there is none."""
     card = CARD.find(examples_dir)
     described = card.splits.get(split) if card else None
     counts = {"shards": described.shards, "images": described.images} if described else {}

@@ -1,4 +1,4 @@
-"""Write a detector as TensorFlow Lite files and measure what each lost on the way."""
+"""Write a detector as TensorFlow Lite files and measure what each lost in accuracy."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteExportOptions:
-    """What to write and how far it may fall behind.
+    """Files to write and their accuracy bounds.
 
     Attributes:
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute. Without a default:
-            how much accuracy a file may cost is for its user to say.
+        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute. There is no default,
+            because only the user knows how much accuracy a file may lose.
         formats: of `tflite_formats.FORMATS`.
         split: split of the examples on which every file is measured.
         max_detections: boxes that the post-processing operation keeps.
-        classes_per_detection: best classes that each box is reported with. One alone costs accuracy, as the
-            SavedModel, which suppresses class by class, may report a box with all its classes.
-        use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
+        classes_per_detection: best classes that each box is reported with. One costs accuracy: the SavedModel
+            suppresses class by class, and may report a box with all its classes.
+        use_regular_nms: suppress class by class, as the SavedModel does. Off: boxes of all classes suppress
             each other, which is faster.
-        form: what files end with, of `TFLITE_FORMS`; without post-processing (`headless`) boxes of all
-            classes suppress each other as MediaPipe does it, of one class a box, and the three options
-            above say nothing.
-        representative_examples: training images that the ranges of post-training quantization come from.
+        form: output layout, of `TFLITE_FORMS`. Without post-processing (`headless`) the three options above
+            have no effect. Boxes of all classes then suppress each other as in MediaPipe, with one class a
+            box.
+        representative_examples: training images for the ranges of post-training quantization.
         latency_runs: timed inferences of each file; 0 does not measure.
-        limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.
+        limits: format to bounds on its files, by keys of `file_limits.LIMITS`.
     """
 
     max_map_drop: float
@@ -107,7 +107,7 @@ def export_tflite(
 
     Args:
         model_dir: as in `export_tflite_config`.
-        examples_dir: folder with the split, and with `Split-train` where ranges come from images.
+        examples_dir: folder with the split, and with `Split-train` if ranges come from images.
         options: what to write.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
@@ -142,24 +142,24 @@ def export_tflite_config(
 ) -> ParityReport:
     """Write `model_FORMAT.tflite` and labels.txt, run each file over a config's examples, and judge.
 
-    A file that lost too much is reported, not refused here: the caller decides what a missing blessing means.
+    A file that lost too much is reported, not refused: the caller decides what a missing blessing means.
 
     Args:
         model_dir: float detector; its SavedModel is the reference.
-        config: its first eval_input_reader names what is measured on, its train_input_reader where ranges
-            come from images; the detector's own config says the rest.
+        config: its first eval_input_reader names the images to measure on, its train_input_reader those for
+            ranges. The detector's own config defines the rest.
         options: what to write; `split` is only reported.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
-        quantized_model_dir: detector with fake quantization, whose ranges files of `Network.AWARE` have;
-            without one the float detector is quantized after training.
-        choice_config: whose first eval_input_reader names the images on which layers are chosen that stay in
-            float; None: those of the train_input_reader.
+        quantized_model_dir: detector with fake quantization, whose ranges files of `Network.AWARE` have.
+            Without one the float detector is quantized after training.
+        choice_config: its first eval_input_reader names the images on which the layers to keep in float are
+            chosen; None: those of the train_input_reader.
 
     Raises:
-        ContractError: when a folder is no detector folder.
-        DataError: when there is nothing to measure on.
-        ExportError: when the detector cannot be converted.
+        ContractError: if a folder is not a detector folder.
+        DataError: if there is nothing to measure on.
+        ExportError: if the detector cannot be converted.
     """
     config, detector, candidates = _written(
         model_dir, config, options, tflite_dir, quantized_model_dir, choice_config
@@ -183,19 +183,19 @@ def write_tflite_config(
     tflite_dir: str,
     quantized_model_dir: str = "",
 ) -> None:
-    """Write `model_FORMAT.tflite` and labels.txt, and measure nothing.
+    """Write `model_FORMAT.tflite` and labels.txt without measuring.
 
     Args:
         model_dir: float detector.
-        config: its train_input_reader names the images that ranges come from; the detector's own config says
-            the rest.
-        options: what to write; what is said of measuring is not read.
+        config: its train_input_reader names the images for ranges; the detector's own config defines the
+            rest.
+        options: what to write; options of measuring are ignored.
         tflite_dir: folder to write.
         quantized_model_dir: as in `export_tflite_config`.
 
     Raises:
-        ContractError: when a folder is no detector folder.
-        ExportError: when the detector cannot be converted.
+        ContractError: if a folder is not a detector folder.
+        ExportError: if the detector cannot be converted.
     """
     _written(model_dir, config, options, tflite_dir, quantized_model_dir)
 
@@ -229,7 +229,6 @@ def _written(
 
 
 def _write_files(source: ExportSource, options: TFLiteExportOptions, tflite_dir: str) -> list[Candidate]:
-    """Write every file and the labels."""
     source.check(options.formats)
     outputs = TFLiteOutputOptions(
         max_detections=options.max_detections,
@@ -253,7 +252,7 @@ def _write_files(source: ExportSource, options: TFLiteExportOptions, tflite_dir:
 def _made(
     source: ExportSource, networks: ExportNetworks, name: str, outputs: TFLiteOutputOptions
 ) -> tuple[bytes, Candidate]:
-    """Return a file of a format, and what is measured of it."""
+    """Return the file of a format, and how to measure it."""
     kind, tflite = FORMATS[name], configured_model(source.config).family.require_tflite()
     model = networks.get(kind.network)
     mean, std = tflite.normalisation(model)
@@ -273,7 +272,7 @@ def _made(
         quantization=_quantization(kind, networks.there(kind.network)),
         function=conversion.function,
         network=model,
-        # Without post-processing it is the reader that keeps so many.
+        # Without post-processing the consumer keeps this number.
         max_detections=MOST_DETECTIONS if is_headless else outputs.max_detections,
     )
     origin = _origin(source, candidate, networks.float_layers(kind.network))
@@ -281,14 +280,14 @@ def _made(
 
 
 def _quantization(kind: FileFormat, network: Network) -> str:
-    """Tell how a file was quantized: `none`, `aware` (trained so) or `post_training`."""
+    """Return how a file was quantized: `none`, `aware` (during training) or `post_training`."""
     if network in (Network.AWARE, Network.AWARE_MIXED):
         return "aware"
     return "post_training" if kind.quantized else "none"
 
 
 def _origin(source: ExportSource, candidate: Candidate, float_layers: tuple[str, ...]) -> Provenance:
-    """Tell where a file comes from, by what the detector's folder says of its training."""
+    """Return a file's provenance, from the detector's folder."""
     is_aware = candidate.made_from == AWARE_NETWORK
     info = layout.read_info(source.quantized_dir) if is_aware else source.detector.info
     return dataclasses.replace(
@@ -303,6 +302,6 @@ def _origin(source: ExportSource, candidate: Candidate, float_layers: tuple[str,
 
 
 def _file_inputs(source: ExportSource, mean: Sequence[float], std: Sequence[float]) -> Iterator[np.ndarray]:
-    """Yield what a file's float input takes for representative images, each float32 [1, H, W, 3]."""
+    """Yield representative images as a file's float input, each float32 [1, H, W, 3]."""
     for pixels in source.pixels(batch_size=1):
         yield (pixels.numpy() - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)

@@ -1,4 +1,4 @@
-"""The verb `export-saved-model`: a detector as the Object Detection API or google/automl exports it."""
+"""The verb `export-saved-model`: export a detector as the Object Detection API or google/automl does."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ CHECKPOINT_DIR = "checkpoint"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SavedModelOptions:
-    """What to write.
+    """Options of the export.
 
     Attributes:
-        input_type: of `served_inputs.INPUT_TYPES`; that of `serving_default`.
-        batch_size: of every request; 0: any.
-        signatures: of `SIGNATURES`: whose names and outputs.
-        additional_output_tensor_names: further tensors of the graph that are given out.
-        side_input_names: refused, as no detector here has any.
-        frozen_graph: write a frozen GraphDef beside the SavedModel, too.
-        warm_up_requests: how many examples become requests that TensorFlow Serving warms up with, where
-            examples are given.
-        warm_up_split: split that they are taken from.
+        input_type: of `served_inputs.INPUT_TYPES`; the input of `serving_default`.
+        batch_size: fixed batch size of requests; 0: any.
+        signatures: of `SIGNATURES`; defines names and outputs.
+        additional_output_tensor_names: further tensors of the graph to return.
+        side_input_names: refused, because no detector here has side inputs.
+        frozen_graph: also write a frozen GraphDef beside the SavedModel.
+        warm_up_requests: number of examples to write as warm-up requests of TensorFlow Serving, if examples
+            are given.
+        warm_up_split: split of these examples.
     """
 
     input_type: str = IMAGE_TENSOR
@@ -58,7 +58,7 @@ class SavedModelOptions:
     warm_up_split: str = "eval"
 
     def __post_init__(self) -> None:
-        """Refuse what no detector has, and numbers out of range.
+        """Refuse unsupported options and numbers out of range.
 
         Raises:
             ExportError: for side inputs, and an unknown input type.
@@ -107,7 +107,7 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
 
 
 def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
-    """Make what converters to other runtimes read; see `portable_graph.portable_function`."""
+    """Make the signature for converters to other runtimes; see `portable_graph.portable_function`."""
     if options.additional_output_tensor_names or options.input_type != IMAGE_TENSOR or options.batch_size > 1:
         raise ConfigError(
             f"expected input_type {IMAGE_TENSOR}, no additional tensors and no batch size above 1, found"
@@ -135,29 +135,28 @@ SIGNATURES: Mapping[str, Callable[[LoadedDetector, SavedModelOptions], dict[str,
     "portable": _portable_functions,
     "portable_heads": _portable_functions,
 }
-"""Whose signatures, to what makes them."""
+"""Name of a set of signatures to the function that makes it."""
 
 
 def export_saved_model(
     model_dir: str, output_dir: str, options: SavedModelOptions, *, examples_dir: str = ""
 ) -> str:
-    """Write a detector as the Object Detection API's exporter lays it out.
+    """Write a detector in the layout of the Object Detection API's exporter.
 
-    That is `saved_model/`, `checkpoint/ckpt-0` and `pipeline.config`, with `label_map.pbtxt` and, where it is
-    asked for, `frozen_inference_graph.pb` beside them. The moving averages of a training are in the weights
-    of the detector already.
+    It consists of `saved_model/`, `checkpoint/ckpt-0`, `pipeline.config`, `label_map.pbtxt` and, on request,
+    `frozen_inference_graph.pb`. The detector's weights already are the moving averages of the training.
 
     Args:
         model_dir: detector folder, float or quantized.
-        output_dir: folder to write; made where it is missing.
+        output_dir: folder to write; created if missing.
         options: what to write.
-        examples_dir: what ExampleGen wrote, for requests to warm up with; "": there are none.
+        examples_dir: output of ExampleGen, for warm-up requests; "": none are written.
 
     Returns:
         The folder of the SavedModel.
 
     Raises:
-        DetectionError: when the detector cannot be read or exported as asked, or an example has no image.
+        DetectionError: if the detector cannot be read or exported as asked, or an example has no image.
     """
     if examples_dir:
         if options.signatures in PORTABLE:
@@ -187,7 +186,7 @@ def export_saved_model(
 
 
 def _frozen(function: Any, options: SavedModelOptions) -> bytes:
-    """Freeze a function; a portable one as importers that compute nothing themselves read it."""
+    """Freeze a function; rewrite a portable one for importers that do not fold constants."""
     if options.signatures not in PORTABLE:
         return frozen_graph(function, options.input_type)
     return plain_graph(frozen_graph(function, PORTABLE_INPUT), function.structured_outputs)

@@ -1,4 +1,4 @@
-"""Measures TensorFlow Lite files on this machine: latency, cold start, memory, and the time of operations."""
+"""Measure TensorFlow Lite files on this machine: latency, cold start, memory, and the time of operations."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _CPU_INFO = "/proc/cpuinfo"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """What to measure.
+    """Options of the benchmark.
 
     Attributes:
-        threads: numbers of threads.
+        threads: numbers of threads to measure with.
         delegates: of `delegation.DELEGATES`.
         runs: timed inferences of each file in each setting.
         operators: also time each operation separately.
@@ -50,7 +50,7 @@ class BenchOptions:
     operators: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured."""
+        """Refuse options that cannot be measured."""
         if not self.threads or min(self.threads) < 1:
             raise ConfigError(f"expected numbers from 1, found {list(self.threads)}", where="threads")
         unknown = [name for name in self.delegates if name not in DELEGATES]
@@ -64,15 +64,15 @@ class BenchOptions:
 def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
     """Measure files side by side.
 
-    The files take turns, so that what else the machine does in the meantime is shared among them.
+    The files take turns, so that other load on the machine affects all of them.
 
     Args:
         paths: .tflite files, or folders of them, such as a version in a push destination.
         options: what to measure.
 
     Raises:
-        ConfigError: when a folder has no .tflite file, or a path does not exist.
-        ModelError: when a file is none, damaged, or nothing that LiteRT runs.
+        ConfigError: if a folder has no .tflite file, or a path does not exist.
+        ModelError: if a file is not a TensorFlow Lite file, is damaged, or LiteRT cannot run it.
     """
     found = tflite_files(paths)
     contents = {path: read_tflite(path) for path in found}
@@ -97,7 +97,7 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
     """Return the files that paths name, each once.
 
     Raises:
-        ConfigError: when a path is not there, or a folder has no .tflite file.
+        ConfigError: if a path does not exist, or a folder has no .tflite file.
     """
     found: list[str] = []
     for path in paths:
@@ -112,7 +112,7 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _local(contents: dict[str, bytes]) -> Iterator[dict[str, str]]:
-    """Yield local paths of files."""
+    """Yield local copies of files."""
     with ScratchFolder() as folder:
         local = {}
         for place, (path, content) in enumerate(contents.items()):
@@ -206,7 +206,7 @@ def _machine() -> Machine:
 
 
 def _notes(machine: Machine, measured: Sequence[BenchmarkedFile]) -> list[str]:
-    """Say of each integer file that is slower than the float one beside it what makes it so."""
+    """Explain each integer file that is slower than its float counterpart."""
     notes = []
     for integer in measured:
         for floating in measured:

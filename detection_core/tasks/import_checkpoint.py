@@ -1,4 +1,4 @@
-"""A detector from a checkpoint of the field as it is, without training."""
+"""Convert a published checkpoint to a detector without training."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def import_checkpoint(
     """Write a detector folder with the weights of a detector's checkpoint.
 
     Args:
-        config: of the model that the checkpoint was trained as; of its training nothing counts.
-        checkpoint: prefix of the checkpoint's files, or their folder; object-based (TensorFlow 2) or
-            name-based (TensorFlow 1); or `zoo:NAME`, which is fetched where it is not here yet.
-        label_map: path of the classes, in text format; "" for those of COCO, with `zoo:NAME`.
+        config: model config of the checkpoint; its training settings are ignored.
+        checkpoint: prefix of the checkpoint's files, or their folder, object-based (TensorFlow 2) or
+            name-based (TensorFlow 1). Or `zoo:NAME`, which is downloaded if it is not cached.
+        label_map: path of the classes, in text format; "" for COCO's, with `zoo:NAME`.
         model_dir: detector folder to write.
 
     Returns:
-        What came of each variable: all were restored.
+        The status of each variable: all were restored.
 
     Raises:
-        ConfigError: when the config cannot be followed, the classes are not the label map's or not given, or
-            the checkpoint is of a backbone alone.
-        ModelError: when the checkpoint cannot be had or read, or lacks a variable of the detector.
+        ConfigError: if the config cannot be used, classes are missing or not the label map's, or only a
+            backbone was saved.
+        ModelError: if the checkpoint cannot be fetched or read, or lacks a variable of the detector.
     """
     start = _detector_start(checkpoint)
     labels = _labels(label_map, start)
@@ -72,7 +72,7 @@ def import_checkpoint(
 
 
 def _detector_start(checkpoint: str) -> FetchedStart:
-    """Return where a detector's checkpoint is; refuse the weights of a backbone."""
+    """Locate a detector's checkpoint; refuse one of a backbone alone."""
     if is_named(checkpoint) and not checkpoint.startswith(ZOO):
         raise ConfigError(
             f"expected the checkpoint of a whole detector, found {checkpoint}, weights of a backbone; train"
@@ -92,7 +92,7 @@ def _labels(label_map: str, start: FetchedStart) -> LabelMap:
 
 
 def _fate(row: RestoredVariable) -> str:
-    """Say what came of a variable, and where it has another shape, which."""
+    """Return the status of a variable, with both shapes if they differ."""
     if row.outcome is not Outcome.SKIPPED_SHAPE:
         return row.outcome.value
     return f"{row.outcome.value}, {list(row.found_shape)} in {row.key}"

@@ -1,4 +1,4 @@
-"""Measures the input of a training, stage by stage, and the step that it feeds."""
+"""Measure the input pipeline of a training stage by stage, and the training step."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from detection_core.training.precision import choose_precision, computing_in
 from detection_core.training.step import TrainState, compile_steps
 
 _STEPS = 3
-# What a stage makes includes the one before it, for these.
+# The output of these stages includes the stage before.
 _INCLUDES = {DECODE: PARSE, AUGMENT: RESIZE}
 _PARALLEL = (READ, PARSE, DECODE, RESIZE, AUGMENT, BATCH, WHOLE, BARE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputBenchOptions:
-    """What to measure.
+    """Options of the benchmark.
 
     Attributes:
-        images: that go round in memory.
-        seconds: for which each stage runs.
+        images: number of images, repeated from memory.
+        seconds: run time of each stage.
         step: also measure the training step.
     """
 
@@ -56,10 +56,10 @@ class InputBenchOptions:
     step: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Refuse options that cannot be measured.
 
         Raises:
-            ConfigError: for it.
+            ConfigError: for an option out of range.
         """
         if self.images < 1 or self.seconds <= 0:
             raise ConfigError(
@@ -70,12 +70,11 @@ class InputBenchOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """What a part of a training gives when it has the machine for itself.
+    """Throughput of one stage that has the machine to itself.
 
     Attributes:
         images_per_second: on all cores.
-        cpu_ms: processor time of an image, milliseconds; of the part alone, where it cannot be run without
-            the one before it.
+        cpu_ms: processor time of an image, milliseconds; without the stage before, where both run together.
     """
 
     images_per_second: float
@@ -84,18 +83,18 @@ class Throughput:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputBenchmark:
-    """What was measured.
+    """Results of the benchmark.
 
     Attributes:
         stages: name to throughput, in the order of the input.
-        whole: the input as training reads it, an epoch that decodes.
+        whole: the complete input pipeline, in an epoch that decodes.
         bare: decoding and resizing alone, of the same images.
-        step: the training step on a batch that is there; None where it was not measured.
-        cores: of the machine.
-        gpus: of the machine.
+        step: the training step on one batch in memory; None if not measured.
+        cores: number of processor cores.
+        gpus: number of GPUs.
         batch_size: images an update.
-        decoded_bytes: of all images, an estimate.
-        in_memory: whether training keeps them decoded, so that only the first epoch decodes.
+        decoded_bytes: estimated size of all decoded images.
+        in_memory: whether training caches decoded images, so that only the first epoch decodes.
     """
 
     stages: Mapping[str, Throughput]
@@ -110,12 +109,12 @@ class InputBenchmark:
 
     @property
     def of_bare(self) -> float:
-        """Images a second of the input, as a fraction of bare decoding's."""
+        """Throughput of the input, as a fraction of bare decoding's."""
         return self.whole.images_per_second / self.bare.images_per_second
 
     @property
     def later_epochs(self) -> Throughput:
-        """The input after the first epoch: without reading and decoding, where images are kept in memory."""
+        """Input throughput after the first epoch: if images are cached, without reading and decoding."""
         if not self.in_memory:
             return self.whole
         saved = sum(self.stages[name].cpu_ms for name in (READ, PARSE, DECODE))
@@ -125,14 +124,14 @@ class InputBenchmark:
 
     @property
     def bound(self) -> str:
-        """`input` or `step`, whichever is slower for itself; empty where the step was not measured."""
+        """The slower of `input` and `step`; empty if the step was not measured."""
         if self.step is None:
             return ""
         return "input" if self.later_epochs.images_per_second < self.step.images_per_second else "step"
 
     @property
     def expected(self) -> float | None:
-        """Images a second of the training: on processors both take from the same cores."""
+        """Expected images a second in training; on CPUs, input and step share the cores."""
         if self.step is None:
             return None
         rates = (self.later_epochs.images_per_second, self.step.images_per_second)
@@ -140,15 +139,15 @@ class InputBenchmark:
 
 
 def bench_input(config: CheckedConfig, options: InputBenchOptions) -> InputBenchmark:
-    """Measure the input of a training.
+    """Measure the input pipeline of a training.
 
     Args:
-        config: with its train_input_reader filled in, checked.
+        config: a checked config; its train_input_reader is filled in.
         options: what to measure.
 
     Raises:
-        ConfigError: when the config cannot be followed.
-        DataError: when the examples cannot be read.
+        ConfigError: if the config cannot be used.
+        DataError: if the examples cannot be read.
     """
     keep_host_memory()
     check_training(config)
@@ -186,7 +185,7 @@ def bench_input(config: CheckedConfig, options: InputBenchOptions) -> InputBench
 
 
 def _throughput(dataset: tf.data.Dataset, images: int, options: InputBenchOptions) -> Throughput:
-    """Run a dataset whose elements have so many images each, after a round that fills what is in memory."""
+    """Measure a dataset with `images` images per element, after one pass that fills the caches."""
     iterator = iter(dataset.prefetch(tf.data.AUTOTUNE))
     for _ in range(-(-options.images // images)):
         next(iterator)
@@ -201,7 +200,7 @@ def _throughput(dataset: tf.data.Dataset, images: int, options: InputBenchOption
 
 
 def _step(config: CheckedConfig, label_map: LabelMap, plan: TrainPlan) -> Throughput:
-    """Measure the training step on one batch, as the config says on one device."""
+    """Measure the configured training step on one batch and one device."""
     precision = choose_precision(plan.precision)
     options = dataclasses.replace(plan.computing_in(precision).options, steps_per_call=1)
     with computing_in(precision):
@@ -211,7 +210,7 @@ def _step(config: CheckedConfig, label_map: LabelMap, plan: TrainPlan) -> Throug
     update = compile_steps(state, options, lambda outputs: None)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
     times = []
-    for _ in range(_STEPS + 2):  # the first compiles
+    for _ in range(_STEPS + 2):  # the first one traces and compiles
         began, worked = time.perf_counter(), time.process_time()
         float(update(batches, tf.constant(1)).losses[TOTAL_LOSS])
         times.append((time.perf_counter() - began, time.process_time() - worked))

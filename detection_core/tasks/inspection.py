@@ -1,4 +1,4 @@
-"""What a TensorFlow Lite file, a detector folder or a SavedModel is, read without running it."""
+"""Describe a TensorFlow Lite file, a detector folder or a SavedModel without running it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class TensorFacts:
     """An input or an output, in the order of the file.
 
     Attributes:
-        index: of its tensor; of a SavedModel the place among the names.
-        name: in the graph.
-        signature: name in the signature; "" where it has none.
-        described_as: name in the metadata, by which task libraries find it; "" where it has none.
+        index: index of the tensor; for a SavedModel, position among the names.
+        name: name in the graph.
+        signature: name in the signature; "" if it has none.
+        described_as: name in the metadata, which task libraries use; "" if it has none.
         dtype: such as `uint8`.
         shape: -1 for a free dimension.
-        scale: of its integers, (code - zero_point) * scale; None where numbers are what they are.
-        zero_point: as said.
+        scale: quantization scale: value = (code - zero_point) * scale; None if not quantized.
+        zero_point: quantization zero point, see `scale`.
     """
 
     index: int
@@ -58,7 +58,7 @@ class TensorFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What is known of a file or folder.
+    """Contents of a file or folder.
 
     Attributes:
         path: as given.
@@ -67,11 +67,11 @@ class Inspection:
         sha256: of the file, or of saved_model.pb.
         inputs: in order.
         outputs: in order.
-        operators: name to how often it is there, the most frequent first.
-        description: normalisation and labels of the metadata; None where there are none.
-        provenance: where it comes from; None where it does not say.
-        detector: model.json of a detector folder; None elsewhere.
-        published: the version's record where it lies at a push destination.
+        operators: name to number of uses, the most frequent first.
+        description: normalisation and labels of the metadata; None if there are none.
+        provenance: training and data it comes from; None if not recorded.
+        detector: model.json of a detector folder; None otherwise.
+        published: record of the version, if it lies at a push destination.
     """
 
     path: str
@@ -87,19 +87,19 @@ class Inspection:
     published: Mapping[str, Any] | None = None
 
     def data(self) -> dict[str, Any]:
-        """Return all of it, JSON-ready."""
+        """Return all fields, JSON-ready."""
         return dict(encode(self))
 
 
 def inspect(path: str) -> Inspection:
-    """Read what a file or folder is; nothing of it is run.
+    """Describe a file or folder; the model is not run.
 
     Args:
         path: a .tflite file, a detector folder, its SavedModel, or a SavedModel of another program.
 
     Raises:
-        ModelError: when it is a file of another kind, or a damaged one.
-        ContractError: when it is a folder without a SavedModel, or a part of it is something else.
+        ModelError: for a file of another kind, or a damaged one.
+        ContractError: for a folder without a SavedModel, or with a part of the wrong kind.
     """
     if not files.exists(path):
         raise ContractError(
@@ -158,7 +158,7 @@ def _inspect_saved_model(path: str) -> Inspection:
     folder = layout.serving_dir(path)
     saved, content = read_saved_model(files.join(folder, layout.SAVED_MODEL), folder)
     meta = saved.meta_graphs[0]
-    served = meta.signature_def[SERVING_SIGNATURE]  # an empty one where there is none
+    served = meta.signature_def[SERVING_SIGNATURE]  # empty if missing
     info = None
     if files.exists(layout.extra_file(path, layout.MODEL_INFO)):
         info = layout.read_info(path)
@@ -204,7 +204,7 @@ def _trained_as(info: layout.DetectorInfo | None) -> Provenance | None:
 
 
 def _published(folder: str, below: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the record of the version that a folder of a push destination belongs to."""
+    """Return the record of the version that contains a folder, if it lies at a push destination."""
     parts = _absolute(folder).rsplit("/", 2)
     if len(parts) < 3 or parts[1] not in below or not re.fullmatch("[0-9]{1,18}", parts[2]):
         return None

@@ -1,4 +1,4 @@
-"""The model card of a published version: what it is, what it was trained with, and what was measured."""
+"""Write the model card of a published version: origin, training and metrics."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _DIGITS = 4
 
 
 def model_card(model_dir: str, measured: EvalReport, *, tflite_dir: str = "") -> str:
-    """Return the card, in Markdown; what nobody recorded it calls so.
+    """Return the card in Markdown; unknown facts are marked as not recorded.
 
-    Nothing in it tells a time or a place: the same model has the same card.
+    The card has no times and paths, so the same model always has the same card.
 
     Args:
         model_dir: detector folder, or its SavedModel.
         measured: by the Evaluator.
-        tflite_dir: folder of its TensorFlow Lite files; "" where there are none.
+        tflite_dir: folder of its TensorFlow Lite files; "" if there are none.
 
     Raises:
-        ContractError: when it holds no SavedModel, or a part of it is something else.
+        ContractError: if there is no SavedModel, or a part is of the wrong kind.
     """
     return "\n".join(
         [
@@ -110,14 +110,14 @@ def _origin(path: str) -> Provenance:
     try:
         return read_provenance(files.read_bytes(path), where=path) or Provenance()
     except DetectionError:
-        return Provenance()  # the gate has judged the file; the card tells what it can
+        return Provenance()  # the parity check has judged the file; the card shows what can be read
 
 
 def _score_threshold(path: str) -> float:
     try:
         described = find_description(files.read_bytes(path), where=path)
     except DetectionError:
-        return 0.0  # likewise
+        return 0.0  # as above
     return described.score_threshold if described else 0.0
 
 
@@ -134,7 +134,7 @@ def _metric_table(columns: list[tuple[str, Mapping[str, float | None]]]) -> Iter
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a table shows it: on one line, and no markup."""
+    """Escape a text for a table cell: one line without markup."""
     shown = visible(text).replace("\n", " ")
     for character in "\\|<>[]*_`":
         shown = shown.replace(character, f"\\{character}")

@@ -38,26 +38,26 @@ def predict(
     *,
     trust: bool = False,
 ) -> list[Prediction]:
-    """Detect objects in images; write a picture and a JSON file of each where a folder is named.
+    """Detect objects in images; write a picture and a JSON file for each if a folder is given.
 
-    An image that cannot be used is reported and the others go on.
+    An unusable image is reported and skipped.
 
     Args:
         model_path: a push destination, a detector folder, a SavedModel, a .tflite file or the folder of an
             ensemble.
         images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
             uint8 [H, W, 3], RGB.
-        output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing. "": nothing is written.
+        output_dir: folder for `NAME.jpg` and `NAME.json`; created if missing. "": nothing is written.
         min_score: detections below it are left out.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Returns:
-        One prediction an image, in their order.
+        One prediction for each usable image, in order.
 
     Raises:
-        ConfigError: when `min_score` is no number, or `output_dir` is the folder of an image.
-        ModelError: when the model cannot be run.
-        DataError: when not one of the images could be used.
+        ConfigError: if `min_score` is not a number, or `output_dir` is the folder of an image.
+        ModelError: if the model cannot be run.
+        DataError: if none of the images can be used.
     """
     results = predict_each(model_path, images, output_dir, min_score, trust=trust)
     failed = [r for r in results if r.error]
@@ -75,15 +75,15 @@ def predict_each(
     trust: bool = False,
     coco_images: str = "",
 ) -> list[Prediction]:
-    """Do what `predict` does, but do not raise if none of the images could be used.
+    """Do the same as `predict`, but do not raise if no image is usable.
 
     Args:
         model_path: as in `predict`, like the other arguments.
         images: files only, if `coco_images` is given.
         output_dir: folder for the files.
-        min_score: of pictures and of each image's JSON.
-        trust: of the SavedModel.
-        coco_images: COCO JSON with the ids of the images, for `COCO_RESULTS` in the folder: all detections of
+        min_score: for pictures and each image's JSON.
+        trust: as in `predict`.
+        coco_images: COCO JSON with the ids of the images. `COCO_RESULTS` is then written with detections of
             every score, see `evaluation.coco_results`. "": that file is not written.
 
     Raises:
@@ -127,11 +127,7 @@ def _ids_of(images: Sequence[str | np.ndarray], coco_images: str) -> dict[str, i
 
 
 def _refuse_overwriting(images: Sequence[str | np.ndarray], output_dir: str) -> None:
-    """Refuse the images' own folder: `NAME.jpg` is the image there, or `NAME.json` its annotations.
-
-    Raises:
-        ConfigError: naming an image in the folder.
-    """
+    """Refuse the images' own folder, where the output would overwrite images or their annotations."""
     for path in images:
         if output_dir and isinstance(path, str) and _is_same_folder(os.path.dirname(path), output_dir):
             raise ConfigError(
@@ -148,13 +144,13 @@ def _is_same_folder(one: str, other: str) -> bool:
 
 
 def read_image(path: str) -> np.ndarray:
-    """Read an image file upright, as its EXIF orientation says.
+    """Read an image file and apply its EXIF orientation.
 
     Returns:
         uint8 [H, W, 3], RGB.
 
     Raises:
-        DataError: when the file is missing, no image, damaged, or too large to be meant.
+        DataError: if the file is missing, not an image, damaged, or implausibly large.
     """
     try:
         data = files.read_regular(path, MAX_FILE_BYTES)
@@ -179,7 +175,7 @@ def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
 
 
 def _free_name(path: str, taken: set[str]) -> str:
-    """Return the file's name without its ending, numbered where two folders have the same name."""
+    """Return the file's name without extension, numbered if it is taken."""
     stem = os.path.splitext(os.path.basename(path))[0]
     name, number = stem, 1
     while name in taken:
@@ -190,17 +186,17 @@ def _free_name(path: str, taken: set[str]) -> str:
 
 
 def all_names(found: Instances, names: Mapping[int, str]) -> dict[int, str]:
-    """Return the names of classes, with the ids of those found that have none."""
+    """Return the class names; classes without a name get their id."""
     return {int(label): str(int(label) + FIRST_CLASS) for label in found.classes} | dict(names)
 
 
 def detected_objects(
     found: Instances, names: Mapping[int, str], min_score: float
 ) -> tuple[DetectedObject, ...]:
-    """Return detections from a score on, best first.
+    """Return the detections that reach a score, best first.
 
     Args:
-        found: in an image.
+        found: detections of an image.
         names: class in [0, C) to name.
         min_score: detections below it are left out.
     """
@@ -230,7 +226,7 @@ def detected_objects(
 def _prediction(
     image: np.ndarray, found: Instances, names: dict[int, str], stem: str, min_score: float
 ) -> Prediction:
-    """Return what was found from a score on; draw and write it where `stem` names a place."""
+    """Return the detections that reach a score; draw and write them if `stem` is given."""
     names = all_names(found, names)
     prediction = Prediction(
         image=found.source_id,

@@ -1,4 +1,4 @@
-"""Pictures of what training is fed: images before and after augmentation and resizing, with their objects."""
+"""Draw training images before and after augmentation and resizing, with their objects."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _BACKGROUND = (32, 34, 38)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What was written.
+    """Files of a preview.
 
     Attributes:
         page: the HTML file.
         sheet: the PNG file.
-        seed: that the images were augmented with.
-        source_ids: of the images, in the order in which training takes them.
+        seed: seed of the augmentations.
+        source_ids: ids of the images, in training order.
         augmentations: of the config, in the order of application.
     """
 
@@ -54,18 +54,18 @@ class Preview:
 def preview_training_input(
     config: CheckedConfig, folder: str, *, seed: int | None = None, count: int = 12, title: str = ""
 ) -> Preview:
-    """Draw the first images of a training before and after all that its input pipeline does to them.
+    """Draw the first training images before and after the input pipeline.
 
     Args:
-        config: with its input readers filled in, checked.
-        folder: gets index.html and contact_sheet.png, the same ones for the same seed.
-        seed: of order and augmentation; None: that of the config, as `train` follows it.
-        count: how many images, 1 to `MOST_IMAGES`.
-        title: of the page, such as the config's path.
+        config: a checked config; its input readers are filled in.
+        folder: gets index.html and contact_sheet.png, identical for the same seed.
+        seed: seed of order and augmentation; None: the config's, as in `train`.
+        count: number of images, 1 to `MOST_IMAGES`.
+        title: title of the page, such as the config's path.
 
     Raises:
-        ConfigError: when the config cannot be followed, or for a count out of range.
-        DataError: when the examples cannot be read.
+        ConfigError: if the config cannot be used, or for a count out of range.
+        DataError: if the examples cannot be read.
     """
     if not 1 <= count <= MOST_IMAGES:
         raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
@@ -94,7 +94,7 @@ def preview_training_input(
 
 
 def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Image.Image]:
-    """Return id, what happened, and the two pictures of an image beside each other."""
+    """Return the image's id, a caption, and its two pictures side by side."""
     before, after = np.asarray(sample.image), np.asarray(batch.images.pixels)
     objects = [DrawnTruth.of(truth) for truth in (sample.truth, batch.truth)]
     visible, note = _visible(after)
@@ -113,7 +113,7 @@ def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Ima
 
 
 def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return float pixels as uint8, stretched where they are not in 0..255, and a note if they are."""
+    """Return float pixels as uint8; values outside 0..255 are rescaled, with a note."""
     low, high = float(pixels.min()), float(pixels.max())
     if low < -0.5 or high > 255.5 or high <= 2.0:
         stretched = (pixels - low) * (255.0 / max(high - low, 1e-6))
@@ -130,7 +130,7 @@ def _padded(picture: Image.Image, height: int) -> Image.Image:
 
 
 def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
-    """Put pictures in rows of `_COLUMNS`."""
+    """Arrange pictures in rows of `_COLUMNS`."""
     rows = [pictures[first : first + _COLUMNS] for first in range(0, len(pictures), _COLUMNS)]
     widths = [sum(p.width for p in row) + _GAP * (len(row) - 1) for row in rows]
     heights = [max(p.height for p in row) for row in rows]

@@ -1,4 +1,4 @@
-"""Measure which layers of a detector quantization harms, and what leaving parts in float wins back."""
+"""Measure which layers lose accuracy by quantization, and the gain from leaving parts in float."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _QUANTIZED = "the quantized network"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SensitivityOptions:
-    """What to measure.
+    """Options of the measurement.
 
     Attributes:
-        examples: training images that ranges and errors of layers are measured on.
-        split: that mAP is measured on.
-        images: of the split, spread evenly over it; 0: all.
-        accuracy: measure mAP at all; it takes a pass over the images for each part of the network.
+        examples: number of training images for ranges and layer errors.
+        split: split on which mAP is measured.
+        images: number of images, spread evenly over the split; 0: all.
+        accuracy: also measure mAP, which takes a pass over the images for each part of the network.
     """
 
     examples: int = 100
@@ -54,24 +54,24 @@ class SensitivityOptions:
     accuracy: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured."""
+        """Refuse options that cannot be measured."""
         for name, least in (("examples", 1), ("images", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"expected a number from {least}, found {getattr(self, name)}", where=name)
 
 
 def measure_sensitivity(model_dir: str, examples_dir: str, options: SensitivityOptions) -> Sensitivity:
-    """Quantize a float detector after training, to 8 bits, and measure where that harms it.
+    """Quantize a float detector to 8 bits after training, and measure the loss by layer.
 
     Args:
-        model_dir: trained float detector of a family that is quantized.
-        examples_dir: folder with `Split-train` and, where accuracy is measured, the split.
+        model_dir: trained float detector of a family that supports quantization.
+        examples_dir: folder with `Split-train` and, if accuracy is measured, the split.
         options: what to measure.
 
     Raises:
-        ConfigError: when the detector's family is not quantized.
-        ContractError: when the folder is no detector folder.
-        DataError: when examples are missing or damaged, or the split has no objects.
+        ConfigError: if the family does not support quantization.
+        ContractError: if the folder is not a detector folder.
+        DataError: if examples are missing or damaged, or the split has no objects.
     """
     if options.accuracy:
         check_split(examples_dir, options.split)
@@ -106,7 +106,7 @@ def _accuracy(
     detector: LoadedDetector,
     options: SensitivityOptions,
 ) -> Accuracy:
-    """Measure the network in float, in integers, and with each part in float, in one pass."""
+    """Measure the float network, the integer network, and one with each part in float, in one pass."""
     labels = detector.label_map
     config, images = sampled_evaluation(config, options.images, label_map=labels)
     if not any(truth.classes.size for _, truth in iterate_truth(config, label_map=labels)):
@@ -138,7 +138,7 @@ def _accuracy(
 def coco_metrics_of(
     models: Mapping[str, Detector], config: CheckedConfig, labels: LabelMap, *, job: str, total: int
 ) -> dict[str, dict[str, float]]:
-    """Measure detectors in one pass over the images that a config evaluates.
+    """Measure detectors in one pass over a config's evaluation images.
 
     Args:
         models: name to detector.
@@ -148,7 +148,7 @@ def coco_metrics_of(
         total: number of images.
 
     Returns:
-        Name to COCO's metrics, -1 where there is nothing to measure.
+        Name to COCO's metrics; -1 for undefined values.
     """
     resizer = configured_model(config).build_resizer()
     runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
@@ -158,5 +158,5 @@ def coco_metrics_of(
 
 
 def _known(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Return metrics without the evaluator's -1, which stands for nothing to measure."""
+    """Return the metrics with None in place of the evaluator's -1."""
     return {name: None if value < 0 else value for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""Train a trained detector on with quantization in its graph and write it as a detector folder."""
+"""Continue training a detector with fake quantization and write it as a detector folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from detection_core.training.step import new_step
 _logger = logging.getLogger(__name__)
 
 CALIBRATION_EXAMPLES = 64
-"""Images that the ranges start from; moving averages take over from there."""
+"""Images that initialise the ranges, before moving averages update them."""
 _WARNINGS = 5
 
 
@@ -53,20 +53,21 @@ def quantize(
 ) -> QuantizationReport:
     """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
 
-    A killed training continues from its last checkpoint when it is called again with the same arguments.
+    A killed training resumes from its last checkpoint when called again with the same arguments.
 
     Args:
-        config: with a graph_rewriter block and input readers; classes that it leaves out are the detector's.
+        config: with a graph_rewriter block and input readers; missing classes are taken from the detector.
         model_dir: trained float detector.
-        quantized_model_dir: detector folder to write; what its SavedModel computes is quantized.
+        quantized_model_dir: detector folder to write; its SavedModel computes with fake quantization.
         quantized_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
         quantization_dir: folder to write quantization.json to.
         work_dir: durable folder for unfinished training.
-        progress: what shows progress; chosen by where standard error goes when not given.
-        resume: how the training is taken up again after it was stopped.
+        progress: progress display; by default it depends on whether standard error is a terminal.
+        resume: how a stopped training is resumed.
 
     Raises:
-        ConfigError: when the config is no use or of another model; ContractError: for no detector folder.
+        ConfigError: if the config cannot be used or is of another model; ContractError: for no detector
+            folder.
         DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
     check_training(config)
@@ -102,7 +103,7 @@ def quantize(
 
 
 def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume: ResumeOptions) -> TrainPlan:
-    """Return the plan of the training, without weight penalties, as normalisations are folded away."""
+    """Return the training plan without weight penalties, because normalisations are folded."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
@@ -123,7 +124,7 @@ def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
 
 
 def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
-    """Load the detector that is quantized, refused where the config is of another model."""
+    """Load the detector to quantize; refuse a config of another model."""
     detector = load_detector(model_dir, kinds=("float",))
     if configured_model(config) != configured_model(detector.config):
         raise ConfigError(
@@ -144,7 +145,7 @@ def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: Lo
 def _write_record(
     rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, directory: str
 ) -> Quantization:
-    """Write what is quantized how; warn of learnt ranges that are far off what training images give."""
+    """Write how each tensor is quantized; warn of learnt ranges far from those of training images."""
     pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
     with naming_bad_train_records(config, label_map=detector.label_map):
         check = rewritten.check_ranges(pixels)
@@ -182,7 +183,7 @@ def _write(
     report: QuantizationReport,
     described: Quantization,
 ) -> None:
-    """Write the detector folder with the weights that the detector has now."""
+    """Write the detector folder with the detector's present weights."""
     summary = {
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,

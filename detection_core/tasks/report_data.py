@@ -1,4 +1,4 @@
-"""A page about a folder of examples: the data in numbers and charts, samples, and what is wrong with them."""
+"""Write a page about a folder of examples: statistics, charts, samples and findings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NEAR_DUPLICATE_IMAGES = 1_000_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataReport:
-    """What was written.
+    """Results of the report.
 
     Attributes:
         page: the HTML file.
-        card: the data in numbers.
-        findings: what is wrong with them.
+        card: statistics of the data.
+        findings: problems of the data.
     """
 
     page: str
@@ -35,19 +35,19 @@ class DataReport:
 def report_examples(
     examples_dir: str, folder: str, *, title: str = "", config: CheckedConfig | None = None
 ) -> DataReport:
-    """Write a page about examples, with the artifacts that it is made from, as DataValidator writes them.
+    """Write a page about examples and the artifacts behind it, as DataValidator does.
 
     Args:
-        examples_dir: what ExampleGen wrote, of any version.
+        examples_dir: output of ExampleGen, of any version.
         folder: gets index.html, dataset_card.json, box_profile.json, quarantine.jsonl, findings.json,
-            box_statistics.json, pictures/, and schema and statistics of columns; what an earlier report has
-            written is replaced.
-        title: of the page, such as the path of the data.
-        config: that a detector is to be trained by: its network's size and its anchors are held against the
-            boxes; None: they are not.
+            box_statistics.json, pictures/, and schema and statistics of columns. An earlier report is
+            replaced.
+        title: title of the page, such as the path of the data.
+        config: training config whose network size and anchors are compared with the boxes; None: no
+            comparison.
 
     Raises:
-        DataError: when examples are missing or damaged.
+        DataError: if examples are missing or damaged.
     """
     folders = ValidationFolders(statistics=folder, schema=folder, anomalies=folder)
     options = ValidationOptions(

@@ -1,4 +1,4 @@
-"""Measures SavedModels on this machine: latency and images a second, by size of the batch."""
+"""Measure SavedModels on this machine: latency and images a second, by batch size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WARM_UP_RUNS = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServingBenchOptions:
-    """What to measure.
+    """Options of the benchmark.
 
     Attributes:
         batch_sizes: images in a request.
@@ -33,10 +33,10 @@ class ServingBenchOptions:
     trust: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Refuse options that cannot be measured.
 
         Raises:
-            ConfigError: for it.
+            ConfigError: for an option out of range.
         """
         if not self.batch_sizes or min(*self.batch_sizes, self.runs, *self.image_size) < 1:
             raise ConfigError(
@@ -48,17 +48,17 @@ class ServingBenchOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServingTiming:
-    """How fast a SavedModel answers, resizing and suppression included.
+    """Latency of a SavedModel, resizing and suppression included.
 
     Attributes:
         path: of the model.
         batch_size: images in a request.
         runs: timed requests.
-        load_ms: milliseconds until the model is loaded.
+        load_ms: milliseconds to load the model.
         first_ms: milliseconds of the first request of this size.
         p50_ms: median milliseconds of a request.
-        p90_ms: which nine of ten requests need at most.
-        p99_ms: which 99 of 100 need at most.
+        p90_ms: 90th percentile, milliseconds.
+        p99_ms: 99th percentile, milliseconds.
         images_per_second: over all timed requests.
     """
 
@@ -74,18 +74,18 @@ class ServingTiming:
 
 
 def bench_saved_models(paths: Sequence[str], options: ServingBenchOptions) -> list[ServingTiming]:
-    """Measure SavedModels, one after the other.
+    """Measure SavedModels one after another.
 
     Args:
-        paths: detector folders, or SavedModels of others.
-        options: what to measure; sizes that a model with a fixed batch does not take are left out.
+        paths: detector folders, or SavedModels of other programs.
+        options: what to measure; a model with a fixed batch skips other sizes.
 
     Returns:
         A timing for each model and size.
 
     Raises:
-        ModelError: when a model cannot be run.
-        ConfigError: when a model takes none of the sizes.
+        ModelError: if a model cannot be run.
+        ConfigError: if a model accepts none of the sizes.
     """
     return [timing for path in paths for timing in _bench(path, options)]
 
@@ -124,11 +124,11 @@ def _bench(path: str, options: ServingBenchOptions) -> list[ServingTiming]:
 
 
 def time_requests(model: ServedModel | ServedFile, images: tf.Tensor, runs: int) -> list[float]:
-    """Return the milliseconds of each of some requests with the same images, the first one included."""
+    """Return the milliseconds of repeated requests with the same images, including the first."""
     times = []
     for _ in range(runs):
         began = time.perf_counter()
         outputs = model.run(images)
-        next(iter(outputs.values())).numpy()  # waits until it is computed
+        next(iter(outputs.values())).numpy()  # wait for the result
         times.append((time.perf_counter() - began) * 1000)
     return times

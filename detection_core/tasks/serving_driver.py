@@ -1,4 +1,4 @@
-"""A detector under the names of google/automl's ServingDriver, for code that was written for it."""
+"""Offer google/automl's ServingDriver interface for a detector."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ServingDriver:
         boxes, scores, classes, valid_len = driver.serve(images)
         picture = driver.visualize(images[0], boxes[0], classes[0], scores[0], min_score_thresh=0.4)
 
-    What needs their model code, a checkpoint above all, is done once by `detflow import`.
+    Convert google/automl's checkpoints, which need its model code, once with `detflow import`.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class ServingDriver:
         """Load a model.
 
         Args:
-            saved_model_dir: a detector folder, a SavedModel with the signatures of
-                `detflow export-saved-model`, or a .tflite file.
+            saved_model_dir: a detector folder, a SavedModel with the signatures of `detflow
+                export-saved-model`, or a .tflite file.
             trust: run it even if its graph does more than compute.
-            values: of the model in a .tflite file of google/automl, which has no metadata.
+            values: hyper-parameters for a .tflite file of google/automl, which has no metadata.
 
         Raises:
-            ModelError: when it cannot be run.
-            ContractError: when there is no SavedModel.
+            ModelError: if it cannot be run.
+            ContractError: if there is no SavedModel.
         """
         self.load(saved_model_dir, trust=trust, values=values)
 
@@ -76,21 +76,21 @@ class ServingDriver:
         only_network: bool = False,
         model_params: dict[str, Any] | None = None,
     ) -> ServingDriver:
-        """Make a driver of the arguments that theirs takes.
+        """Make a driver from the arguments of google/automl's driver.
 
         Args:
-            model_dir: detector folder; `_` where `saved_model_dir` is given.
-            debug: ignored, as nothing here runs otherwise.
-            saved_model_dir: SavedModel or .tflite file that goes before `model_dir`.
-            model_name: of the model that `model_params` are for, or in a .tflite file of theirs; else the
-                detector knows what it is.
-            batch_size: ignored: the model takes batches of any size.
+            model_dir: detector folder; `_` if `saved_model_dir` is given.
+            debug: ignored, because nothing here runs differently.
+            saved_model_dir: SavedModel or .tflite file; takes precedence over `model_dir`.
+            model_name: model of `model_params`, or of a google/automl .tflite file; otherwise the detector's
+                record is used.
+            batch_size: ignored: the model accepts any batch size.
             only_network: ignored: `predict` runs the network alone.
-            model_params: hyper-parameters. `label_map` names the classes; a .tflite file of theirs is run by
-                the others; a detector's must be its own.
+            model_params: hyper-parameters. `label_map` names the classes; the others apply to a google/automl
+                .tflite file. For a detector they must equal its hyper-parameters.
 
         Raises:
-            ConfigError: when neither folder is given, or the detector has other hyper-parameters.
+            ConfigError: if neither folder is given, or the detector has other hyper-parameters.
             ModelError: as the constructor.
         """
         del debug, batch_size, only_network
@@ -127,10 +127,10 @@ class ServingDriver:
         """Detect objects in images.
 
         Args:
-            image_arrays: uint8 [H, W, 3] each, RGB; those of one size in a row are served as one batch.
+            image_arrays: uint8 [H, W, 3] each, RGB; consecutive images of one size are served as one batch.
 
         Raises:
-            DataError: for what is no image.
+            DataError: for an array that is not an image.
         """
         images = [_checked(image, place) for place, image in enumerate(image_arrays)]
         if not images:
@@ -144,10 +144,10 @@ class ServingDriver:
         """Detect objects in image files.
 
         Args:
-            image_files: the content of each file, JPEG, PNG and what else `detflow predict` reads.
+            image_files: content of each file, in a format that `detflow predict` reads, such as JPEG or PNG.
 
         Raises:
-            DataError: for one that is no image.
+            DataError: for a file that is not an image.
         """
         return self.serve([_decoded(content, place) for place, content in enumerate(image_files)])
 
@@ -155,12 +155,12 @@ class ServingDriver:
         """Detect objects in image files in base64, plain or web-safe, as a REST client sends them.
 
         Raises:
-            DataError: for one that is no base64, or no image.
+            DataError: for text that is not base64, or not an image.
         """
         return self.serve_files([_from_base64(text, place) for place, text in enumerate(image_files)])
 
     def predict(self, image_arrays: np.ndarray) -> list[np.ndarray]:
-        """Run the network alone on images that are resized and normalised already.
+        """Run only the network, on resized and normalised images.
 
         Args:
             image_arrays: float32 [B, h, w, 3].
@@ -169,7 +169,7 @@ class ServingDriver:
             Class outputs of each level, then box outputs.
 
         Raises:
-            ExportError: when the SavedModel does not have this signature.
+            ExportError: if the SavedModel lacks this signature.
         """
         signature = self._model.signatures.get(_PREDICT)
         if signature is None:
@@ -183,10 +183,10 @@ class ServingDriver:
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Rows and columns of the network's input, as `predict` takes them.
+        """Rows and columns of the network's input, for `predict`.
 
         Raises:
-            ContractError: when the model is no detector of ours.
+            ContractError: if the model is not a detector folder.
         """
         return read_info(self._path).input_size
 
@@ -196,12 +196,12 @@ class ServingDriver:
         bm_runs: int = 10,
         trace_filename: str | None = None,
     ) -> dict[str, float]:
-        """Measure how long a batch takes, after one that does not count.
+        """Measure the latency of a batch, after one warm-up request.
 
         Args:
             image_arrays: images of one size.
             bm_runs: timed requests.
-            trace_filename: folder for a trace of one request, which TensorBoard's profiler shows.
+            trace_filename: folder for a trace of one request, for TensorBoard's profiler.
 
         Returns:
             `seconds_per_batch` and `images_per_second`.
@@ -221,14 +221,14 @@ class ServingDriver:
 
         Args:
             output_dir: folder to write.
-            tensorrt: refused: TensorRT's converter takes the SavedModel that is written.
+            tensorrt: refused: use TensorRT's converter on the written SavedModel.
 
         Returns:
             The folder of the SavedModel.
 
         Raises:
             ExportError: for `tensorrt`.
-            ContractError: when the model is no detector folder.
+            ContractError: if the model is not a detector folder.
         """
         if tensorrt:
             raise ExportError(
@@ -256,8 +256,8 @@ class ServingDriver:
             image: uint8 [H, W, 3], RGB.
             boxes: float32 [D, 4], in pixels.
             classes: [D], from 1.
-            scores: float32 [D], falling.
-            min_score_thresh: drawn is what has a score above.
+            scores: float32 [D], descending.
+            min_score_thresh: only detections with a higher score are drawn.
             max_boxes_to_draw: most boxes; 0: all.
             line_thickness: pixels of the boxes' lines.
 
@@ -280,7 +280,7 @@ class ServingDriver:
 
 
 def _check_parameters(path: str, params: Mapping[str, Any], model_name: str) -> None:
-    """Refuse hyper-parameters that a detector was not made with; warn where the model has none."""
+    """Refuse hyper-parameters that differ from the detector's; warn if the model records none."""
     config = own_config(path)
     if is_efficientdet(config):
         check_made_with(config, params, model_name, where="model_params")

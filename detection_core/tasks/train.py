@@ -57,26 +57,26 @@ def train(
     progress: Reporter | None = None,
     resume: ResumeOptions = DEFAULT_RESUME,
 ) -> TrainReport:
-    """Train as the config says and write the detector and the record of the run.
+    """Train as the config says; write the detector and the record of the run.
 
-    A killed training continues from its last checkpoint when it is called again with the same config,
-    examples and starting weights. Where TF_CONFIG names several workers, all call this with the same
-    arguments and a shared `work_dir`; each takes its part of every batch, and the chief writes.
+    A killed training resumes from its last checkpoint when called again with the same config, examples and
+    starting weights. With several workers in TF_CONFIG, all call this with the same arguments and a shared
+    `work_dir`. Each worker takes its part of every batch, and the chief writes.
 
     Args:
-        config: with its input readers filled in. A number of classes that it leaves out is the label map's.
+        config: its input readers are filled in. A missing number of classes is taken from the label map.
         model_dir: detector folder to write.
         model_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
         work_dir: durable folder for unfinished training.
         warm_start_dir: detector folder to start from instead of the config's `fine_tune_checkpoint`.
         log_every: steps between reports.
-        progress: what shows progress; chosen by where standard error goes when not given.
-        resume: how the training is taken up again after it was stopped.
+        progress: progress display; by default it depends on whether standard error is a terminal.
+        resume: how a stopped training is resumed.
 
     Raises:
-        ConfigError: when the config cannot be followed.
-        DataError: when the examples cannot be read.
-        ModelError: when the loss is not finite, or starting weights or a checkpoint do not fit.
+        ConfigError: if the config cannot be used.
+        DataError: if the examples cannot be read.
+        ModelError: if the loss is not finite, or starting weights or a checkpoint do not fit.
     """
     keep_host_memory()
     worker = this_worker()
@@ -110,7 +110,7 @@ def _request(
     folder: str,
     strategy: tf.distribute.Strategy,
 ) -> FitRequest:
-    """Build what is trained, to compute in what the config or the device says."""
+    """Build the training request, with the number format of the config or the device."""
     with strategy.scope():
         precision = choose_precision(plan.precision)
     plan = plan.computing_in(precision)
@@ -132,16 +132,13 @@ def _request(
         weights = [variable.numpy() for variable in model.variables]
         write_detector(_trained_model(request, weights), config, label_map, directory)
 
-    # With copies on several devices it is written outside of their strategy's scope, which training is in.
+    # With several replicas it must be written outside their strategy's scope, but training runs inside it.
     one = strategy.num_replicas_in_sync == 1
     return dataclasses.replace(request, write_weights=write_weights if one else None)
 
 
 def _plain_model(config: CheckedConfig, plan: TrainPlan, strategy: tf.distribute.Strategy) -> Detector | None:
-    """Return what is validated in place of a model with copies on several devices, or of fewer bits.
-
-    Call it outside of the strategy's scope.
-    """
+    """Return a float32 model to validate for a replicated or low-bit one; call it outside the scope."""
     plain = strategy.num_replicas_in_sync == 1 and plan.options.precision is Precision.FLOAT32
     return configured_model(config).build() if plan.validation is not None and not plain else None
 
@@ -162,7 +159,7 @@ def _check(plan: TrainPlan, replicas: int) -> None:
 def _fit(
     request: FitRequest, warm_start_dir: str, progress: Reporter | None
 ) -> tuple[StartingWeights, TrainingResult]:
-    """Give the model the weights that it starts with, and train it."""
+    """Load the starting weights and train the model."""
     check_classes(request.model, request.label_map, classes_field(request.config))
     start = fill_starting_weights(request.model, request.config, warm_start_dir)
     return start, fit(request, job="train", progress=progress)
@@ -174,15 +171,15 @@ def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
 
 
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
-    """Refuse a label map that has another number of classes than the model.
+    """Refuse a label map whose number of classes differs from the model's.
 
     Args:
-        model: the detector that was built.
+        model: the detector as built.
         label_map: of the examples, or of the checkpoint.
         where: path of the config's field.
 
     Raises:
-        ConfigError: naming both numbers.
+        ConfigError: names both numbers.
     """
     if model.num_classes != label_map.num_classes:
         raise ConfigError(
@@ -193,7 +190,7 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
 
 
 def _tables(start: StartingWeights, folder: str) -> dict[str, str]:
-    """Return what else there is to tell of a training, by file name."""
+    """Return further files of the training's record, name to text."""
     return start.tables() | left_out_table(folder) | skipped_table(folder)
 
 
@@ -211,16 +208,13 @@ def _report(request: FitRequest, result: TrainingResult, start: StartingWeights)
 
 
 def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> list[np.ndarray]:
-    """Return the weights to write; every worker has to ask, as a reduction over their copies gives them."""
+    """Return the weights to write; every worker must call this, because it reduces over replicas."""
     with written_weights(plan, result):
         return [variable.numpy() for variable in model.variables]
 
 
 def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
-    """Return a model with the given weights that can be saved: of plain variables, computing in float32.
-
-    Call it outside of the scope of the strategy.
-    """
+    """Return a float32 model of plain variables for saving; call it outside the strategy's scope."""
     model, precision = request.model, request.plan.options.precision
     copies = isinstance(model.variables[0], tf.distribute.DistributedValues)
     if copies or precision is not Precision.FLOAT32:

@@ -1,4 +1,4 @@
-"""Validate examples: statistics of them, what is wrong with them, and whether they may be trained on."""
+"""Validate examples: compute statistics, find problems, and decide whether they may be trained on."""
 
 from __future__ import annotations
 
@@ -49,18 +49,17 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationOptions:
-    """How examples are validated.
+    """Options of the validation.
 
     Attributes:
-        limits: the checks as they are to be made.
+        limits: limits of the checks.
         decoding: which images are decoded.
-        near_duplicate_images: how many images there may be for those that look alike to be searched for,
-            which decodes all of them.
-        schema: text of a schema that the columns of every split are to fit; "": one that is inferred from
-            `train`.
-        earlier_spans: span to statistics, of spans before those of the examples, oldest first.
-        title: of the page.
-        sample_bytes: what samples may take of the page.
+        near_duplicate_images: largest number of images for the near-duplicate search, which decodes all of
+            them.
+        schema: text of the schema for the columns of every split; "": inferred from `train`.
+        earlier_spans: span to statistics, of earlier spans, oldest first.
+        title: title of the page.
+        sample_bytes: largest size of the samples on the page.
     """
 
     limits: Limits
@@ -74,14 +73,14 @@ class ValidationOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationFolders:
-    """Where the results go.
+    """Output folders.
 
     Attributes:
         statistics: folder for box_statistics.json and each split's FeatureStats.pb.
         schema: folder for schema.pbtxt.
-        anomalies: folder for everything that the page of the data is made from, which is findings.json,
-            dataset_card.json, box_profile.json, anchor_matches.json, quarantine.jsonl and pictures/, for the
-            page, index.html, and for each split's SchemaDiff.pb.
+        anomalies: folder for the page, index.html, and its sources findings.json, dataset_card.json,
+            box_profile.json, anchor_matches.json, quarantine.jsonl and pictures/. Also for each split's
+            SchemaDiff.pb.
     """
 
     statistics: str
@@ -96,18 +95,18 @@ def validate_examples(
     options: ValidationOptions,
     folders: ValidationFolders,
 ) -> DataFindings:
-    """Look at every example once and say what is wrong.
+    """Read every example once and report problems.
 
     Args:
-        examples_dir: what ExampleGen wrote.
-        config: that a detector is to be trained by; None: checks of what it makes of boxes are not made.
-        baseline_dir: the deployed detector; "" where there is none.
-        options: how.
-        folders: to fill.
+        examples_dir: output of ExampleGen.
+        config: training config; None: checks that depend on the detector are skipped.
+        baseline_dir: the deployed detector; "" if there is none.
+        options: limits, schema and page.
+        folders: folders to write.
 
     Raises:
         ConfigError: for a config that no detector can be built from.
-        DataError: when examples are missing or damaged.
+        DataError: if examples are missing or damaged.
     """
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
     splits = {split: check_split(examples_dir, split) for split in split_names(examples_dir)}
@@ -156,7 +155,7 @@ def validate_examples(
 def _pass_over_all(
     examples_dir: str, label_map: LabelMap, splits: Mapping[str, int], wanted: PassOptions
 ) -> tuple[dict[str, SplitPass], dict[str, SampleStatistics]]:
-    """Read every example once; return what was gathered of each split, and statistics of the folders."""
+    """Read every example once; return the results of each split, and the folders' statistics."""
     by_folder = FolderCounters(label_map.names)
     with Progress("validate", total=sum(splits.values()), unit="image") as progress:
         passes = {
@@ -180,7 +179,7 @@ def _write_page(
     options: ValidationOptions,
     folder: str,
 ) -> None:
-    """Write the page of the data and what it is made from beside the findings, all in one folder."""
+    """Write the page of the data and its sources beside the findings."""
     label_map, view = known
     splits = {split: found.objects.card(label_map) for split, found in passes.items()}
     CARD.write(folder, CARD.find(examples_dir) or counted_card(label_map, splits))
@@ -232,7 +231,7 @@ def _spans(examples_dir: str) -> tuple[str, ...]:
 
 
 def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingList) -> NetworkView | None:
-    """Return what the network does with images; None where no check asks, or nothing is known of it."""
+    """Return how the network sees images; None if no check needs it, or it is unknown."""
     if config is None:
         for check in ("tiny_boxes", "unmatched_boxes"):
             findings.not_made(check, "no pipeline.config was given")
@@ -262,7 +261,7 @@ def _check_all(
 
 
 def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:
-    """Return the statistics of what a detector was trained on; None where it does not tell."""
+    """Return the statistics of a detector's training data; None if not recorded."""
     if not baseline_dir:
         return None
     path = extra_file(baseline_dir, STATISTICS.name)

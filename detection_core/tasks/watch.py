@@ -1,4 +1,4 @@
-"""Measuring the checkpoints of a training that another process runs."""
+"""Measure the checkpoints of a training that another process runs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class WatchOptions:
     """How long to follow a training.
 
     Attributes:
-        timeout_minutes: without a new checkpoint, after which watching ends.
-        poll_seconds: between two looks.
-        examples_dir: what ExampleGen wrote, to measure on; "": what the training's config evaluates.
+        timeout_minutes: watching ends after this time without a new checkpoint.
+        poll_seconds: interval between polls.
+        examples_dir: output of ExampleGen to measure on; "": the evaluation images of the training's config.
         split: of `examples_dir`.
     """
 
@@ -58,23 +58,22 @@ class WatchOptions:
 def watch(work_dir: str, output_dir: str, options: WatchOptions | None = None) -> list[ValidationLine]:
     """Measure each new checkpoint of a training until its last step.
 
-    Checkpoints are copied before they are read, so that one which the training removes meanwhile is passed
-    over. Of several new ones the newest is measured. What was measured before, in `output_dir`, is not
-    measured again.
+    Each checkpoint is copied before it is read; one that the training removes meanwhile is skipped. Of
+    several new ones only the newest is measured. Checkpoints already measured in `output_dir` are skipped.
 
     Args:
-        work_dir: the folder of the unfinished training, or the one above it.
+        work_dir: the folder of the unfinished training, or its parent.
         output_dir: gets `validation.jsonl` and `logs/eval`.
-        options: how long, and on what.
+        options: timeout and data.
 
     Returns:
-        What was found, by rising steps.
+        The results, by rising steps.
 
     Raises:
-        ConfigError: when the folder belongs to several trainings.
-        DataError: when no training appears there in time.
-        ModelError: when the checkpoints are of another model than the config's, as those of a
-            quantization-aware training.
+        ConfigError: if the folder contains several trainings.
+        DataError: if no training appears there in time.
+        ModelError: if the checkpoints do not fit the config's model, such as those of a quantization-aware
+            training.
     """
     options = options or WatchOptions()
     watched = _Watched(_await_training(work_dir, options), output_dir, options)
@@ -85,8 +84,6 @@ def watch(work_dir: str, output_dir: str, options: WatchOptions | None = None) -
 
 
 class _Watched:
-    """A training that is followed."""
-
     def __init__(self, folder: str, output_dir: str, options: WatchOptions) -> None:
         self._folder, self._output, self._options = folder, output_dir, options
         config = _training_config(folder, options)
@@ -109,11 +106,10 @@ class _Watched:
         )
 
     def close(self) -> None:
-        """Close the event file."""
         self._events.close()
 
     def follow(self) -> list[ValidationLine]:
-        """Measure what comes until the end."""
+        """Measure new checkpoints until the last step or the timeout."""
         waiting_since = time.monotonic()
         while True:
             finished = files.exists(files.join(self._folder, FINISHED)) or not files.exists(self._folder)
@@ -139,7 +135,7 @@ class _Watched:
                 yield step
 
     def _measure_step(self, step: int) -> bool:
-        """Measure a checkpoint; tell whether it was still there."""
+        """Measure a checkpoint; return whether it still existed."""
         parts = {"model": self._model} | ({"moving_average": self._average} if self._average else {})
         with ScratchFolder() as scratch:
             copied = self._copy(step, scratch)
@@ -158,19 +154,19 @@ class _Watched:
         return True
 
     def _copy(self, step: int, scratch: str) -> bool:
-        """Copy a checkpoint; tell whether the training has kept it until all of it was here."""
+        """Copy a checkpoint; return whether the training kept it until the copy was complete."""
         folder, name = files.join(self._folder, CHECKPOINTS), f"ckpt-{step}"
         try:
             for path in files.list_matching(folder, f"{name}.*"):
                 files.download(path, files.join(scratch, path.rpartition("/")[2]))
         except FileNotFoundError:
             return False
-        # The index goes first when a checkpoint is removed, see `TrainingCheckpoints.remove`.
+        # The index is deleted first when a checkpoint is removed, see `TrainingCheckpoints.remove`.
         return files.exists(files.join(folder, f"{name}.index"))
 
 
 def _default_validation(plan: TrainPlan) -> ValidationPlan:
-    """Compare by COCO's mAP what the training would write."""
+    """Return a plan that compares the training's weights by COCO's mAP."""
     options = ValidationOptions(every_steps=1, objective={MAP: 1.0}, averaged=plan.writes_average)
     return ValidationPlan(options=options, max_images=0, writes_best=True)
 
@@ -186,7 +182,7 @@ def _training_config(folder: str, options: WatchOptions) -> CheckedConfig:
 
 
 def _await_training(work_dir: str, options: WatchOptions) -> str:
-    """Return the folder of the training, once its config is there."""
+    """Wait for the config of the training; return its folder."""
     deadline = time.monotonic() + 60 * options.timeout_minutes
     while True:
         found = _trainings(work_dir)
@@ -207,7 +203,7 @@ def _await_training(work_dir: str, options: WatchOptions) -> str:
 
 
 def _trainings(work_dir: str) -> list[str]:
-    """Return the folders of trainings: the one that is named, else those below it that are not finished."""
+    """Return the given training folder, otherwise the unfinished ones below it."""
     if files.exists(files.join(work_dir, PIPELINE_CONFIG)):
         return [work_dir]
     below = [

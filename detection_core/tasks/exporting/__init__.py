@@ -1,1 +1,1 @@
-"""The parts of an export: the networks that are converted, and how files compare with the detector."""
+"""The parts of an export: the networks to convert, and the comparison of files with the detector."""

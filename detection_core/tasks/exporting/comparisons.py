@@ -1,8 +1,8 @@
 """Compare a TensorFlow Lite file's raw heads with its network's, and its detections with the SavedModel's.
 
-Where boxes overlap and their scores are close, rounding decides which box suppresses the others. It also
-decides which detections come last in a full list. Detections that are missing for this reason are not
-counted. Of a network that has learned nothing these may be all.
+For overlapping boxes with close scores, rounding decides which box suppresses the others. It also decides
+which detections come last in a full list. Detections missing for these reasons are not counted; for an
+untrained network they may be all.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from detection_core.structures import Instances
 def compare_network(
     path: str, reference: ReferenceNetwork, inputs: Sequence[np.ndarray], tolerance: Tolerance
 ) -> NetworkParity:
-    """Run a file and the network that it was made from on the same inputs.
+    """Run a file and its source network on the same inputs.
 
     Args:
-        path: of the file.
-        reference: what was converted.
-        inputs: what the file's input takes, [1, H, W, 3] of the file's dtype.
+        path: path of the file.
+        reference: the converted network.
+        inputs: inputs of the file, [1, H, W, 3] of the file's dtype.
         tolerance: of the file's format.
 
     Raises:
-        ModelError: when there is no input, or LiteRT does not run the file.
+        ModelError: if there is no input, or LiteRT cannot run the file.
     """
     found = compare_layers(files.read_bytes(path), reference, inputs)
     heads: dict[str, float] = {}
@@ -57,7 +57,7 @@ def compare_network(
 
 
 def network_clauses(parity: NetworkParity | None) -> Iterator[str]:
-    """Yield a clause where a head is beyond its bound, with the layer where they part, or is not known."""
+    """Yield a clause if a head is beyond its bound, with the first noisy layer, or has no counterpart."""
     if parity is None:
         return
     if parity.unmatched:
@@ -75,27 +75,23 @@ def network_clauses(parity: NetworkParity | None) -> Iterator[str]:
 
 
 LEAST_SCORE = 0.3
-"""Of the SavedModel's detections that a file has to find."""
+"""Lowest score of the SavedModel's detections that a file must find."""
 LEAST_IOU = 0.5
 LEAST_SCORE_SHARE = 0.5
-"""Of a detection's score: lists that end with the least scores have a bit of every class everywhere."""
+"""Lowest score of a match, as a share of the reference score: the end of a full list has all classes
+everywhere.
+"""
 SUPPRESSING_IOU = MEDIAPIPE_OVERLAP
-"""Overlap from which one box may suppress another, in the form of file that suppresses most."""
+"""IoU above which one box may suppress another, in the layout that suppresses most."""
 NOISE_QUANTILE = 0.95
-"""Of the differences between a file's scores and the SavedModel's: so much of one may be rounding."""
+"""Quantile of the score differences between file and SavedModel that is taken as rounding noise."""
 FEWEST = 20
-"""Detections that a share is judged by."""
+"""Fewest detections from which a share is judged."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Pairs:
-    """How an image's detections belong together.
-
-    Attributes:
-        overlaps: of each detection that is found.
-        differences: of its scores, absolute.
-        missing: positions of the SavedModel's detections that are not found.
-    """
+    """IoUs and absolute score differences of an image's matches; indices of the reference's missing ones."""
 
     overlaps: list[float]
     differences: list[float]
@@ -109,13 +105,13 @@ def compare_boxes(
     *,
     max_detections: int = 100,
 ) -> BoxParity:
-    """Look for each detection of the SavedModel in what a file finds.
+    """Match the SavedModel's detections with a file's.
 
     Args:
-        reference: what the SavedModel finds.
-        found: what the file finds, in the same order.
+        reference: detections of the SavedModel.
+        found: detections of the file, in the same order.
         tolerance: of the file's format.
-        max_detections: boxes, or with suppression class by class detections, that the file gives at most.
+        max_detections: most boxes of the file, or most detections with class-by-class suppression.
     """
     images = [(a.detections, b.detections) for a, b in zip(reference, found, strict=True)]
     pairs = [_pairs(wanted, own) for wanted, own in images]
@@ -123,9 +119,9 @@ def compare_boxes(
     differences = [difference for one in pairs for difference in one.differences]
     noise = float(np.quantile(differences, NOISE_QUANTILE)) if differences else 0.0
     missing = sum(len(one.missing) for one in pairs)
-    # How many the SavedModel gives at most is seen where it gives many.
+    # The SavedModel's limit is estimated by its longest list.
     longest = max(FEWEST, *(len(wanted.scores) for wanted, _ in images))
-    # Of two scores that are compared each has its own noise.
+    # Both compared scores have noise.
     chance = _Chance(noise=2 * noise, most_wanted=longest, most_found=max_detections)
     undecided = sum(
         int(chance.decides(wanted, own, one.missing).sum())
@@ -144,7 +140,7 @@ def compare_boxes(
 
 
 def box_clauses(parity: BoxParity) -> Iterator[str]:
-    """Yield a clause where too few boxes are found; of a few detections a share says nothing."""
+    """Yield a clause if too few boxes are found; a share of few detections is not judged."""
     if parity.detections >= FEWEST and parity.matched < parity.least_matched:
         yield (
             f"{parity.matched:.1%} of the SavedModel's {parity.detections} detections from a score of"
@@ -153,7 +149,7 @@ def box_clauses(parity: BoxParity) -> Iterator[str]:
 
 
 def _pairs(wanted: Instances, found: Instances) -> _Pairs:
-    """Pair each detection with one of its class that overlaps it most; each may be found once."""
+    """Match each detection with the box of its class that overlaps it most; each is used once."""
     pairs = _Pairs([], [], [])
     overlaps = _overlaps(found.boxes, wanted.boxes)
     overlaps *= found.classes[:, np.newaxis] == wanted.classes
@@ -172,23 +168,17 @@ def _pairs(wanted: Instances, found: Instances) -> _Pairs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Chance:
-    """What rounding alone may have decided.
-
-    Attributes:
-        noise: of the difference of two scores.
-        most_wanted: detections that the SavedModel gives at most.
-        most_found: boxes, or detections, that the file gives at most.
-    """
+    """Decides which differences score noise and the limits of both lists may explain."""
 
     noise: float
     most_wanted: int
     most_found: int
 
     def decides(self, wanted: Instances, found: Instances, missing: Sequence[int]) -> np.ndarray:
-        """Tell which of the missing detections may have been suppressed or cut off by it, bool [M].
+        """Return which missing detections rounding may have suppressed or cut off, bool [M].
 
-        Suppressed: a box of the file that overlaps it is as good, but for the noise. A box counts for this
-        only where the SavedModel has found its object, too: a false box of the file excuses nothing.
+        A detection may be suppressed by an overlapping box of the file whose score is as high, within the
+        noise. The SavedModel must have found that box's object, too: a false box of the file excuses nothing.
         """
         if not found.scores.size:
             return np.zeros(len(missing), bool)
@@ -204,7 +194,7 @@ class _Chance:
         return np.asarray(suppressed | (is_full and least <= best.min()), bool)
 
     def _known(self, wanted: Instances, found: Instances) -> np.ndarray:
-        """Tell which of a file's detections the SavedModel has as well, or may have cut off, bool [D]."""
+        """Return which detections of a file the SavedModel also has, or may have cut off, bool [D]."""
         is_same = _overlaps(found.boxes, wanted.boxes) >= LEAST_IOU
         is_same &= found.classes[:, np.newaxis] == wanted.classes
         is_same &= wanted.scores >= found.scores[:, np.newaxis] - self.noise
@@ -215,5 +205,4 @@ class _Chance:
 
 
 def _overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return intersections over union, float64 [N, M]."""
     return iou_px(one, other, np.zeros(len(other), bool))

@@ -1,4 +1,4 @@
-"""The networks that a detector's TensorFlow Lite files are made from, each made once for all formats."""
+"""Make the networks of a detector's TensorFlow Lite files, each once for all formats."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from detection_core.tasks.exporting.mixed_precision import IMAGES, MixedBudget, 
 from detection_core.tasks.quantization_sensitivity import coco_metrics_of
 
 FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
-"""What a file is made from, as its provenance and the report say it."""
+"""Source network of a file, in its provenance and the report."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FloatLayerChoice:
-    """What decides how many layers of a mixed file stay in float.
+    """Budget for the layers of a mixed file that stay in float.
 
     Attributes:
-        config: the detector's, with the images that layers are chosen on as its evaluation input: others than
+        config: the detector's config. Its evaluation input has the images for the choice, which differ from
             those that files are measured on.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
-        size_mb: name of a format to how many millions of bytes a file of it may have.
+        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute.
+        size_mb: name of a format to the largest size of its file, in millions of bytes.
     """
 
     config: CheckedConfig
@@ -54,9 +54,9 @@ class ExportSource:
     Attributes:
         detector: float detector.
         config: its config, reading the examples.
-        quantized_dir: detector folder with fake quantization; "" where there is none.
-        representative_examples: training images that ranges come from.
-        choice: None where the layers that stay in float have been chosen.
+        quantized_dir: detector folder with fake quantization; "" if there is none.
+        representative_examples: number of training images for ranges.
+        choice: budget for the choice of float layers; None if they are already chosen.
     """
 
     detector: LoadedDetector
@@ -75,10 +75,10 @@ class ExportSource:
         )
 
     def check(self, formats: Collection[str]) -> None:
-        """Refuse formats that cannot be made, before any is.
+        """Refuse formats that cannot be made, before making any.
 
         Raises:
-            ExportError: where a format wants a quantization-aware network, and there is none or another.
+            ExportError: if a format needs a quantization-aware network, and there is none or another.
         """
         settings = None
         if self.quantized_dir:
@@ -90,11 +90,11 @@ class ExportSource:
 
 
 class ExportNetworks:
-    """Makes the networks, and what is converted of each.
+    """Makes the networks and the functions to convert.
 
     Args:
-        source: what they are made from.
-        float_layers: network to the layers that are left in float, where they have been chosen.
+        source: the detectors.
+        float_layers: network to its layers in float, if already chosen.
     """
 
     def __init__(
@@ -107,18 +107,18 @@ class ExportNetworks:
         self._float_layers: dict[Network, tuple[str, ...]] = {}
 
     def get(self, network: Network) -> Detector:
-        """Return the detector with a network."""
+        """Return the detector of a network; it is made once."""
         network = self.there(network)
         if network not in self._made:
             self._made[network] = self._makers[network]()
         return self._made[network]
 
     def float_layers(self, network: Network) -> tuple[str, ...]:
-        """Return the layers of a network that was made which stay in float on purpose."""
+        """Return the layers of an already made network that stay in float by choice."""
         return self._float_layers.get(self.there(network), ())
 
     def function(self, network: Network, outputs: TFLiteOutputOptions) -> Any:
-        """Return what is converted of a network, always with the same outputs."""
+        """Return the function of a network to convert; later calls return the same function."""
         network = self.there(network)
         if network not in self._functions:
             config = self._source.config
@@ -127,12 +127,12 @@ class ExportNetworks:
         return self._functions[network]
 
     def there(self, network: Network) -> Network:
-        """Return the network that stands for one: quantized after training where none was trained so."""
+        """Return the network to use: without a quantization-aware one, it is quantized after training."""
         is_missing = network is Network.AWARE and not self._source.quantized_dir
         return Network.POST_TRAINING if is_missing else network
 
     def made_from(self, network: Network) -> str:
-        """Tell which detector a network is of: `FLOAT_NETWORK` or `AWARE_NETWORK`."""
+        """Return which detector a network comes from: `FLOAT_NETWORK` or `AWARE_NETWORK`."""
         of_aware = (Network.AWARE, Network.AWARE_MIXED, Network.STRIPPED)
         return AWARE_NETWORK if self.there(network) in of_aware else FLOAT_NETWORK
 
@@ -153,28 +153,27 @@ class ExportNetworks:
     @functools.cached_property
     def _aware(self) -> QuantizedDetector:
         quantized = load_detector(self._source.quantized_dir, kinds=("quantized",)).quantized
-        assert quantized is not None  # of that kind
+        assert quantized is not None  # guaranteed by its kind
         return quantized
 
     @functools.cached_property
     def _calibrated(self) -> QuantizedDetector:
-        """A detector with 8 bit fake quantization whose ranges come from images."""
+        """The detector with 8-bit fake quantization, calibrated on images."""
         support = configured_model(self._source.config).family.require_quantization()
         rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
         rewritten.calibrate_untrained(functools.partial(self._source.pixels, batch_size=8))
         return rewritten
 
     def _mixed(self, network: Network, name: str, quantized: QuantizedDetector) -> Detector:
-        """Return a quantized detector with layers in float."""
         is_chosen = network in self._chosen
         layers = self._chosen[network] if is_chosen else self._choose(name, quantized)
         self._float_layers[network] = layers
         return quantized.leave_in_float(layers)
 
     def _choose(self, name: str, quantized: QuantizedDetector) -> tuple[str, ...]:
-        """Return as few layers to leave in float as the budget asks for."""
+        """Return the fewest layers to leave in float that satisfy the budget."""
         source, choice = self._source, self._source.choice
-        assert choice is not None  # the layers have not been chosen
+        assert choice is not None  # required if no layers were chosen
         labels = source.detector.label_map
         config, images = sampled_evaluation(choice.config, IMAGES, label_map=labels)
 

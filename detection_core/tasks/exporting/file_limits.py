@@ -1,4 +1,4 @@
-"""Bounds on the size, the latency and the memory of exported files."""
+"""Limits on the size, latency and memory of exported files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 
 Limits = Mapping[str, Mapping[str, float]]
-"""Format of a file to bounds, each a key of `LIMITS`."""
+"""Format of a file to its limits, by keys of `LIMITS`."""
 
 LIMITS = {
     "size_mb": "size of the file, millions of bytes",
@@ -25,13 +25,13 @@ _MEGA = 1e6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """What a file costs where it runs.
+    """Size, latency and memory of a file.
 
     Attributes:
         size_bytes: of the file.
-        latency_ms: threads to median milliseconds of an inference; empty where it was not measured.
-        peak_memory_bytes: by which loading and a first inference raise a process's memory; None where it was
-            not measured.
+        latency_ms: threads to median milliseconds of an inference; empty if not measured.
+        peak_memory_bytes: growth of a process's peak memory by loading and a first inference; None if not
+            measured.
     """
 
     size_bytes: int
@@ -39,7 +39,7 @@ class Footprint:
     peak_memory_bytes: int | None = None
 
     def exceeded(self, limits: Mapping[str, float]) -> list[str]:
-        """Return a clause for each bound that the file is beyond, or that could not be measured."""
+        """Return a clause for each limit that is exceeded, or could not be measured."""
         measured = {
             "size_mb": self.size_bytes / _MEGA,
             "latency_ms": self.latency_ms.get("1"),
@@ -63,14 +63,14 @@ def _clause(name: str, value: float | None, bound: float) -> str:
 
 
 def check_limits(limits: Limits, formats: Collection[str]) -> None:
-    """Refuse bounds of files that are not made, unknown bounds, and bounds that no file can keep.
+    """Refuse limits for other formats, unknown limits, and limits that no file can meet.
 
     Args:
-        limits: format to bounds.
-        formats: that are made.
+        limits: format to limits.
+        formats: formats to export.
 
     Raises:
-        ConfigError: naming the format and the bound.
+        ConfigError: names the format and the limit.
     """
     for name, bounds in limits.items():
         if name not in formats:
@@ -90,10 +90,10 @@ def check_limits(limits: Limits, formats: Collection[str]) -> None:
 
 
 def measure_memory(path: str) -> int | None:
-    """Return by how much loading a file and a first inference, with one thread, raise a process's memory.
+    """Measure the growth of a process's peak memory by loading a file and one inference, with one thread.
 
     Args:
-        path: of a TensorFlow Lite file, on this machine or on an object store.
+        path: of a TensorFlow Lite file, local or on an object store.
     """
     with ScratchFolder() as folder:
         local = path

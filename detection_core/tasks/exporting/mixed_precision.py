@@ -1,4 +1,4 @@
-"""Choose the layers to leave in float where a quantized network loses too much accuracy."""
+"""Choose the layers to leave in float if a quantized network loses too much accuracy."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from detection_core.detectors.quantization import QuantizedDetector
 _logger = logging.getLogger(__name__)
 
 IMAGES = 100
-"""Of the split, on which choices are compared."""
+"""Number of images of the split on which choices are compared."""
 _FLOAT_BYTES = 3
 """Additional bytes of a weight in float32, compared with int8."""
 
 Score = Callable[[Detector], float]
-"""Gives the score of a detector, the higher the better, always on the same images."""
+"""Returns the score of a detector, higher is better, always on the same images."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixedBudget:
-    """What may be spent.
+    """Limits of the choice.
 
     Attributes:
-        max_drop: largest drop of the score below the float detector's. No more layers than it takes to
-            reach it are left in float.
+        max_drop: largest drop of the score below the float detector's. The choice stops at the first number
+            of layers that reaches it.
         max_bytes: largest growth of the file.
     """
 
@@ -39,14 +39,14 @@ class MixedBudget:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixedChoice:
-    """What was chosen.
+    """Result of the choice.
 
     Attributes:
-        layers: those in float, in the order in which they were taken.
-        score: of the network with them in float.
+        layers: layers in float, in the order in which they were chosen.
+        score: of the network with these layers in float.
         float_score: of the float network.
         quantized_score: of the network with all layers quantized.
-        added_bytes: that they take more than in int8, by their weights.
+        added_bytes: growth of the weights compared with int8.
     """
 
     layers: tuple[str, ...]
@@ -63,17 +63,17 @@ def choose_float_layers(
     score: Score,
     budget: MixedBudget,
 ) -> MixedChoice:
-    """Leave layers in float, the noisiest first, until the budget of accuracy or of size is met.
+    """Leave layers in float, the noisiest first, until the accuracy suffices or the size is used up.
 
-    A layer's noise is what it adds itself, by its signal-to-noise ratio. The network is scored with 0, 1, 2,
-    4, 8, ... layers in float, and with as many as the size allows, until it is good enough.
+    A layer's noise is measured by the signal-to-noise ratio of the layer alone. The network is scored with 0,
+    1, 2, 4, 8, ... layers in float, and with as many as the size allows, until it is good enough.
 
     Args:
         quantized: a calibrated detector.
-        float_detector: what it was made from.
+        float_detector: its float source.
         batches: float32 [B, H, W, 3], resized pixels, 0..255.
         score: measures a detector.
-        budget: what may be spent.
+        budget: limits of the choice.
     """
     float_score = score(float_detector)
     scored: dict[tuple[str, ...], float] = {}
@@ -81,7 +81,7 @@ def choose_float_layers(
         scored[layers] = score(quantized.leave_in_float(layers))
         if scored[layers] >= float_score - budget.max_drop:
             break
-    best = max(scored, key=scored.__getitem__)  # of equal ones the first, which has the fewest layers
+    best = max(scored, key=scored.__getitem__)  # ties: the first, which has the fewest layers
     choice = MixedChoice(
         layers=best,
         score=scored[best],
@@ -96,7 +96,7 @@ def choose_float_layers(
 def _prefixes(
     quantized: QuantizedDetector, batches: Iterable[tf.Tensor], budget: MixedBudget
 ) -> list[tuple[str, ...]]:
-    """Return longer and longer prefixes of the layers, the noisiest first, within the bound on size."""
+    """Return growing prefixes of the layers, the noisiest first, up to the size limit."""
     errors = [error for error in quantized.layer_errors(batches) if error.own_db is not None]
     ranked = sorted(errors, key=lambda error: error.own_db or 0.0)
     prefixes: list[tuple[str, ...]] = [()]

@@ -1,4 +1,4 @@
-"""What a TensorFlow Lite file lost of raw heads, boxes and mAP, its size and its speed."""
+"""Measure a TensorFlow Lite file's loss in raw heads, boxes and mAP, and its size and speed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 REFERENCE = "reference"
 THREADS = (1, 2)
-# Images that raw heads are compared on: each has thousands of numbers.
+# Images for the comparison of raw heads; each has thousands of values.
 _IMAGES = 4
 
 
@@ -52,12 +52,12 @@ class Candidate:
     Attributes:
         path: of the file.
         format: of `tflite_formats.FORMATS`.
-        quantization: `none`, `aware` (trained so) or `post_training`.
-        made_from: `float` or `quantization_aware`, the network that the file is of.
-        origin: what the file is going to say of itself, beside its metrics.
-        function: what was converted; None: raw heads are not compared.
-        network: that the function computes with: it does not keep its own variables alive.
-        max_detections: boxes that the file gives at most.
+        quantization: `none`, `aware` (during training) or `post_training`.
+        made_from: `float` or `quantization_aware`, the source network.
+        origin: the provenance to write into the file; metrics are added.
+        function: the converted function; None: raw heads are not compared.
+        network: network of the function, which does not keep its variables alive.
+        max_detections: most boxes of the file.
     """
 
     path: str
@@ -72,13 +72,13 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParityOptions:
-    """How to measure.
+    """Options of the measurement.
 
     Attributes:
         split: name of the split, for the report.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute.
         latency_runs: timed inferences of each file; 0 does not measure.
-        limits: format to what a file of it may cost.
+        limits: format to limits on its files.
     """
 
     split: str
@@ -101,10 +101,10 @@ def measure_parity(
         candidates: files to measure.
         config: its first eval_input_reader names the records.
         label_map: classes of the records and the detectors.
-        options: bound on the drop, and what to time.
+        options: limits, and number of timed inferences.
 
     Raises:
-        DataError: when there is nothing to measure on, or a record is damaged.
+        DataError: if there is nothing to measure on, or a record is damaged.
     """
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
@@ -136,7 +136,7 @@ def measure_parity(
     count = len(expected)
     for report in reports:
         _logger.info("export | %s", "; ".join(_reasons(report, count)))
-    # A refusal names what failed, not what was good beside it.
+    # A refusal lists only the files that failed.
     decisive = [report for report in reports if not report.passed] or reports
     return ParityReport(
         split=options.split,
@@ -149,7 +149,7 @@ def measure_parity(
 
 
 def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
-    """Write into a file where it comes from, its metrics, and from which score it is best used."""
+    """Write provenance, metrics and recommended score threshold into a file."""
     if candidate.origin is not None:
         known = {name: None if value < 0 else value for name, value in found.coco.metrics().items()}
         provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
@@ -194,7 +194,7 @@ def _compare(
 def _networks(
     candidates: Sequence[Candidate], runners: Mapping[str, Runner], images: Sequence[np.ndarray]
 ) -> dict[str, NetworkParity]:
-    """Compare raw heads, of all files that a network became beside each other; path to what was found."""
+    """Compare raw heads of all files of a network together; return path to result."""
     found = {}
     for function in {id(c.function): c.function for c in candidates if c.function}.values():
         with ReferenceNetwork(function) as reference:
@@ -213,7 +213,7 @@ def _networks(
 def _drop_intervals(
     found: Mapping[str, Measurement], label_map: LabelMap
 ) -> dict[str, tuple[float, float] | None]:
-    """Return where each file's drop may lie; images are drawn alike for all of them."""
+    """Return the confidence interval of each file's drop; all are resampled alike."""
     names = class_names(label_map)
     drawn = {
         path: resample(EvaluatedSplit(images=one.images, class_names=names), None, [MAP_50], groups={})
@@ -234,7 +234,7 @@ def _report(
     network: NetworkParity | None,
     boxes: BoxParity,
 ) -> FileReport:
-    """Add how sure the drop is, how far raw heads and boxes are apart, and what that makes of the verdict."""
+    """Add the drop's confidence interval and the differences of raw heads and boxes; update the verdict."""
     apart = [*network_clauses(network), *box_clauses(boxes)]
     rounded = None if interval is None else (round(interval[0], 6) + 0.0, round(interval[1], 6) + 0.0)
     return dataclasses.replace(
@@ -248,7 +248,7 @@ def _report(
 
 
 def _reasons(report: FileReport, images: int) -> list[str]:
-    """Say how far the file fell; of one that was refused, only what it was refused for."""
+    """Return a file's drop as a clause; for a refused file, only the reasons for refusal."""
     others = [*report.apart, *report.exceeded]
     beyond = not report.passed and (report.drop > report.max_drop or not others)
     lost = (
@@ -260,7 +260,7 @@ def _reasons(report: FileReport, images: int) -> list[str]:
 
 
 def _noise(report: FileReport, images: int) -> str:
-    """Say that the split is too small to tell, where it is."""
+    """Return a clause if the drop is within the noise of the split."""
     if report.drop_interval is None or not report.within_noise:
         return ""
     low, high = report.drop_interval

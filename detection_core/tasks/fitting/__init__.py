@@ -1,1 +1,1 @@
-"""The parts of a training: first weights, loop, durable folder, record."""
+"""The parts of a training: starting weights, loop, durable folder, record."""

@@ -1,4 +1,4 @@
-"""In how many parts a training computes its batch: as asked for, or as many as the memory needs."""
+"""Choose the number of parts of a batch: as configured, or as many as memory requires."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FIELD = "train_config.gradient_accumulation_steps"
 
 
 def settled_parts(options: TrainOptions, folder: str, worker: Worker) -> int:
-    """Return in how many parts a training begins, or goes on.
+    """Return the number of parts with which a training starts or resumes.
 
     Args:
         options: of the training.
-        folder: of the unfinished training; what was found before is in it.
+        folder: of the unfinished training; it stores an earlier result.
         worker: the rank of this process.
 
     Raises:
-        ConfigError: when several workers would have to agree on a number.
+        ConfigError: if several workers would have to agree on a number.
     """
     if options.gradient_accumulation_steps:
         return options.gradient_accumulation_steps
@@ -48,19 +48,19 @@ def settled_parts(options: TrainOptions, folder: str, worker: Worker) -> int:
 
 
 def fitting_parts(error: BatchTooLargeError, trial: TrialUpdates, parts: int, asked: int, folder: str) -> int:
-    """Return the parts that a batch fits the memory in, where the config leaves them to it, and note them.
+    """Find and store a number of parts that fits in memory, if the config leaves it open.
 
     Call it in the scope of the training's strategy.
 
     Args:
-        error: what the training ended with.
+        error: the error that ended the training.
         trial: makes updates.
-        parts: those that were too few.
-        asked: those that the config asks for; 0: what fits.
+        parts: the number of parts that failed.
+        asked: the configured number; 0: any.
         folder: of the unfinished training.
 
     Raises:
-        BatchTooLargeError: saying what would fit, where the config asks for a number, or nothing fits.
+        BatchTooLargeError: if the config fixes a number, naming one that fits, or if none fits.
     """
     _logger.warning("%s; looking for what fits", error)
     found, size = trial.least_parts(parts), trial.options.batch_size

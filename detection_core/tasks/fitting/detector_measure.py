@@ -1,4 +1,4 @@
-"""Measuring a detector while it is trained, on what its config evaluates."""
+"""Measure a detector during training, on its config's evaluation images."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class DetectorMeasure:
     """Measures the present weights of a detector, as `detflow evaluate` measures the exported one.
 
     Attributes:
-        images: how many images it is measured on.
-        pictures: of the last measuring, of the same images each time.
+        images: number of images.
+        pictures: of the last measurement, always of the same images.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class DetectorMeasure:
         *,
         plain_model: Detector | None = None,
     ) -> None:
-        """Check what is asked for; nothing is traced yet.
+        """Check the request; nothing is traced yet.
 
         Args:
-            model: the detector that is trained.
-            config: its first eval_input_reader is read, its `eval_config` followed.
+            model: the detector in training.
+            config: defines the images by its first eval_input_reader, and the metrics by its `eval_config`.
             label_map: of the examples.
-            plan: names the metrics that count, and how many images.
-            plain_model: detector of plain variables that computes in float32 and is measured in its place,
-                where the model has copies of its variables on several devices, or computes with fewer bits.
+            plan: names the metrics of the objective, and the number of images.
+            plain_model: float32 detector of plain variables to measure instead. Needed if the model has
+                replicas on several devices, or computes with fewer bits.
 
         Raises:
-            ConfigError: for a metric that the config does not measure, naming the nearest.
-            DataError: when there are no images.
+            ConfigError: for a metric that the config does not measure; names the nearest.
+            DataError: if there are no images.
         """
         self._model, self._plain = model, plain_model
         self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
@@ -75,8 +75,8 @@ class DetectorMeasure:
         _check_metrics(self._demanded, known_metrics(self._options, class_names(label_map)))
 
     def __call__(self) -> Mapping[str, float | None]:
-        """Return metric to value; nothing where this is not the chief, who alone measures."""
-        # Reading a variable with copies is a reduction, in which all workers take part.
+        """Return metric to value; empty on workers other than the chief, which alone measures."""
+        # Reading a replicated variable is a reduction, in which all workers take part.
         values = [variable.numpy() for variable in self._model.variables] if self._plain else []
         if not current_worker().is_chief:
             return {}
@@ -98,20 +98,20 @@ class DetectorMeasure:
         return finite(compute_metrics(images, split.coco, names, self._options, self._demanded))
 
     def named_pictures(self) -> dict[str, np.ndarray]:
-        """Return the pictures by the names that loggers have them under."""
+        """Return the pictures by their names in loggers."""
         return {f"validation/{picture.number}": picture.image for picture in self.pictures}
 
     def _keeping(
         self, truth: Iterable[tuple[np.ndarray, Instances]], kept: dict[int, np.ndarray]
     ) -> Iterator[tuple[np.ndarray, Instances]]:
-        """Yield images, and keep the pixels of those that are drawn."""
+        """Yield images, and keep the pixels of those to draw."""
         for number, (image, image_truth) in enumerate(truth):
             if number in self._drawn:
                 kept[number] = image
             yield image, image_truth
 
     def _draw(self, split: EvaluatedSplit, kept: Mapping[int, np.ndarray]) -> list[ValidationPicture]:
-        """Return detections beside ground truth, from the score on that `eval_config` says."""
+        """Draw detections that reach `eval_config`'s score beside ground truth."""
         score = split.best_score if self._settings.min_score is None else self._settings.min_score
         return [
             ValidationPicture(

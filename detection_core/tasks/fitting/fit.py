@@ -1,4 +1,4 @@
-"""The training loop around a config: its examples, optimizer, logs and progress."""
+"""Run the training loop of a config, with its examples, optimizer, logs and progress."""
 
 from __future__ import annotations
 
@@ -65,16 +65,17 @@ class FitRequest:
 
     Attributes:
         model: float or quantization-aware.
-        config: with its input readers filled in.
+        config: its input readers are filled in.
         label_map: of the examples.
-        plan: what the config says of the training: how long, how often.
+        plan: number of steps and intervals from the config.
         work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
-            continued.
-        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; None: cannot.
-        plain_model: model of plain variables that computes in float32 and is validated in its place, where
-            `model` has copies of its variables on several devices, or computes with fewer bits.
-        step: global step from `new_step`, where the model itself depends on it.
-        scales: losses of the model for images of other sizes; None: its own size alone.
+            resumed.
+        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; None if
+            impossible.
+        plain_model: float32 model of plain variables to validate instead. Needed if `model` has replicas on
+            several devices, or computes with fewer bits.
+        step: global step from `new_step`, if the model itself depends on it.
+        scales: losses of the model for other image sizes; None: only its own size.
     """
 
     model: Detector
@@ -91,15 +92,15 @@ class FitRequest:
 def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:
     """Train a model on the config's examples with the config's optimizer.
 
-    Call it inside the scope of the distribution strategy that the model was made in. If records do not
-    decode, all records are checked once. Up to `plan.options.skip_limit` of them are logged, listed in the
-    work folder and left out; training resumes from its last checkpoint. If a batch does not fit in memory
-    and the config leaves the number of parts open, training resumes with more parts.
+    Call it inside the scope of the model's distribution strategy. If records do not decode, all records are
+    checked once. Up to `plan.options.skip_limit` of them are logged, listed in the work folder and left out;
+    training resumes from its last checkpoint. If a batch does not fit in memory and the config leaves the
+    number of parts open, training resumes with more parts.
 
     Args:
         request: what to train.
         job: first word of the progress lines.
-        progress: what shows progress; chosen by where standard error goes when not given.
+        progress: progress display; by default it depends on whether standard error is a terminal.
 
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
@@ -107,7 +108,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     worker, left_out = current_worker(), load_left_out(request.work_folder)
     if worker.is_chief:
         write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
-    # Several workers would have to learn of a failure at the same step.
+    # Several workers would have to detect a failure at the same step.
     reset = _resetting(request) if worker.count == 1 else None
     parts, result = settled_parts(request.plan.options, request.work_folder, worker), None
     while result is None:
@@ -157,7 +158,7 @@ def _fitting_parts(
     parts: int,
     reset: Callable[[], None],
 ) -> int:
-    """Return in how many parts training goes on after a batch did not fit the memory."""
+    """Return the number of parts for the next attempt after a batch did not fit in memory."""
     # The traceback keeps the failed training in memory.
     error.__traceback__ = error.__context__ = None
     reset()
@@ -175,16 +176,16 @@ def _fitting_parts(
 
 
 def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the model has the weights that are written.
+    """Return a context in which the model has the weights to write.
 
-    They are the best of all validations if `fit` restored them. Otherwise they are the averaged ones if the
-    config asks for them, and the last ones if it does not.
+    These are the best of all validations if `fit` restored them. Otherwise they are the averaged weights if
+    configured, else the last ones.
     """
     return with_average(result.average, asked=result.restored is None and plan.writes_average)
 
 
 def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
-    """Say which weights are written, as `TrainReport.weights` does."""
+    """Name the weights that are written, for `TrainReport.weights`."""
     kind = "moving average" if plan.writes_average and result.average is not None else "last"
     if result.restored is None:
         return kind
@@ -192,12 +193,12 @@ def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
 
 
 def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
-    """Return what the report of any training says of the loop: the fields of `FitReport`, by name.
+    """Return the report's entries on the loop: the fields of `FitReport`, by name.
 
     Args:
         result: of `fit`.
-        steps: how many updates were asked for.
-        work_folder: that of the request.
+        steps: requested number of updates.
+        work_folder: of the request.
     """
     last = result.last_report
     best = result.validation.best if result.validation else None
@@ -245,7 +246,7 @@ def _train(
 
 
 def _measure(request: FitRequest) -> DetectorMeasure | None:
-    """Return what measures the model on the way, where the config asks for it."""
+    """Return the detector's measure for validation, if configured."""
     plan = request.plan.validation
     if plan is None:
         return None
@@ -262,7 +263,7 @@ def _validation(request: FitRequest, measure: DetectorMeasure | None, job: str) 
 
 
 def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
-    """Return what makes this worker's batches from a step on."""
+    """Return a function that builds this worker's batches from a step on."""
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
     replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
@@ -280,11 +281,7 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
 
 
 def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
-    """Return the records that training goes on without.
-
-    Raises:
-        DataError: the error itself where no record explains it, or naming the limit where they are too many.
-    """
+    """Return the records to leave out; raise DataError if none explains the error, or beyond the limit."""
     found, records = find_bad_train_records(request.config, label_map=request.label_map)
     if not found:
         raise error
@@ -336,7 +333,7 @@ def _actions(
 
 
 def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> SkippedBatches:
-    # To read a weight that several workers have is a reduction, which the chief cannot do alone.
+    # Reading a weight of several workers is a reduction, which the chief cannot do alone.
     alone = current_worker().count == 1
     return SkippedBatches(
         request.config,

@@ -1,4 +1,4 @@
-"""Keeps the batches of updates that a training left out, so that each can be trained on alone."""
+"""Keep the batches of skipped updates, so that each can be trained on alone."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from detection_core.training.guard import SkippedUpdate
 _logger = logging.getLogger(__name__)
 
 SKIPPED = "skipped"
-"""Folder of the batches, below that of an unfinished training."""
+"""Folder of the batches, inside that of an unfinished training."""
 
 EXAMPLES, DETECTOR = "examples", "model"
-"""Folders of a batch: its records as ExampleGen lays them out, and the weights before the update."""
+"""Subfolders of a batch: its records in ExampleGen's layout, and the weights before the update."""
 
-_KEPT = 20  # batches; of those after them only the names of their images
+_KEPT = 20  # batches; for later ones only the image names are kept
 _SHARD = "Split-train/examples-00000-of-00001.tfrecord"
 
 
 class SkippedBatches(TrainingAction):
-    """Writes the records of each batch that was left out, with a config that trains on them alone."""
+    """Writes the records of each skipped batch, with a config that trains on them alone."""
 
     def __init__(
         self,
@@ -52,10 +52,11 @@ class SkippedBatches(TrainingAction):
             config: of the training.
             label_map: of the examples.
             label_map_path: its file.
-            work_folder: that of the unfinished training.
+            work_folder: of the unfinished training.
             seed: of the training.
             left_out: records that the training leaves out.
-            write_weights: writes the present weights to a folder, where training stops; None does not.
+            write_weights: writes the present weights to a folder, where training stops; None: they are not
+                written.
         """
         self._config, self._label_map, self._label_map_path = config, label_map, label_map_path
         self._work_folder, self._seed, self._left_out = work_folder, seed, tuple(left_out)
@@ -63,12 +64,12 @@ class SkippedBatches(TrainingAction):
         self._found: list[SkippedBatch] = []
 
     def start(self, step: int) -> None:
-        """Forget the updates that will come again."""
+        """Remove the updates after the starting step; they will be repeated."""
         self._found = [b for b in SKIPPED_BATCHES.read(self._work_folder) if b.step < step]
         self._write()
 
     def skipped(self, update: SkippedUpdate) -> str:
-        """Write the batch of an update; return which images it is of and where it is."""
+        """Write the batch of an update; return its images and its folder as text."""
         records = training_records(
             self._config,
             label_map=self._label_map,
@@ -99,7 +100,7 @@ class SkippedBatches(TrainingAction):
         return note
 
     def _keep(self, update: SkippedUpdate, records: Sequence[bytes]) -> str:
-        """Write a batch; return its folder, relative to the one of the unfinished training."""
+        """Write a batch; return its folder, relative to the work folder."""
         name = files.join(SKIPPED, f"step-{update.step}")
         with files.atomic_dir(files.join(self._work_folder, name)) as folder:
             content = io.BytesIO()
@@ -128,7 +129,7 @@ class SkippedBatches(TrainingAction):
 
 
 def skipped_table(folder: str) -> dict[str, str]:
-    """Return the list of updates as a file of the model run, name to text; empty where none was left out."""
+    """Return the list of skipped updates as a file of the model run, name to text; empty if none."""
     path = SKIPPED_BATCHES.path(folder)
     text = files.read_text(path) if files.exists(path) else ""
     return {SKIPPED_BATCHES.name: text} if text else {}

@@ -1,4 +1,4 @@
-"""The files that a training's first weights come from, and what they hold; found without TensorFlow."""
+"""Find the files of a training's starting weights without TensorFlow, and fingerprint their content."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from detection_core.zoo.starting_points import fetch_start
 
 
 def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = "") -> list[str]:
-    """Return the paths of the files that hold the first weights; none for random ones.
+    """Return the paths of the files with the starting weights; none for random weights.
 
     Args:
-        warm_start: detector folder, which takes the place of the checkpoint; "" for none.
-        fine_tune_checkpoint: of the train_config, as `config.starting_point` gives it; "" for none. Published
-            weights that it names are fetched where they are not on this machine.
-        mirror: what has copies of published weights; see `zoo.cache.fetch_file`.
+        warm_start: detector folder, which replaces the checkpoint; "" for none.
+        fine_tune_checkpoint: of the train_config, as `config.starting_point` returns it; "" for none.
+            Published weights are downloaded if not cached.
+        mirror: location with copies of published weights; see `zoo.cache.fetch_file`.
 
     Raises:
-        ConfigError: when nothing is published under the name.
-        ContractError: when the detector folder is none, or not one of this project.
-        ModelError: when the checkpoint is not there, or a part of it is not, or cannot be fetched.
+        ConfigError: if nothing is published under the name.
+        ContractError: if the folder is not a detector folder of this project.
+        ModelError: if the checkpoint is missing or incomplete, or cannot be fetched.
     """
     if warm_start:
         layout.read_info(warm_start)  # raises for a folder of another tool
@@ -35,6 +35,6 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = 
 
 
 def fingerprint_files(paths: Iterable[str]) -> str:
-    """Return a fingerprint of what files hold, whatever they are called; "" without a file."""
+    """Return a fingerprint of the files' content, independent of their names; "" without a file."""
     states = [content_state(path) for path in paths]
     return hashlib.sha256("\n".join(states).encode()).hexdigest()[:16] if states else ""

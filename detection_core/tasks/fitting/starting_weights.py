@@ -1,4 +1,4 @@
-"""Where a training's first weights come from: a detector, a checkpoint of the field, or chance."""
+"""Load a training's starting weights: from a detector, from a published checkpoint, or random."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartingWeights:
-    """Where the first weights came from.
+    """Origin of the starting weights.
 
     Attributes:
-        source: `random weights`, or the detector or checkpoint that gave them.
-        restored: what came of each variable, where a checkpoint of the field gave them.
+        source: `random weights`, or the detector or checkpoint.
+        restored: status of each variable, for a published checkpoint.
     """
 
     source: str
@@ -42,20 +42,20 @@ class StartingWeights:
         return self.restored.counts() if self.restored else {}
 
     def tables(self) -> dict[str, str]:
-        """What to keep in the record of the run, by file name."""
+        """Files for the record of the run, name to text."""
         return {RESTORED_TABLE: self.restored.table() + "\n"} if self.restored else {}
 
 
 def fill_starting_weights(model: Detector, config: CheckedConfig, warm_start_dir: str) -> StartingWeights:
-    """Fill in a new model's first weights.
+    """Load a new model's starting weights.
 
     Args:
-        model: as a builder made it.
-        config: checked; its `fine_tune_checkpoint` is used where no detector is given.
+        model: a newly built model.
+        config: checked; its `fine_tune_checkpoint` is used if no detector is given.
         warm_start_dir: detector folder, or "".
 
     Raises:
-        ModelError: when the weights cannot be read or do not fit.
+        ModelError: if the weights cannot be read or do not fit.
     """
     checkpoint = fine_tune_checkpoint(config)
     if warm_start_dir:
@@ -77,13 +77,13 @@ def fill_starting_weights(model: Detector, config: CheckedConfig, warm_start_dir
 
 
 def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
-    """Return a config that takes its `fine_tune_checkpoint` for what the files are, as google/automl does.
+    """Return a config whose checkpoint type follows the files of `fine_tune_checkpoint`, as in google/automl.
 
-    A detector of TensorFlow 1 gives its heads, too, as far as they fit. A checkpoint that is not here, or is
-    of neither a detector nor a classifier, is taken as the config says.
+    A TensorFlow 1 detector also provides its heads, as far as they fit. The config is unchanged if the
+    checkpoint is missing, or is neither a detector's nor a classifier's.
     """
     path = fine_tune_checkpoint(config)
-    # Only the family's name is read of a config that may still lack classes.
+    # The config may still lack classes; only the family's name is read.
     names = configured_model(CheckedConfig(config)).family.require_checkpoint_names()
     try:
         content = checkpoint_content(CheckpointFile(path, names_only=True), names)
@@ -101,7 +101,7 @@ def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
 
 
 def _restored(model: Detector, config: CheckedConfig, checkpoint: str) -> RestoreReport:
-    """Fill a model from a checkpoint, or from published weights, which are fetched."""
+    """Load a checkpoint or published weights, which are downloaded, into a model."""
     start = fetch_start(checkpoint)
     if start.backbone:
         application = load_application(

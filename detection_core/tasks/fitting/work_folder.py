@@ -1,4 +1,4 @@
-"""The durable folder of one training, named by a fingerprint and locked by one process, and its record."""
+"""Hold the durable folder of one training, named by a fingerprint and locked by one process."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ class ResumeOptions:
     """How a stopped training is resumed.
 
     Attributes:
-        code_version: names the code. A training that other code finished is repeated; one that it left
-            unfinished is resumed. "" to ignore the code.
-        checkpoint_minutes: longest time between checkpoints, beside one step; 0: they are written by steps
-            alone.
+        code_version: names the code. A training finished by other code is repeated; an unfinished one is
+            resumed. "" to ignore the code.
+        checkpoint_minutes: longest time between checkpoints, plus one step; 0: only step counts decide.
     """
 
     code_version: str = ""
@@ -48,15 +47,15 @@ DEFAULT_RESUME = ResumeOptions()
 
 
 def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) -> str:
-    """Return a fingerprint of a training, independent of the paths of its files and of the code.
+    """Return a fingerprint of a training, independent of file paths and of the code.
 
-    It covers the configuration, the content of the examples and of the first weights, and the format of
-    checkpoints. Paths do not count. Evaluation settings count only if the training is validated, as
-    validation decides on the weights.
+    It covers the configuration, the content of the examples and of the starting weights, and the format of
+    checkpoints. Evaluation settings count only if the training is validated, because validation then selects
+    the weights.
 
     Args:
         config: as run.
-        weights: paths of the files that the first weights come from.
+        weights: paths of the starting weights' files.
 
     Returns:
         Sixteen hexadecimal digits.
@@ -69,7 +68,7 @@ def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) 
 
 
 def training_origin(config: CheckedConfig) -> dict[str, str]:
-    """Name the configuration and the data of a training separately, for the detector's folder.
+    """Fingerprint the configuration and the data of a training separately, for the detector's folder.
 
     Args:
         config: as run.
@@ -91,7 +90,7 @@ def _sampled_inputs(identity: TrainingIdentity) -> bytes:
 
 
 def _sampled_content(path: str) -> bytes:
-    """Digest of a file's size, beginning and end: enough to tell files apart, quick on terabytes.
+    """Digest of a file's size, beginning and end: tells files apart, and is quick on terabytes.
 
     A file on an object store counts by its size and ETag.
     """
@@ -117,19 +116,19 @@ def work_folder(
 ) -> Iterator[str]:
     """Hold the folder of a training for the length of a `with` block.
 
-    A second process that wants the same training waits for the first, then finds it done. When the block ends
-    without an error the folder is marked finished and stays, in case the caller is killed before it copies
+    A second process with the same training waits for the first, then finds it finished. If the block ends
+    without an error, the folder is marked finished. It is kept, in case the caller is killed before it copies
     the results. The newest few finished folders are kept.
 
-    An unfinished training is resumed by any code, with a line in the log: a bug fix must not cost the steps
-    before it. A finished training of other code is not reused.
+    An unfinished training is resumed by any code, with a line in the log. A bug fix must not cost the steps
+    before it. A training finished by other code is not reused.
 
     Args:
         root: durable folder.
         fingerprint: from `training_fingerprint`.
-        code_version: names the code that trains; "" where nobody asks.
-        keep_finished: how many finished folders stay below `root`.
-        worker: of several workers the chief holds the folder for all.
+        code_version: names the code that trains; "" to ignore it.
+        keep_finished: number of finished folders to keep below `root`.
+        worker: with several workers, the chief holds the folder for all.
     """
     folder = files.join(root, fingerprint)
     files.make_dirs(folder)
@@ -144,13 +143,13 @@ def work_folder(
 
 
 def code_versions(folder: str) -> list[str]:
-    """Return which code has trained in a folder, in turn; nothing where none was named."""
+    """Return the code versions that trained in a folder, in order; empty if none was named."""
     path = files.join(folder, CODE)
     return files.read_text(path).split() if files.exists(path) else []
 
 
 def _take_up(folder: str, code_version: str) -> None:
-    """Resume unfinished work of other code, remove finished work, and note the present code."""
+    """Resume unfinished work of other code, remove its finished work, and note the present code."""
     before = code_versions(folder)
     if not code_version or before[-1:] == [code_version]:
         return
@@ -175,7 +174,7 @@ def _take_up(folder: str, code_version: str) -> None:
 
 
 def _clear(folder: str) -> None:
-    """Remove a finished training; the notes that tell what it is go last, so that a kill changes nothing."""
+    """Remove a finished training; its notes are deleted last, so that a kill changes nothing."""
     for name in files.list_dir(folder):
         if name not in (_LOCK, FINISHED, CODE):
             files.remove_tree(files.join(folder, name))
@@ -184,7 +183,7 @@ def _clear(folder: str) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Hold a lock that the operating system releases when the process dies; object stores have none."""
+    """Hold a lock that the operating system releases at process exit; object stores have none."""
     if files.is_remote(folder):
         yield
         return
@@ -199,12 +198,12 @@ def _locked(folder: str) -> Iterator[None]:
                     held.enter_context(local_files.lock(path))
                     break
                 except FileNotFoundError:
-                    files.make_dirs(folder)  # pruned by the one that was waited for
+                    files.make_dirs(folder)  # pruned by the process that held the lock
         yield
 
 
 def _prune(root: str, keep_finished: int, keep: str) -> None:
-    """Remove all but the newest finished folders; one unfinished or in use is never touched."""
+    """Remove all but the newest finished folders; unfinished or locked ones are never touched."""
     if files.is_remote(root):
         return
     marks = {name: os.path.join(root, name, FINISHED) for name in files.list_dir(root)}
@@ -225,13 +224,13 @@ def write_model_run(
     *,
     tables: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the record of a training, whole or not at all; quantization-aware training has the same.
+    """Write the record of a training atomically; quantization-aware training uses the same.
 
     Args:
         config: as run.
         report: text of train_report.json.
         checkpoint: prefix of the last checkpoint's files.
-        work_folder: has `logs/`, `history.jsonl` and, of a validated training, `validation.jsonl`.
+        work_folder: has `logs/`, `history.jsonl` and, if the training was validated, `validation.jsonl`.
         model_run_dir: folder to make.
         tables: further files to write, name to text.
     """
@@ -240,7 +239,7 @@ def write_model_run(
         name = checkpoint.rpartition("/")[2]
         for path in files.glob(f"{files.escape(checkpoint)}.*"):
             files.copy_file(path, files.join(folder, CHECKPOINTS, path.rpartition("/")[2]))
-        # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
+        # TensorFlow's own note of the latest checkpoint, for its tools.
         files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
         files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
         if files.is_dir(files.join(work_folder, PICTURES)):
