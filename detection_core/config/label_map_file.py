@@ -17,7 +17,7 @@ def load_label_map(path: str) -> LabelMap:
     """Read a label map file.
 
     Raises:
-        ConfigError: when no file is named, or it cannot be read or is no label map, with line and field.
+        ConfigError: when no file is named, or it cannot be read or is not a label map, with line and field.
     """
     if not path:
         raise ConfigError(
@@ -29,7 +29,7 @@ def load_label_map(path: str) -> LabelMap:
 
 
 def find_label_map(root: str) -> LabelMap | None:
-    """Return the label map that lies with a data set; None where there is none, or several that differ.
+    """Find the label map of a data set; None if there is none, or several that differ.
 
     Args:
         root: folder of the data set.
@@ -53,8 +53,8 @@ def parse_label_map(text: str, where: str = "") -> LabelMap:
         where: file the text came from, for errors.
 
     Raises:
-        ConfigError: when the text is no label map, with line and field; when there is no item; or when ids or
-            names contradict each other.
+        ConfigError: when the text is not a label map, with line and field; when there is no item; or when ids
+            or names contradict each other.
     """
     message = parse_message(text, StringIntLabelMap, where=where)
     try:

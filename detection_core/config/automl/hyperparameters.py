@@ -12,16 +12,16 @@ Size = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NmsConfigs:
-    """How overlapping detections are thinned out.
+    """Settings of non-maximum suppression.
 
     Attributes:
         method: "gaussian" for soft, "hard" for greedy suppression.
         iou_thresh: IoU from which a box is suppressed; None: 0.5. Soft suppression does not read it.
-        score_thresh: boxes below are dropped; 0: none are (hard), those below 0.001 are (gaussian).
-        sigma: of soft suppression; None: 0.5. Half of it reaches the operator.
-        pyfunc: suppress in NumPy, in an evaluation.
-        max_nms_inputs: boxes of the best scores that take part; 0: all, each with its best class.
-        max_output_size: most detections of an image.
+        score_thresh: boxes below are dropped; 0: no threshold (hard), or 0.001 (gaussian).
+        sigma: of soft suppression; None: 0.5. The operator receives half of it.
+        pyfunc: run suppression in NumPy during evaluation.
+        max_nms_inputs: number of highest-scoring boxes to suppress; 0: all, each with its best class.
+        max_output_size: maximum number of detections per image.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Configs of TensorFlow 1's time: names and fields turned into what they are called now."""
+"""Convert TensorFlow 1 configs to the current names and fields."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Conversion:
 
     Attributes:
         text: of the new config; comments and layout of the old one are kept.
-        changes: what was changed, one line each.
-        notes: what was left as it is although it belongs to TensorFlow 1, and what to do about it.
+        changes: the changes, one line each.
+        notes: TensorFlow 1 fields that were kept, and what to do about them.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Conversion:
 
 
 def convert_config(text: str, where: str = "") -> Conversion:
-    """Turn names of TensorFlow 1 into TensorFlow 2's and take out a field that is none any more.
+    """Rename TensorFlow 1 names to TensorFlow 2's, and remove a field that no longer exists.
 
     Args:
         text: a pipeline.config.
