@@ -83,7 +83,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
 
 
 def _kept(config: TrainEvalPipelineConfig) -> bool:
-    """Tell whether the extractor is of TensorFlow 1, under the name that it had there."""
+    """Tell whether the extractor exists only in TensorFlow 1 and is built here under that name."""
     return config.model.ssd.feature_extractor.type in KEPT
 
 
@@ -100,9 +100,9 @@ class _Discount:
 
 
 def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written]) -> _Discount | None:
-    """Give RMSProp's `decay` the meaning that it had, the discount of squared gradients, by setting it to 0.
+    """Set RMSProp's `decay` to 0 to keep the TensorFlow 1 meaning, the discount of squared gradients.
 
-    TensorFlow 2 hands the field to another argument, which makes the learning rate fall; its discount is 0.9.
+    TensorFlow 2 passes the field to another argument, which decays the learning rate; its discount is 0.9.
     """
     if not config.train_config.optimizer.HasField("rms_prop_optimizer"):
         return None
@@ -135,7 +135,7 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
 
 
 def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:
-    """Rename what has another name now; return field path -> old name and new."""
+    """Rename outdated names in the config; return field path -> old name and new."""
     names: dict[str, tuple[str, str]] = {}
     arm = config.model.WhichOneof("model")
     extractor: Any = getattr(getattr(config.model, str(arm), None), "feature_extractor", None)
@@ -157,7 +157,7 @@ def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) 
 
 
 def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -> str:
-    """Apply the edits; where that does not give the config, write the whole config again."""
+    """Apply the edits; if the result does not parse to the config, format the whole config instead."""
     result = edited(text, edits)
     try:
         same = parse_message(result, TrainEvalPipelineConfig) == config
@@ -167,14 +167,14 @@ def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    """Say what cannot be followed as it is, and what is accepted but changes nothing."""
+    """Describe what is unsupported as written, and what is accepted without effect."""
     found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
     notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
     return (*_training_notes(config.train_config), *notes)
 
 
 def _frozen_note(gone: list[Written]) -> tuple[str, ...]:
-    """Say how batch norms are frozen now, where a removed field froze them."""
+    """Explain how to freeze batch norms, if a removed field froze them."""
     if not any(value.text.lower() in ("false", "f", "0") for value in gone):
         return ()
     return ("model.ssd.freeze_batchnorm: set it to true, as batch_norm_trainable: false meant",)

@@ -1,1 +1,4 @@
-"""One file a message family: ranges, what is refused and why, contradictions. None needs a tensor."""
+"""Rules of message types, one file per group: ranges, refused fields with reasons, contradictions.
+
+No module here needs a tensor.
+"""
