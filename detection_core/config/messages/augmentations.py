@@ -27,7 +27,7 @@ POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "ra
 """Policies, and whether they move box contents, which keypoints cannot follow."""
 
 UNSET_MAX_TARGET_PIXELS = 800_000
-"""Value of an unset max_target_pixels: the schema says 500,000, but published detectors used this."""
+"""Value of an unset max_target_pixels: the schema says 500,000, but detectors were trained with this."""
 
 
 def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:

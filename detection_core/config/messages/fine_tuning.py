@@ -14,10 +14,10 @@ from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES
 from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO, is_named
 
-# Values of fine_tune_checkpoint_type for object-based checkpoints.
+# Values of fine_tune_checkpoint_type by checkpoint format: object-based, name-based.
 OBJECT_TYPES = ("classification", "detection", "full")
 NAMED_TYPES = ("classification", "detection")
-# Values of fine_tune_checkpoint_type for published detectors.
+# Values of fine_tune_checkpoint_type by published weights: of a detector, of a classifier.
 DETECTOR_TYPES = ("detection", "full")
 CLASSIFIER_TYPES = ("classification",)
 

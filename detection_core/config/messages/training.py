@@ -59,7 +59,7 @@ def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a training that is longer than its schedule, if the warm-up takes all of the schedule."""
+    """Find a warm-up that takes the whole schedule, unless training ends within it."""
     rate = learning_rate_of(train)
     if not isinstance(rate, AutomlCosineLearningRate):
         return

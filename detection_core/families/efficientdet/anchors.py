@@ -1,6 +1,6 @@
 """Anchors of google/automl's EfficientDet, without TensorFlow.
 
-Strides are the input's sides over the map's, a fraction where a side is no multiple.
+Strides are the input's sides divided by the map's, a fraction where a side is not a multiple.
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[A
 
 
 def anchors_px(settings: EfficientDetSettings, size: tuple[int, int]) -> np.ndarray:
-    """Lay the anchors.
+    """Generate the anchors.
 
     Args:
         settings: of the detector.
         size: rows and columns of the network's input.
 
     Returns:
-        float32 [A, 4], pixels of the input, not clipped: level after level, row by row, and at each place
-        scale after scale, with all shapes of each.
+        float32 [A, 4], pixels of the input, not clipped. The order is level, row, column, scale, shape.
     """
     return np.concatenate([_laid(level) for level in anchor_maps(settings, size)]).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""EfficientDet messages -> detectors."""
+"""Build detectors from EfficientDet messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) 
     Args:
         message: of the detector.
         where: its path in the configuration.
-        seed: of the first weights; None: zeros.
+        seed: of the initial weights; None: zeros.
     """
     del where  # Nothing is refused here.
     settings = settings_of(message)
@@ -45,7 +45,7 @@ def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) 
 
 
 def suppression_options(message: EfficientDet.NonMaxSuppression) -> SuppressionOptions:
-    """Read how detections are chosen; a number that is 0 means what google/automl's means."""
+    """Read the suppression settings; 0 has the same meaning as in google/automl."""
     soft = message.method == "gaussian"
     return SuppressionOptions(
         mode=message.mode,

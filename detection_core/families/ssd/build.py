@@ -1,4 +1,4 @@
-"""Ssd messages -> detectors."""
+"""Build detectors from Ssd messages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from detection_core.protos import ssd_pb2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuiltNetwork:
-    """A network before the rest of the detector is put around it.
+    """A network, before the rest of the detector is built.
 
     Attributes:
         network: preprocessed images -> (box codes, class logits).
         anchors: float32 [A, 4], in the order of the predictions.
-        levels: where they are.
+        levels: feature maps with their anchors.
         regularizers: "layer/weight" -> regularizer.
     """
 
@@ -50,7 +50,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     Args:
         message: of the detector.
         where: its path in the configuration, for errors and warnings.
-        seed: of the first weights; None: zeros.
+        seed: of the initial weights; None: zeros.
 
     Raises:
         ConfigError: when its backbone is not registered.

@@ -1,4 +1,4 @@
-"""SsdFeatureExtractor messages -> the feature maps of a network: a backbone and a neck."""
+"""Build feature maps from SsdFeatureExtractor messages: a backbone and a neck."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _logger = logging.getLogger(__name__)
 
 
 def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
-    """Look the extractor's backbone up.
+    """Find the extractor's backbone.
 
     Args:
         message: the extractor, checked.
         where: its field path, for errors.
 
     Raises:
-        ConfigError: when an extractor from outside the package names a backbone that is not registered. The
-            check cannot see it, as backbones need TensorFlow.
+        ConfigError: when a registered extractor names an unregistered backbone. The check cannot detect this,
+            because backbones need TensorFlow.
     """
     name = EXTRACTORS[message.type].backbone
     if name not in BACKBONES:
