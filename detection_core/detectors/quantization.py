@@ -22,7 +22,7 @@ class QuantizationOptions:
     Attributes:
         delay: training steps before fake quantization starts; until then only ranges are observed.
         weight_bits: bits of a kernel's value; a config has 8 or 4, TensorFlow's fake quantization 2 to 16.
-        activation_bits: bits of an activation's value; a config has 8 or 16.
+        activation_bits: bits of an activation's value; a config has 8 or 16, TensorFlow 2 to 16.
         symmetric: centre the range of activations at zero. Kernels are always symmetric.
         pairwise_sums: give each sum of two tensors a range, also within a longer sum; records of earlier
             quantizations do not.
@@ -91,7 +91,7 @@ class QuantizedDetector(Protocol):
         """Return the float detector, with kernels rounded to their bits."""
 
     def leave_in_float(self, layers: Collection[str]) -> Detector:
-        """Return the detector as before training, without fake quantization in some layers."""
+        """Return the detector with its float network's weights, and some layers left in float."""
 
     def sharing_range(self, layer: str) -> list[str]:
         """Return the layers that can only be left in float together with this one."""
