@@ -103,11 +103,7 @@ def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
 
 
 def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfig:
-    """Fill in the number of classes, and check it against the model.
-
-    Args:
-        config: not modified; a number that it already sets is kept, and was checked.
-        classes: without the background.
+    """Fill in the number of classes without background, if it is unset, and check the model with it.
 
     Raises:
         ConfigError: as `check_detector`.
@@ -157,8 +153,7 @@ def check_evaluated_input(config: CheckedConfig) -> None:
 def check_training(config: CheckedConfig) -> None:
     """Refuse a config without a training length, or with validation but no images for it.
 
-    Args:
-        config: its input readers are filled in.
+    The config's input readers must be filled in.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.
@@ -182,10 +177,6 @@ def check_quantization(config: CheckedConfig) -> None:
 
 def check_message(message: Message, where: str) -> None:
     """Check one message of a config, without its relation to other messages.
-
-    Args:
-        message: any message of a config.
-        where: its field path, for errors.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.

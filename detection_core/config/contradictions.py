@@ -16,10 +16,6 @@ def contradictions(message: Message, path: str) -> Iterator[Problem]:
     """Find missing or contradictory fields in a message and its submessages.
 
     Submessages come first, so that they are valid before their parent uses them.
-
-    Args:
-        message: any message of a config.
-        path: its field path.
     """
     for location, part in walk_messages(message, path, parts_first=True):
         yield from _own(part, location)

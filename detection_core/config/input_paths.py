@@ -60,12 +60,7 @@ def point_at_examples(
 
 
 def with_readers_of(config: PipelineConfig, other: PipelineConfig) -> PipelineConfig:
-    """Return a copy of a config with the input readers of another one.
-
-    Args:
-        config: not modified.
-        other: supplies the input readers.
-    """
+    """Return a copy of a config with the input readers of another one."""
     result = copy.deepcopy(config)
     result.train_input_reader.CopyFrom(other.train_input_reader)
     del result.eval_input_reader[:]

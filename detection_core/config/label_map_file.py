@@ -29,11 +29,7 @@ def load_label_map(path: str) -> LabelMap:
 
 
 def find_label_map(root: str) -> LabelMap | None:
-    """Find the label map of a data set; None if there is none, or several that differ.
-
-    Args:
-        root: folder of the data set.
-    """
+    """Find the label map in a data set's folder; None if there is none, or several that differ."""
     found: set[LabelMap] = set()
     try:
         listing = list_folder(root, bounded=True)
@@ -46,11 +42,7 @@ def find_label_map(root: str) -> LabelMap | None:
 
 
 def parse_label_map(text: str, where: str = "") -> LabelMap:
-    """Parse the text of a label map.
-
-    Args:
-        text: `item { id: 1 name: "cat" }` and so on.
-        where: file the text came from, for errors.
+    """Parse the text of a label map, `item { id: 1 name: "cat" }` and so on.
 
     Raises:
         ConfigError: when the text is not a label map, with line and field; when there is no item; or when ids

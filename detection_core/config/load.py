@@ -34,11 +34,7 @@ def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
 
 
 def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
-    """Parse the text of a pipeline.config.
-
-    Args:
-        text: protobuf text format.
-        where: file the text came from, for errors.
+    """Parse the text of a pipeline.config, in protobuf text format.
 
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
@@ -52,12 +48,7 @@ def format_pipeline_config(config: TrainEvalPipelineConfig) -> str:
 
 
 def format_commented_config(config: TrainEvalPipelineConfig, comments: Mapping[str, str]) -> str:
-    """Return text that parses to an equal config, with comments above fields.
-
-    Args:
-        config: the config to write.
-        comments: field path to its comment.
-    """
+    """Return text that parses to an equal config, with comments (by field path) above fields."""
     return with_comments(format_message(config), _ROOT, comments)
 
 
@@ -96,9 +87,7 @@ def load_config(
 def with_line(error: ConfigError, path: str) -> ConfigError:
     """Prefix an error about a field with the file's name and line.
 
-    Args:
-        error: from building a checked config; its `where` is a field path.
-        path: file the config came from.
+    The error comes from building a checked config; its `where` is a field path.
     """
     lines = field_lines(read_text_file(path, what="pipeline.config"), _ROOT)
     line = nearest_line(error.where, lines)

@@ -88,11 +88,6 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
 
     Class names are checked later, with the label map.
 
-    Args:
-        names: of metrics, as thresholds name them.
-        message: the evaluation settings.
-        where: place of the names, for errors.
-
     Raises:
         ConfigError: naming the nearest metric.
     """

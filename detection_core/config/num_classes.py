@@ -30,11 +30,8 @@ def configured_classes(config: TrainEvalPipelineConfig) -> int | None:
 def with_classes(config: Config, classes: int) -> Config:
     """Return the config with its number of classes filled in if it is unset.
 
-    A number that is set stays; the builder of the detector compares it with the label map.
-
-    Args:
-        config: not modified.
-        classes: without the background.
+    A number that is set stays; the builder of the detector compares it with the label map. `classes` is
+    without the background.
     """
     message = model_message(config.model)[0]
     if message is None or message.HasField(_FIELD):

@@ -14,14 +14,7 @@ from detection_core.errors import ConfigError, Problem
 def missing_arm(
     message: Message, oneof: str, path: str, *, refused: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Yield a problem if no arm of a oneof is set.
-
-    Args:
-        message: the message that has the oneof.
-        oneof: its name.
-        path: path of the message.
-        refused: arms that are refused, and so not suggested.
-    """
+    """Yield a problem if no arm of a oneof is set; refused arms are not suggested."""
     if message.WhichOneof(oneof) is None:
         fields = message.DESCRIPTOR.oneofs_by_name[oneof].fields
         arms = [field.name for field in fields if field.name not in refused]
@@ -44,10 +37,7 @@ def walk_messages(
 ) -> Iterator[tuple[str, Message]]:
     """Yield a message and every present submessage, with their paths.
 
-    Args:
-        message: where the walk starts.
-        path: its field path.
-        parts_first: yield a message after its submessages, not before.
+    `parts_first` yields a message after its submessages, not before.
     """
     if not parts_first:
         yield path, message

@@ -48,9 +48,7 @@ _ORDERED = {FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32, Field
 def range_problems(message: Message, path: str) -> Iterator[Problem]:
     """Find numbers that are not finite or out of range, and lower bounds above their upper bounds.
 
-    Args:
-        message: any message of a config; its submessages are checked too.
-        path: its field path.
+    Submessages are checked too.
     """
     for location, part in walk_messages(message, path):
         yield from _not_finite(location, part)

@@ -19,12 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
-    """Find fields that request unsupported features; a default value requests nothing.
-
-    Args:
-        config: a config, or any message of one.
-        where: its field path.
-    """
+    """Find fields that request unsupported features; a default value requests nothing."""
     for path, field, value, rules in _asked(config, where):
         if field.name in rules.refused and not _is_family(config, path):
             expected = "none" if field.message_type or field.is_repeated else _text(field, None)

@@ -82,29 +82,21 @@ class Detector(tf.Module, abc.ABC):
         """
 
     def gradient_factor(self, images: int) -> float:
-        """Return the factor applied to a batch's gradients in training, before clipping.
-
-        Args:
-            images: number of images in the batch.
-        """
+        """Return the factor applied before clipping to the gradients of a batch, given its size."""
         return 1.0
 
     @abc.abstractmethod
     def detect(self, images: Images) -> Detections:
-        """Detect objects, in inference mode.
-
-        Args:
-            images: a batch of `input_shape`.
+        """Detect objects in a batch of `input_shape`, in inference mode.
 
         Returns:
             Detections normalised to the true images.
         """
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return the outputs of a SavedModel's signature; a family may add outputs.
+        """Return the outputs of a SavedModel's signature for a batch of `input_shape`.
 
-        Args:
-            images: a batch of `input_shape`.
+        A family may add outputs.
 
         Returns:
             As `named_detections`.
@@ -155,21 +147,14 @@ def count_parameters(variables: Iterable[Any]) -> int:
 
 
 def with_total(losses: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Return the losses with their sum in order, as `TOTAL_LOSS`.
-
-    Args:
-        losses: name to float32 []; an existing total is ignored.
-    """
+    """Return the losses with their sum in order, as `TOTAL_LOSS`; an existing total is ignored."""
     parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
     first, *rest = parts.values()
     return parts | {TOTAL_LOSS: sum(rest, start=first)}
 
 
 def named_detections(detections: Detections) -> dict[str, tf.Tensor]:
-    """Name detections as in the Object Detection API's exported models.
-
-    Args:
-        detections: of B images, D rows.
+    """Name detections of B images, D rows, as in the Object Detection API's exported models.
 
     Returns:
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def late(path: str) -> Callable[..., Any]:
-    """Return a function that imports and calls another one, because records need no TensorFlow.
-
-    Args:
-        path: of the other function, `MODULE:FUNCTION`.
-    """
+    """Return a function that imports and calls `MODULE:FUNCTION`, because records need no TensorFlow."""
     module, _, name = path.partition(":")
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -158,11 +154,8 @@ class FitAnchors(Protocol):
     def __call__(self, message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
         """Choose the anchors' sizes and ratios.
 
-        Args:
-            message: of the arm, checked.
-            where: its field path.
-            boxes: float [N, 4], normalised to the network's input.
-            keep_count: keep the number of anchors per location.
+        The message is checked. Boxes are float [N, 4], normalised to the network's input. `keep_count` keeps
+        the number of anchors per location.
         """
 
 
@@ -312,9 +305,6 @@ def register_family(family: Family) -> None:
     A config names it by `experimental_model { name: "NAME" }`, with the common fields `num_classes` and
     `image_resizer`, and with `options` for the rest. A family named after an unused arm of `model` is
     configured by that arm's fields instead.
-
-    Args:
-        family: its record.
 
     Raises:
         ValueError: when the name is taken.

@@ -40,11 +40,10 @@ _DAMAGE = (
 
 
 def unpack_detector(archive: str, folder: str) -> None:
-    """Extract the checkpoint and the configuration of a detector's archive to a folder.
+    """Extract checkpoint and configuration of a detector's archive to an existing folder.
 
-    Args:
-        archive: local path of `NAME.tar.gz`, with one folder `NAME` in it.
-        folder: existing folder that gets `checkpoint/` and `pipeline.config`.
+    The archive is a local `NAME.tar.gz` with one folder `NAME`. The output is `checkpoint/` and
+    `pipeline.config`.
 
     Raises:
         ModelError: for an archive that is damaged, has another layout, or holds links, paths outside the

@@ -114,10 +114,7 @@ def published_archive(model: PublishedModel) -> PublishedFile:
 def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
     """Return a detector of the zoo; fetch and unpack it if it is not cached.
 
-    Args:
-        model: of the zoo.
-        mirror: see `fetch_file`.
-        progress: shows the progress of a download.
+    See `fetch_file` for `mirror`.
 
     Raises:
         ModelError: when it cannot be fetched, has changed, or is not an archive of the zoo.

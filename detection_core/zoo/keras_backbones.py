@@ -142,9 +142,7 @@ PUBLISHED_BACKBONES = (
 def find_backbone(backbone: str, depth_multiplier: float = 1.0) -> PublishedBackbone:
     """Return the published weights for a backbone.
 
-    Args:
-        backbone: name in `builders.backbones.BACKBONES`.
-        depth_multiplier: of the config's extractor, a float32 there.
+    `backbone` is a name in `builders.backbones.BACKBONES`. `depth_multiplier` was a float32 in the config.
 
     Raises:
         ConfigError: when nothing is published for it.

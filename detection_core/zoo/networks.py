@@ -43,7 +43,7 @@ class Kind:
     Attributes:
         text: the `model` section of their pipeline.config.
         values: name to the text that replaces `$name`.
-        weights: format of the unpublished checkpoints that they may start from: `automl`, `tensorflow_1`, or
+        weights: origin of further checkpoints, not fetched here, to start from: `automl`, `tensorflow_1`, or
             "".
         augmentation: used for their training, a name of `zoo.fine_tuning`: `crop` or `scale_jitter`.
         batch_norms: parts of `model.ssd` whose moving statistics adapt too slowly in a short training.
@@ -63,11 +63,9 @@ class Kind:
         _one_of("augmentation", self.augmentation, ("crop", "scale_jitter"))
 
     def fill(self, num_classes: int | None = None, **values: str | int | float) -> str:
-        """Return the text, in text format.
+        """Return the text, in text format; `values` replace the kind's values.
 
-        Args:
-            num_classes: None leaves the field out.
-            values: replace the kind's values.
+        `num_classes` None leaves the field out.
 
         Raises:
             ValueError: for a name in the text that has no value, or parts that contain themselves.
@@ -125,8 +123,7 @@ class Network:
     def text(self, num_classes: int | None = None) -> str:
         """Return the `model` section of its pipeline.config, in text format.
 
-        Args:
-            num_classes: None leaves the field out.
+        `num_classes` None leaves the field out.
         """
         side = {"height": self.side, "width": self.side}
         return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **self.values)
@@ -227,10 +224,6 @@ def _find(name: str, networks: Iterable[_N], text: tuple[str, str], where: str) 
 def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> PublishedModel:
     """Return the detector of a speed with the nearest input size; on a tie, the more accurate one.
 
-    Args:
-        input_size: height and width that the data need, pixels.
-        speed: one of `SPEEDS`.
-
     Raises:
         ValueError: for an unknown speed, or an invalid size.
     """
@@ -275,11 +268,7 @@ class _File:
 
 
 def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
-    """Read the file of a family.
-
-    Args:
-        text: its content.
-        where: its path, for errors.
+    """Read kinds and networks, by name, from the text of a family's file.
 
     Returns:
         Kinds and networks by their names.

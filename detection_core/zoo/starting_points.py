@@ -36,10 +36,8 @@ def is_named(start: str) -> bool:
 def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = None) -> FetchedStart:
     """Return initial weights; fetch published ones if they are not cached.
 
-    Args:
-        start: `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which is returned unchanged.
-        mirror: see `zoo.cache.fetch_file`.
-        progress: shows the progress of a download.
+    `start` is `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which is returned unchanged. See
+    `zoo.cache.fetch_file` for `mirror`.
 
     Raises:
         ConfigError: when the name is unknown.

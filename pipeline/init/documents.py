@@ -38,10 +38,6 @@ def write_documents(plan: Plan) -> dict[str, bytes]:
 def check_documents(contents: Mapping[str, bytes], data: str) -> None:
     """Refuse files that `detflow run` would not accept, before they are written.
 
-    Args:
-        contents: file name to content.
-        data: folder of the data set, for errors.
-
     Raises:
         ConfigError: naming the problem, for example a character in the folder's name.
     """

@@ -35,12 +35,7 @@ class StartingWeights:
 
 
 def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
-    """Find a network's published weights; fetch them if they are not cached.
-
-    Args:
-        network: the network to start.
-        wanted: False skips the search.
-    """
+    """Find a network's published weights, if wanted; fetch them if they are not cached."""
     if network.kind.weights:
         owner, values = _NOT_FETCHED[network.kind.weights]
         remedy = (

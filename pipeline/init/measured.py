@@ -29,11 +29,9 @@ class Measured:
 
 
 def measure(config: PipelineConfig, *, classes: int) -> Measured:
-    """Build the network of a config and time it.
+    """Build the network of a config with one image size, and time it.
 
-    Args:
-        config: a config with one image size.
-        classes: used if the config has no number of classes.
+    `classes` is used if the config has no number of classes.
 
     Raises:
         ConfigError: when the config is invalid.

@@ -49,12 +49,7 @@ class NetworkChoice:
 
 
 def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
-    """Return the side of a square input that the objects need, and why.
-
-    Args:
-        seen: of the data set.
-        hardware: for training.
-    """
+    """Return the side of a square input that the objects need, and why."""
     low, high = _SIDES[bool(hardware.gpu)]
     sides = np.sqrt(np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)) if len(seen.boxes) else np.ones(1)
     small = max(float(np.percentile(sides, _SMALL_SHARE)), 1e-3)
@@ -75,12 +70,7 @@ def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
 
 
 def input_size(seen: Survey, side: int) -> tuple[tuple[int, int], str]:
-    """Return rows and columns with about side x side pixels and the images' aspect ratio, and why.
-
-    Args:
-        seen: of the data set.
-        side: of a square with the same number of pixels.
-    """
+    """Return rows and columns with about side x side pixels and the images' aspect ratio, and why."""
     ratios = np.log(seen.sizes[:, 1] / seen.sizes[:, 0]) if len(seen.sizes) else np.zeros(1)
     ratio = float(np.exp(np.median(ratios)))
     ratio = min(max(ratio, 1 / 3), 3.0)
@@ -101,11 +91,7 @@ def choose_network(
 ) -> tuple[Network, str]:
     """Choose the network, and return why.
 
-    Args:
-        seen: of the data set.
-        hardware: for training.
-        name: the requested network; "" to choose one.
-        speed: the requested speed; None: by the machine.
+    An empty name or no speed leaves the choice to the data and the machine.
 
     Raises:
         ConfigError: for an unknown name.
@@ -131,14 +117,7 @@ def from_scratch(reason: str) -> tuple[Network, str]:
 
 
 def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) -> NetworkChoice:
-    """Fit a network's input size and anchors to a data set.
-
-    Args:
-        network: the chosen network.
-        why: reason for the choice.
-        seen: of the data set.
-        hardware: for training.
-    """
+    """Fit a network's input size and anchors to a data set."""
     side, side_reason = (network.side, f"as many pixels as the published {network.side} x {network.side}")
     if network.from_scratch:
         side, side_reason = wanted_side(seen, hardware)

@@ -24,9 +24,7 @@ _BACKGROUND, _TEXT = (32, 34, 38), (235, 235, 235)
 def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -> bytes | None:
     """Return a PNG with the images and their boxes; None if no image can be read.
 
-    Args:
-        images: to show, in this order; unreadable ones are left out.
-        classes: in the order of their colours.
+    Images keep their order; unreadable ones are left out. The order of classes sets their colours.
     """
     labels = {name: label for label, name in enumerate(classes)}
     pictures = _Pictures()

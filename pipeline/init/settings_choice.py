@@ -99,11 +99,7 @@ def data_choices(
 
 
 def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
-    """Yield the section `evaluate`.
-
-    Args:
-        splits: split to images.
-    """
+    """Yield the section `evaluate`, given the number of images of each split."""
     split = "test" if splits.get("test") else "eval"
     why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
     images = splits.get(split, 0)
@@ -119,12 +115,7 @@ def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
 
 
 def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
-    """Yield the section `quantize`.
-
-    Args:
-        steps: of the float training.
-        rate: peak of its learning rate.
-    """
+    """Yield the section `quantize`, given steps and peak learning rate of the float training."""
     short = max(100, steps // 10)
     cosine = {
         "learning_rate_base": float(f"{rate / 20:.4g}"),
@@ -144,12 +135,7 @@ def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
 
 
 def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
-    """Yield the section `export`.
-
-    Args:
-        seen: of the data set.
-        images: number of images to evaluate the files on.
-    """
+    """Yield the section `export`, given the number of images to evaluate the files on."""
     if seen.most_objects > _MOST_DETECTIONS:
         yield _choice(
             "export.max_detections",

@@ -15,11 +15,9 @@ _WIDTH = 100
 
 
 def format_settings_file(head: Iterable[str], choices: Iterable[Choice]) -> str:
-    """Return YAML with a comment above each choice.
+    """Return YAML that starts with comments, and has a comment above each choice.
 
-    Args:
-        head: comments at the start of the file.
-        choices: key, for example `data.path`, to value; keys of a section are adjacent.
+    Keys, for example `data.path`, of a section are adjacent.
     """
     lines = [line for text in head for line in comment_lines(text)]
     section = ""

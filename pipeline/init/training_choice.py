@@ -30,13 +30,7 @@ MOST_OBJECTS = 1_000
 
 
 def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -> Choice:
-    """Choose the batch size.
-
-    Args:
-        train_images: number of training images.
-        chosen: the network.
-        hardware: for training.
-    """
+    """Choose the batch size."""
     batch = next((batch for images, batch in _BATCHES if train_images < images), _LARGEST_BATCH)
     batch = min(batch, max(1, train_images))
     an_image = chosen.network.training_bytes * chosen.size[0] * chosen.size[1]
@@ -59,12 +53,7 @@ def choose_training(
 ) -> tuple[Choice, ...]:
     """Choose the settings of `train_config` and related ones.
 
-    Args:
-        seen: of the data set.
-        train_images: number of training images.
-        chosen: the network.
-        batch: its batch size.
-        weights: whether training starts from published weights.
+    `weights` tells whether training starts from published weights.
     """
     if weights and isinstance(chosen.network, PublishedModel):
         recipe = fine_tuning_recipe(
@@ -83,9 +72,7 @@ def choose_training(
 def choose_validation(steps: int, images: int) -> Choice:
     """Choose the validation settings: keep the best weights, and maybe stop early.
 
-    Args:
-        steps: length of the training.
-        images: number of images with objects in the split eval.
+    Only images with objects in the split eval count.
     """
     value: dict[str, Any] = {"every_steps": max(1, steps // _VALIDATIONS)}
     if images < _LEAST_VALIDATED:

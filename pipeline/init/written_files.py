@@ -24,9 +24,7 @@ _LONGEST = 1 << 20
 def write_unchanged(folder: str, contents: Mapping[str, bytes]) -> None:
     """Write all files into a folder, or none.
 
-    Args:
-        folder: created if it is missing.
-        contents: file name to content.
+    A missing folder is created.
 
     Raises:
         ConfigError: naming existing files that differ from the written ones.

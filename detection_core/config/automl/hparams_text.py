@@ -31,9 +31,7 @@ _YAML_TEXT = re.compile(r"\s*[\"']?[A-Za-z_]\w*[\"']?\s*:(\s|$)")
 def read_overrides(hparams: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """Read overrides into nested dicts.
 
-    Args:
-        hparams: `a=b,c.d=e`, the path of a .yaml file, the text of a YAML document, or a mapping; empty or
-            None for none.
+    They are `a=b,c.d=e`, the path of a .yaml file, YAML text, a mapping, or empty.
 
     Raises:
         ConfigError: when it is none of these, or cannot be read.
@@ -85,10 +83,6 @@ def parse_pairs(text: str) -> dict[str, Any]:
 
 def apply_overrides(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with overrides applied; mappings are merged, other values are replaced.
-
-    Args:
-        values: every hyper-parameter.
-        overrides: the changes.
 
     Raises:
         ConfigError: for an unknown key. A mapping that replaces None, such as a label map, may have any keys.

@@ -36,10 +36,7 @@ class RunLength:
 def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLength) -> None:
     """Set the `train_config` fields that the optimization hyper-parameters control.
 
-    Args:
-        train: changed in place, including its batch_size and num_steps.
-        values: the hyper-parameters.
-        length: of the run.
+    `train` is changed in place, including its batch_size and num_steps.
     """
     train.batch_size = length.batch_size
     train.num_steps = length.steps(values.num_epochs)

@@ -82,10 +82,7 @@ def translate(
 ) -> Translation:
     """Translate a model name, overrides and flags to a pipeline.config.
 
-    Args:
-        model_name: "efficientdet-d0" and so on; empty for the model that a saved `config.yaml` names.
-        hparams: as `read_overrides` takes them.
-        flags: of the run.
+    `hparams` are as `read_overrides` takes them. Without a model name, a saved `config.yaml` names it.
 
     Raises:
         ConfigError: when something cannot be read, or is refused, with the field and the reason.

@@ -170,10 +170,8 @@ def load_hyperparameters(
 ) -> LoadedHyperParameters:
     """Read a model's hyper-parameters and apply overrides.
 
-    Args:
-        model_name: one of `defaults.MODELS`; empty for the model that a saved `config.yaml` names.
-        hparams: as `read_overrides` takes them.
-        more: further overrides, such as google/automl's flags; they take precedence.
+    Without a model name, a saved `config.yaml` names it. `more`, such as google/automl's flags, takes
+    precedence.
 
     Raises:
         ConfigError: for an unknown model or hyper-parameter, a value that cannot be used, or values that

@@ -21,10 +21,6 @@ def read_yaml_file(path: str) -> dict[Any, Any]:
 def read_yaml(text: str, *, where: str) -> dict[Any, Any]:
     """Read a YAML document whose top level is a mapping; an empty text gives an empty dict.
 
-    Args:
-        text: the document.
-        where: its file, for errors.
-
     Raises:
         ConfigError: when it is not YAML, or not a mapping, with the line.
     """

@@ -52,10 +52,6 @@ class Conversion:
 def convert_config(text: str, where: str = "") -> Conversion:
     """Rename TensorFlow 1 names to TensorFlow 2's, and remove a field that no longer exists.
 
-    Args:
-        text: a pipeline.config.
-        where: file it came from, for errors.
-
     Raises:
         ConfigError: when the text does not fit the schema, or its extractor has no counterpart.
     """

@@ -113,12 +113,7 @@ _PERMUTATIONS = {
 
 
 def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
-    """Find steps that need unread input, or whose output no extractor accepts.
-
-    Args:
-        train: its data_augmentation_options are the steps.
-        reader: train_input_reader.
-    """
+    """Find steps that need unread input, or whose output no extractor accepts."""
     for i, message in enumerate(train.data_augmentation_options):
         arm = message.WhichOneof("preprocessing_step")
         if arm is None:

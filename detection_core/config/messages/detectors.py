@@ -19,10 +19,7 @@ def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
     """Return a model's image resizer and its field path.
 
     Without an `image_resizer` in the config, images are resized to the family's input size. Without that, the
-    message is empty.
-
-    Args:
-        model: a model with valid `options`.
+    message is empty. The model's `options` must be valid.
     """
     message, path = model_message(model)
     resizer = getattr(message, "image_resizer", ImageResizer())

@@ -70,13 +70,9 @@ def learning_rate_of(train: TrainConfig) -> Any:
 
 
 def in_steps(config: Config, updates: float) -> Config:
-    """Return a config with every length in steps.
+    """Return a config with every length in steps, given the updates per epoch.
 
     Lengths are rounded to whole updates; a length above 0 is at least one update.
-
-    Args:
-        config: not modified.
-        updates: per epoch.
 
     Raises:
         ConfigError: when a length exceeds the maximum of its field.

@@ -76,12 +76,7 @@ def unregister_extractor(name: str) -> None:
 
 
 def name_problems(name: str, path: str) -> Iterator[Problem]:
-    """Find an extractor without a name, or one that only TensorFlow 1 had.
-
-    Args:
-        name: type of the extractor, of any family.
-        path: its field path.
-    """
+    """Find an extractor without a name, or one that only TensorFlow 1 had."""
     if not name:
         yield Problem(path=path, message=_UNNAMED)
     elif name in COUNTERPARTS:
@@ -91,13 +86,7 @@ def name_problems(name: str, path: str) -> Iterator[Problem]:
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:
-    """Find an extractor that a family does not have.
-
-    Args:
-        name: type of the extractor.
-        path: its field path.
-        known: types that the family has.
-    """
+    """Find an extractor type that is not among a family's known types."""
     if name in known:
         return
     if not name or name in _OLD:

@@ -32,10 +32,7 @@ def fine_tuning_problems(
 ) -> Iterator[Problem]:
     """Find settings that do not fit the given checkpoint version.
 
-    Args:
-        train: the message.
-        extractor: type of the model's feature extractor; "" if no family here builds the model.
-        support: the family's; None if it starts from no checkpoint.
+    The extractor is "" if no family builds the model; `support` is None without checkpoints.
     """
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:

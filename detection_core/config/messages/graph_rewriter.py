@@ -44,12 +44,7 @@ class QuantizedBits(Protocol):
 
 
 def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> Iterator[Problem]:
-    """Find export formats that the trained network does not support.
-
-    Args:
-        message: quantization settings of the training; None: no quantization.
-        formats: names of the export formats.
-    """
+    """Find export formats that the trained network does not support; None: it is not quantized."""
     if message is None:
         lacking = [name for name in formats if name.endswith(AWARE)]
         if lacking:

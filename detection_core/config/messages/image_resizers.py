@@ -28,12 +28,7 @@ def network_size(message: ImageResizer) -> tuple[int, int] | None:
 
 
 def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find a resizer that gives images of different sizes, which no one-stage detector here accepts.
-
-    Args:
-        message: the resizer.
-        path: its field path.
-    """
+    """Find a resizer that gives images of different sizes, which no one-stage detector here accepts."""
     arm = message.WhichOneof("image_resizer_oneof")
     if arm is not None and network_size(message) is None:
         text = (
@@ -70,9 +65,7 @@ _GREY = {
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
     """Find a resizer that gives several sizes; a TensorFlow Lite file has one.
 
-    Args:
-        message: the resizer.
-        path: field path of the model.
+    `path` is that of the model.
     """
     found = message.WhichOneof("image_resizer_oneof")
     if found != "fixed_shape_resizer":

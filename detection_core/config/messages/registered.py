@@ -76,13 +76,7 @@ def unregister_part(kind: PartKind, name: str) -> None:
 
 
 def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> Iterator[Problem]:
-    """Find an unregistered part, and unknown or invalid options.
-
-    Args:
-        kind: kind of part that the config needs.
-        message: the part that it names.
-        path: field path of the message.
-    """
+    """Find an unregistered part, and unknown or invalid options."""
     part = _PARTS.get((kind, message.name))
     if part is None:
         known = sorted(name for of_kind, name in _PARTS if of_kind == kind)
@@ -108,13 +102,7 @@ def build_registered(kind: PartKind, message: RegisteredPart) -> Any:
 def option_problems(
     options: Mapping[str, Option], message: RegisteredPart | ExperimentalModel, path: str
 ) -> Iterator[Problem]:
-    """Find unknown options and invalid values.
-
-    Args:
-        options: the known options.
-        message: its `options` are checked.
-        path: field path of the message.
-    """
+    """Find options in a message that are not among the known ones, and invalid values."""
     for name in message.options:
         if name not in options:
             has = ", ".join(options) or "none"

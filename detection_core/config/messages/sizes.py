@@ -25,11 +25,6 @@ def image_size_problems(
 ) -> tuple[list[Problem], tuple[int, int] | None]:
     """Find images or batches that are too large.
 
-    Args:
-        resizer: the message.
-        path: its field path.
-        batch_size: images per batch.
-
     Returns:
         The problems, and rows and columns of the network's input; None if they are unknown or too large.
     """
@@ -57,10 +52,7 @@ class Laid(NamedTuple):
 def prediction_problems(laid: Laid, num_classes: int, path: str) -> Iterator[Problem]:
     """Find more anchors, scores or channels of a head than fit into memory.
 
-    Args:
-        laid: the anchors.
-        num_classes: scores per anchor.
-        path: field path of the number of classes.
+    `path` is that of the number of classes.
     """
     columns = num_classes + 4
     if laid.anchors > MAX_ANCHORS:

@@ -106,9 +106,7 @@ def is_new(index: str | None) -> bool:
 def key_beside(path: str, taken: Collection[str]) -> str:
     """Return an equivalent path that is not in `taken`, if the path adds an element.
 
-    Args:
-        path: for example `train_config.data_augmentation_options[+]`.
-        taken: keys of a mapping.
+    An example is `train_config.data_augmentation_options[+]`; `taken` has the keys of a mapping.
     """
     before, plus, after = path.partition("[+]")
     if not plus:
@@ -138,12 +136,7 @@ def split_path(path: str, *, where: str) -> list[Segment]:
 def find_targets(root: Message, path: str, *, where: str) -> list[Target]:
     """Walk a path and return the fields at its end: one, or several if the path contains `[*]`.
 
-    Missing messages on the way are created once one of their fields is set.
-
-    Args:
-        root: the message the path starts in; changed in place.
-        path: the path.
-        where: place for errors.
+    Missing messages on the way are created once one of their fields is set. `root` is changed in place.
 
     Raises:
         ConfigError: naming an unknown field, with candidates, or a wrong index.

@@ -19,12 +19,9 @@ _ELEMENT = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+)""")
 
 
 def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
-    """Convert a value to the type of a number, boolean, enum or text field.
+    """Convert text or a Python scalar to the type of a number, boolean, enum or text field.
 
-    Args:
-        field: the field, not a message.
-        value: text or a Python scalar; the text of a text field may be quoted.
-        where: place for errors.
+    The text of a text field may be quoted.
 
     Raises:
         ConfigError: naming the values that the field accepts.
@@ -39,10 +36,7 @@ def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
 def scalar_list(field: FieldDescriptor, value: Any, *, where: str) -> list[Any]:
     """Convert a value to the elements of a repeated field of numbers, booleans, enums or texts.
 
-    Args:
-        field: the field, not a message.
-        value: a list; text in brackets; numbers with commas; or a single element.
-        where: place for errors.
+    The value is a list, text in brackets, numbers with commas, or a single element.
 
     Raises:
         ConfigError: naming the values that the field accepts.

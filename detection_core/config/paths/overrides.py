@@ -72,11 +72,6 @@ def merge_override_text(
     Scalars are replaced, messages are merged field by field, and lists are extended: an `eval_input_reader`
     in the text is added to the readers.
 
-    Args:
-        config: not modified.
-        text: text format, with the fields to change.
-        where: file the text came from, for errors.
-
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
     """
@@ -110,11 +105,7 @@ def _read_mapping(path: str) -> Mapping[str, Any]:
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:
     """Set the field at a path of a message, in place; see `apply_overrides` for paths and values.
 
-    Args:
-        message: any message.
-        path: path from this message.
-        value: text or a Python value.
-        where: place for errors; the path itself by default.
+    `where` is the place for errors, the path itself by default.
 
     Raises:
         ConfigError: naming the path and the values that it accepts.

@@ -52,10 +52,7 @@ _WORDS: dict[tuple[str, str], tuple[str, Any]] = {
 def expand_short_name(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrides:
     """Expand a short name, or a word as a field's value, to overrides of this config.
 
-    Args:
-        config: the config that the name is for.
-        name: short name, or a full path, which is returned unchanged.
-        value: the value given.
+    A full path is returned unchanged.
 
     Raises:
         ConfigError: when the config has no field for the name.

@@ -15,12 +15,8 @@ _WIDTH = 110
 def with_comments(text: str, root: Descriptor, comments: Mapping[str, str]) -> str:
     """Return text-format text with comments above fields.
 
-    The comment of a field that is not in the text goes above the nearest enclosing message.
-
-    Args:
-        text: parses to a message of `root`.
-        root: its type.
-        comments: field path to a comment in one line; long lines are wrapped.
+    The comment of a field that is not in the text goes above the nearest enclosing message. `root` is the
+    text's message type. Comments have one line; long lines are wrapped.
     """
     places = field_lines(text, root)
     above: dict[int, list[str]] = {}
@@ -39,10 +35,7 @@ def with_comments(text: str, root: Descriptor, comments: Mapping[str, str]) -> s
 def comment_lines(comment: str, indent: str = "", width: int = _WIDTH) -> list[str]:
     """Format a comment as lines of a config or settings file; no content can end the comment.
 
-    Args:
-        comment: the text; control characters become spaces.
-        indent: of the lines.
-        width: in characters; longer words are not broken.
+    Control characters become spaces; words longer than `width` characters are not broken.
     """
     plain = "".join(character if character.isprintable() else " " for character in comment)
     prefix = f"{indent}# "

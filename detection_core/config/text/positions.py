@@ -143,9 +143,7 @@ class _Scanner:
 def scan(text: str, root: Descriptor | None) -> Iterator[Token]:
     """Yield every token of a text-format message with its field.
 
-    Args:
-        text: the message; it need not be valid.
-        root: type of the message, which defines the repeated fields.
+    The text need not be valid; its root type defines the repeated fields.
     """
     scanner = _Scanner(root)
     line, line_start, position = 1, 0, 0

@@ -81,11 +81,7 @@ def replacement(value: Written, new: str) -> Edit:
 def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None:
     """Insert a field at the start of a message; None if the message is not written with braces.
 
-    Args:
-        text: the whole message, which need not be valid.
-        root: its type.
-        path: field path of the message that gets the field.
-        field: name and value, as in "decay: 0".
+    The text need not be valid. `path` is that of the message, `field` a name and value as in "decay: 0".
     """
     line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
     named = False

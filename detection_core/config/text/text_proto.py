@@ -23,11 +23,6 @@ BACKSLASHES = r"a backslash begins an escape here: write / or \\ instead"
 def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
     """Parse a text-format message.
 
-    Args:
-        text: the message in protobuf's text format.
-        message_type: class of the message.
-        where: file the text came from, for errors.
-
     Raises:
         ConfigError: naming line and field path of the first thing that does not fit the schema.
     """
@@ -42,12 +37,7 @@ def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
 
 
 def format_message(message: Message, *, one_line: bool = False) -> str:
-    """Return text that parses to an equal message, with fields in schema order.
-
-    Args:
-        message: any message.
-        one_line: whether to leave out line breaks and indentation.
-    """
+    """Return text that parses to an equal message, with fields in schema order; optionally in one line."""
     return text_format.MessageToString(message, as_one_line=one_line)
 
 

@@ -13,12 +13,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:
-    """Return the anchors of each level, finest first.
-
-    Args:
-        settings: of the detector.
-        size: rows and columns of the network's input.
-    """
+    """Return the anchors of each level, finest first, for an input of (rows, columns)."""
     maps = []
     for shape, scale in zip(settings.map_shapes(size), settings.anchor_scale, strict=True):
         stride = size[0] / shape[0], size[1] / shape[1]

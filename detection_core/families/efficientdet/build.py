@@ -20,10 +20,7 @@ SOFT_LEAST_SCORE = 0.001
 def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) -> EfficientDetModel:
     """Build the detector that a checked message describes.
 
-    Args:
-        message: of the detector.
-        where: its path in the configuration.
-        seed: of the initial weights; None: zeros.
+    `seed` is that of the initial weights; None makes them zeros.
     """
     del where  # Nothing is refused here.
     settings = settings_of(message)

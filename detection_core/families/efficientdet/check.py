@@ -58,12 +58,7 @@ _CHOICES = {
 
 
 def problems(message: EfficientDet, path: str) -> Iterator[Problem]:
-    """Find unknown names, and fields that contradict each other.
-
-    Args:
-        message: the model.
-        path: its field path.
-    """
+    """Find unknown names, and fields that contradict each other."""
     if not message.name:
         text = f"expected one of {', '.join(MODELS)}, found none; name the model whose sizes are to hold"
         yield Problem(path=f"{path}.name", message=text)
@@ -145,13 +140,7 @@ def _shape_problems(size: tuple[int, int], levels: range, path: str) -> Iterator
 
 
 def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        message: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
+    """Find more anchors, scores or channels of a head than fit into memory."""
     # A message with other problems cannot be resolved; those are reported instead.
     if any(problems(message, path)):
         return
@@ -165,9 +154,7 @@ def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> It
 def tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting an EfficientDet to TensorFlow Lite.
 
-    Args:
-        message: of the detector; without a resizer, images are stretched to one size.
-        path: its field path.
+    Without a resizer, images are stretched to one size.
     """
     if message.HasField("image_resizer"):
         yield from fixed_size_problems(message.image_resizer, path)

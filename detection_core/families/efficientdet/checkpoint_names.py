@@ -58,9 +58,7 @@ class _Scope(NamedTuple):
 def automl_variables(network: tf_keras.Model, settings: EfficientDetSettings) -> list[AutomlVariable]:
     """Name every variable of a network, in the order of google/automl's network.
 
-    Args:
-        network: unmodified, before any rewriting.
-        settings: of the network.
+    The network must not be rewritten.
     """
     layers = {layer.name: layer for layer in network.layers if layer.weights}
     found = []

@@ -80,10 +80,7 @@ class FeatureNetwork:
         self._layers = layers.under(hyperparams)
 
     def __call__(self, levels: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
-        """Build the feature network on a backbone.
-
-        Args:
-            levels: features of the backbone by level.
+        """Return the features of each level of the settings, finest first, from backbone features by level.
 
         Returns:
             Features of each level of the settings, finest first.

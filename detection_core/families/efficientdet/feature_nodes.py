@@ -72,27 +72,14 @@ PYRAMIDS: Mapping[str, Callable[[_Cell, int, int], None]] = {
 
 
 def named_nodes(name: str, low: int, high: int) -> tuple[Node, ...]:
-    """Return the nodes of a published feature network.
-
-    Args:
-        name: in `PYRAMIDS`.
-        low: finest level.
-        high: coarsest level, above the finest.
-    """
+    """Return the nodes of a feature network in `PYRAMIDS`, from the finest to a coarser level."""
     cell = _Cell(low, high)
     PYRAMIDS[name](cell, low, high)
     return tuple(cell.nodes)
 
 
 def node_problems(nodes: Sequence[Node], low: int, high: int, path: str) -> Iterator[Problem]:
-    """Find invalid nodes.
-
-    Args:
-        nodes: in creation order.
-        low: finest level.
-        high: coarsest level.
-        path: field path of the list.
-    """
+    """Find invalid nodes of a list in creation order."""
     for index, node in enumerate(nodes):
         if not low <= node.level <= high:
             text = f"expected a level from {low} to {high}, found {node.level}; change it"

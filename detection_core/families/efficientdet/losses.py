@@ -27,9 +27,7 @@ SEGMENTATION_LOSS = "Loss/segmentation_loss"
 def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> AnchorTargetAssigner:
     """Return the target assigner: it matches anchors above the IoU threshold, and each object's best anchor.
 
-    Args:
-        num_classes: C, without background.
-        threshold: minimum IoU.
+    The background is not counted as a class.
     """
     matcher = ArgMaxMatcher(
         ArgMaxMatcherOptions(

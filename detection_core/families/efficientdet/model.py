@@ -228,9 +228,7 @@ class EfficientDetModel(Detector):
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
         """Apply non-maximum suppression.
 
-        Args:
-            predictions: of `predict`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
 
         Returns:
             Detections normalised to the true image.

@@ -36,10 +36,7 @@ _PLAIN_INITIALIZER = InitializerOptions(class_name="RandomNormal", arguments={"s
 def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: int | None) -> tf_keras.Model:
     """Build the network.
 
-    Args:
-        settings: of the detector.
-        size: rows and columns of its input.
-        seed: of the initial weights; None: zeros.
+    `seed` is that of the initial weights; None makes them zeros.
 
     Returns:
         Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits [B, A,

@@ -59,10 +59,6 @@ class SuppressionOptions:
 def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Decode boxes and choose a class for each.
 
-    Args:
-        predictions: anchors in pixels.
-        max_inputs: as in `SuppressionOptions`.
-
     Returns:
         N boxes, float32 [B, N, 4] in pixels, their scores, float32 [B, N], and classes, int32 [B, N].
     """
@@ -83,11 +79,6 @@ def detections_px(
     predictions: AnchorPredictions, options: SuppressionOptions, size: tuple[int, int]
 ) -> Detections:
     """Apply non-maximum suppression.
-
-    Args:
-        predictions: anchors in pixels.
-        options: of the suppression.
-        size: rows and columns of the network's input.
 
     Returns:
         Boxes in pixels of the network's input, clipped to it except in per-class modes. Rows past the count

@@ -25,9 +25,6 @@ class _Stored(NamedTuple):
 def running_names(names: Iterable[str]) -> dict[str, list[str]]:
     """Find names that a checkpoint stores with different running numbers.
 
-    Args:
-        names: the checkpoint's.
-
     Returns:
         Name in the first network of a process -> the stored names that may match it. An exact match is the
         only one, unless it is another layer's name. Names without running numbers are left out.

@@ -95,11 +95,7 @@ class EfficientDetSettings:
         return bool(self.var_freeze_expr and re.match(self.var_freeze_expr, f"{variable}:0"))
 
     def map_shapes(self, size: tuple[int, int]) -> list[tuple[int, int]]:
-        """Return rows and columns of each level's map; each halving rounds up.
-
-        Args:
-            size: rows and columns of the network's input.
-        """
+        """Return rows and columns of each level's map for an input size; each halving rounds up."""
         return [(-(-size[0] >> level), -(-size[1] >> level)) for level in self.levels]
 
 

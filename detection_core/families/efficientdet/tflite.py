@@ -20,9 +20,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) -> PostProcessOptions:
     """Read the operator's attributes from a config.
 
-    Args:
-        message: of the detector; the operator always uses hard suppression.
-        outputs: outputs of the file; classes per box are limited to the number of classes.
+    The operator always uses hard suppression. Classes per box are limited to the number of classes.
     """
     nms = message.nms_configs
     return PostProcessOptions(

@@ -30,12 +30,7 @@ Size = tuple[float, float]
 
 
 def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
-    """Return the anchors of a checked configuration, feature map by feature map.
-
-    Args:
-        ssd: the configuration.
-        size: rows and columns of the network's input.
-    """
+    """Return the anchors of a checked message by feature map, for an input of (rows, columns)."""
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
     shapes = map_shapes(ssd.feature_extractor, *size)
     levels = map_levels(ssd.feature_extractor) or ()

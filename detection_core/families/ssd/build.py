@@ -47,10 +47,7 @@ class BuiltNetwork:
 def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdModel:
     """Build the detector that a checked message describes.
 
-    Args:
-        message: of the detector.
-        where: its path in the configuration, for errors and warnings.
-        seed: of the initial weights; None: zeros.
+    `seed` is that of the initial weights; None makes them zeros.
 
     Raises:
         ConfigError: when its backbone is not registered.
@@ -85,9 +82,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
 def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
     """Return the anchors of a detector without building its network.
 
-    Args:
-        message: checked.
-        where: its field path; nothing is refused.
+    The message must be checked.
 
     Returns:
         float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.

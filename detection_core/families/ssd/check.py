@@ -38,12 +38,7 @@ def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find reasons why the anchors do not match the extractor's feature maps.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-    """
+    """Find reasons why the anchors do not match the extractor's feature maps."""
     generator, extractor = ssd.anchor_generator, ssd.feature_extractor
     arm = generator.WhichOneof("anchor_generator_oneof")
     if arm is None:
@@ -131,13 +126,7 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 
 def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
+    """Find a too small input, and more anchors, scores or head channels than fit into memory."""
     yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
     levels = map_levels(ssd.feature_extractor)
     # Invalid values are refused elsewhere; do not multiply them out.
@@ -160,12 +149,7 @@ def _is_countable(ssd: Ssd) -> bool:
 
 
 def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find obstacles to exporting a one-stage detector to TensorFlow Lite with a fixed input.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-    """
+    """Find obstacles to exporting a one-stage detector to TensorFlow Lite with a fixed input."""
     yield from fixed_size_problems(ssd.image_resizer, path)
     yield from box_coder_problems(ssd, f"{path}.box_coder")
     suppression = ssd.post_processing.batch_non_max_suppression
@@ -186,12 +170,7 @@ def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find an unset box coder, or one that consumers of TensorFlow Lite detectors do not decode.
-
-    Args:
-        ssd: the model.
-        path: of its box coder.
-    """
+    """Find an unset box coder, or one that consumers of TensorFlow Lite detectors do not decode."""
     found = ssd.box_coder.WhichOneof("box_coder_oneof")
     if found in (None, _CODER):
         return

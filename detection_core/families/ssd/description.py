@@ -44,12 +44,7 @@ class SsdDescription:
 
 
 def describe_ssd(message: Ssd, detector: SsdModel) -> SsdDescription:
-    """Describe a detector.
-
-    Args:
-        message: of the detector.
-        detector: built from it.
-    """
+    """Describe a detector that was built from a message."""
     extractor, loss = message.feature_extractor.type, message.loss
     return SsdDescription(
         feature_extractor=extractor,

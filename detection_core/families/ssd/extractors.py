@@ -91,12 +91,7 @@ NAMED_EXTRACTORS = (
 
 
 def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
-    """Find problems of the extractor alone.
-
-    Args:
-        message: the extractor.
-        path: its field path.
-    """
+    """Find problems of the extractor alone."""
     entry = EXTRACTORS.get(message.type)
     if entry is None:
         yield from type_problems(message.type, f"{path}.type", EXTRACTORS)
@@ -137,13 +132,7 @@ def map_levels(message: SsdFeatureExtractor) -> range | None:
 
 
 def map_shapes(message: SsdFeatureExtractor, rows: int, columns: int) -> list[tuple[int, int]]:
-    """Return rows and columns of the feature maps of an image, finest first.
-
-    Args:
-        message: a valid extractor.
-        rows: of the network's input, pixels.
-        columns: of the network's input, pixels.
-    """
+    """Return rows and columns of the feature maps of an image in pixels, finest first."""
     multiple = max(message.pad_to_multiple, 1)
     high, wide = (-(-side // multiple) * multiple for side in (rows, columns))
     levels = map_levels(message) or range(0)
@@ -160,13 +149,7 @@ def _sides(message: SsdFeatureExtractor, side: int, levels: range) -> list[int]:
 
 
 def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find an input that is too small for the extractor.
-
-    Args:
-        message: the extractor.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
+    """Find an input that is too small for the extractor."""
     entry = EXTRACTORS.get(message.type)
     if entry is not None and min(size) < entry.least_side:
         text = (

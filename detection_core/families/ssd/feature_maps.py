@@ -23,10 +23,6 @@ _logger = logging.getLogger(__name__)
 def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
     """Find the extractor's backbone.
 
-    Args:
-        message: the extractor, checked.
-        where: its field path, for errors.
-
     Raises:
         ConfigError: when a registered extractor names an unregistered backbone. The check cannot detect this,
             because backbones need TensorFlow.
@@ -44,16 +40,9 @@ def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
 def build_feature_maps(
     message: SsdFeatureExtractor, inputs: tf.Tensor, layers: NetworkLayers, where: str
 ) -> list[tf.Tensor]:
-    """Add backbone and neck to a network.
+    """Return the feature maps of backbone and neck, finest first.
 
-    Args:
-        message: the extractor.
-        inputs: float32 [B, H, W, 3], preprocessed.
-        layers: maker of layers; its hyperparameters are replaced.
-        where: field path of the message, for errors and warnings.
-
-    Returns:
-        Feature maps, finest first.
+    `inputs` are float32 [B, H, W, 3], preprocessed. The hyperparameters of `layers` are replaced.
 
     Raises:
         ConfigError: see `find_backbone`.

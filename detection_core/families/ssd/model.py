@@ -258,9 +258,7 @@ class SsdModel(Detector):
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         """Apply non-maximum suppression, and return the source anchor of each detection.
 
-        Args:
-            predictions: of `predict`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
 
         Returns:
             Detections normalised to the true image, and int32 [B, D], the anchor of each.

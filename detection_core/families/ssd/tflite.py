@@ -28,9 +28,7 @@ from detection_core.structures import Images
 def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
     """Read the operator's attributes from a config.
 
-    Args:
-        config: of an ssd model.
-        outputs: outputs of the file; classes per box are limited to the number of classes.
+    Classes per box are limited to the number of classes.
 
     Raises:
         ExportError: when the operator does not support the config's box coder or suppression.

@@ -42,8 +42,7 @@ def _object_paths(layer: str, names: NetworkNames) -> ObjectPaths:
 def object_keys(network: tf_keras.Model) -> dict[str, tf.Variable]:
     """Name every variable of a network by its object-based checkpoint key.
 
-    Args:
-        network: as a builder made it, before any rewriting.
+    The network must not be rewritten.
 
     Returns:
         Full checkpoint key, from "model/" to the attribute suffix, -> variable. A variable that the

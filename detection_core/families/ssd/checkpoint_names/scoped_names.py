@@ -304,9 +304,7 @@ class ScopedVariable:
 def scoped_variables(network: tf_keras.Model, extractor: str) -> Iterator[ScopedVariable]:
     """Name every variable of a network as in TensorFlow 1 checkpoints.
 
-    Args:
-        network: as a builder made it, before any rewriting.
-        extractor: the extractor's `type` in the config, one of `FAMILIES`.
+    The network must not be rewritten; the extractor is one of `FAMILIES`.
 
     Raises:
         ModelError: when the extractor is of another family, or no rule names one of the network's layers.
