@@ -45,8 +45,8 @@ def parse_label_map(text: str, where: str = "") -> LabelMap:
     """Parse the text of a label map, `item { id: 1 name: "cat" }` and so on.
 
     Raises:
-        ConfigError: when the text is not a label map, with line and field; when there is no item; or when ids
-            or names contradict each other.
+        ConfigError: when the text is not a label map, with line and field. Also without items, or when ids or
+            names contradict each other.
     """
     message = parse_message(text, StringIntLabelMap, where=where)
     try:

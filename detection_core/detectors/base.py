@@ -158,7 +158,7 @@ def named_detections(detections: Detections) -> dict[str, tf.Tensor]:
 
     Returns:
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
-            detection_classes [B, D] (from 1) and num_detections [B]; if the detector finds them also
+            detection_classes [B, D] (from 1) and num_detections [B]. If the detector finds them, also
             detection_masks [B, D, h, w] and detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
             num_detections are 0, except classes.
     """

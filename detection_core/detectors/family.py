@@ -99,9 +99,9 @@ class TFLiteExport:
 
     Attributes:
         problems: (message of the arm, its field path) -> features that the file does not support.
-        function: (detector, its config, output options, whether the network's outputs will be quantized to
-            integers) -> a concrete function from one image, `input` float32 [1, H, W, 3], to the four outputs
-            of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or to those of the form.
+        function: (detector, its config, output options, whether the network's outputs will be integers) -> a
+            concrete function. Its input is one image, `input` float32 [1, H, W, 3]. Its outputs are the four
+            of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or those of the form.
         normalisation: detector -> mean and std of each channel; the input is (pixel - mean) / std.
         decoding: (detector, its config, output options) -> how to decode the outputs of a file without
             post-processing.
@@ -302,9 +302,9 @@ FAMILIES: dict[str, str | Family] = {
 def register_family(family: Family) -> None:
     """Register a family from outside the package.
 
-    A config names it by `experimental_model { name: "NAME" }`, with the common fields `num_classes` and
-    `image_resizer`, and with `options` for the rest. A family named after an unused arm of `model` is
-    configured by that arm's fields instead.
+    A config names it by `experimental_model { name: "NAME" }`. Its fields are `num_classes`, `image_resizer`,
+    and `options` for the rest. A family named after an unused arm of `model` is configured by that arm's
+    fields instead.
 
     Raises:
         ValueError: when the name is taken.
@@ -383,5 +383,4 @@ def no_tflite(name: str) -> str:
 
 
 def _having(capability: str) -> str:
-    """List the families that have a capability."""
     return " or ".join(family.name for family in families() if getattr(family, capability) is not None)

@@ -46,7 +46,7 @@ def unpack_detector(archive: str, folder: str) -> None:
     `pipeline.config`.
 
     Raises:
-        ModelError: for an archive that is damaged, has another layout, or holds links, paths outside the
+        ModelError: for an archive that is damaged or has another layout. Also for links, paths outside the
             folder, or more than `MOST_MEMBERS` files or `MOST_BYTES` bytes.
     """
     name = os.path.basename(archive).removesuffix(ARCHIVE_SUFFIX)

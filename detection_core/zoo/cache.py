@@ -88,8 +88,6 @@ class FetchedModel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Content:
-    """Size and checksum of a file."""
-
     size: int
     sha256: str
 
@@ -168,7 +166,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
 
     Args:
         file: the published file.
-        mirror: has a copy under the same name: a URL, a folder or a folder in an object store; "":
+        mirror: URL, folder or object store folder with a copy under the same name. "":
             DETFLOW_WEIGHTS_MIRROR, or the publisher if it is unset.
         progress: shows the progress of a download.
 
@@ -226,11 +224,7 @@ def _source(file: PublishedFile, mirror: str) -> str:
 
 
 def _copy(source: str, fetched: str, most: int) -> None:
-    """Copy a file from a mirror that is a folder or a bucket.
-
-    Raises:
-        Unreachable: when it is not a file, or too large.
-    """
+    """Copy a file from a mirror folder or bucket; raise Unreachable if it is not a file, or too large."""
     try:
         files.download(source, fetched, most_bytes=most)
     except OSError as error:

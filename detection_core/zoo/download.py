@@ -113,12 +113,7 @@ def download(
 
 
 class _Part:
-    """The received part of a file.
-
-    Attributes:
-        file: collects the data. Anything but a regular file at its path, for example a link, is never opened.
-        most_bytes: maximum size of the whole file.
-    """
+    """The received part of a file; anything but a regular file at its path is never opened."""
 
     def __init__(self, path: str, most_bytes: int) -> None:
         self._path, self.file, self._note = path, f"{path}.part", f"{path}.part.json"
@@ -258,11 +253,7 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", r
 
 
 def _range_of(headers: email.message.Message, address: str) -> tuple[int, int]:
-    """Return the start of a range, -1 if not given, and the size of the whole file, 0 if not given.
-
-    Raises:
-        Unreachable: when a size is not a number.
-    """
+    """Return a range's start (else -1) and the whole size (else 0); raise Unreachable if invalid."""
     value = headers.get("Content-Range")
     if value is None:
         return -1, 0

@@ -104,7 +104,6 @@ def fine_tuning_recipe(
 
 
 def _length(images: int, batch_size: int) -> tuple[int, str, str]:
-    """Return steps, reason and source."""
     epochs = 60 if images < FEW_IMAGES else 30 if images < MANY_IMAGES else 12
     steps = min(max(-(-epochs * images // batch_size), 1_000), 100_000)
     reason = (

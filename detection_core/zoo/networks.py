@@ -1,8 +1,8 @@
 """Facts about the networks that are built here, from each family's `families/NAME/networks.yaml`.
 
 A file has `parts`, texts that its kinds share; `kinds`, each a config text that its networks have in common;
-and `networks`. A `$name` in a text is replaced by a fact or value of the network, a value of its kind, or a
-part. Parts may contain other parts. The files are read when a network is first requested.
+and `networks`. A `$name` in a text is replaced by a value of the network or of its kind, or by a part. Parts
+may contain other parts. The files are read when a network is first requested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """HTTP and HTTPS connections with bounded responses.
 
-http.client limits neither the time of a response nor the number of interim responses, and urllib reads the
-whole body of a redirect. Here a response needs a minimum rate, its head is bounded, and the body of a
-redirect is not read.
+http.client limits neither the time of a response nor the number of interim responses. urllib reads the whole
+body of a redirect. Here a response needs a minimum rate, its head is bounded, and the body of a redirect is
+not read.
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ class _WatchedStream(io.RawIOBase):
 
 
 class _WatchedResponse(http.client.HTTPResponse):
-    """A response that is read through a watched stream."""
-
     def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
         self.fp.close()

@@ -175,7 +175,6 @@ def _anchors(
 
 
 def _anchor_path(config: PipelineConfig, fit: AnchorFit) -> str:
-    """Return the field below the comment on anchors."""
     message, arm = model_message(config.model)
     if "anchor_generator" in message.DESCRIPTOR.fields_by_name:
         return f"{arm}.anchor_generator"

@@ -96,10 +96,7 @@ class _Discount:
 
 
 def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written]) -> _Discount | None:
-    """Set RMSProp's `decay` to 0 to keep the TensorFlow 1 meaning, the discount of squared gradients.
-
-    TensorFlow 2 passes the field to another argument, which decays the learning rate; its discount is 0.9.
-    """
+    """Set RMSProp's `decay` to 0: TensorFlow 2 lowers the rate by it, and its discount is 0.9."""
     if not config.train_config.optimizer.HasField("rms_prop_optimizer"):
         return None
     optimizer = config.train_config.optimizer.rms_prop_optimizer

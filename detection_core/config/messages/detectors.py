@@ -39,7 +39,6 @@ def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
 
 
 def _own_size(model: DetectionModel) -> tuple[int, int] | None:
-    """Return the family's input size; None if it has none."""
     family = find_family(model)
     return family.input_size(model_message(model)[0]) if family else None
 

@@ -55,7 +55,6 @@ def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
 
 
 def _name(message: Any) -> str:
-    """Return a message's key in `STEPS_OF`."""
     return str(message.DESCRIPTOR.full_name).removeprefix(f"{message.DESCRIPTOR.file.package}.")
 
 

@@ -94,7 +94,6 @@ def _published(train: TrainConfig, backbone_of: Callable[[str], str], extractor:
 
 
 def _network(start: str, backbone_of: Callable[[str], str], backbone: str) -> Iterator[Problem]:
-    """Find published weights of a different backbone."""
     try:
         if start.startswith(ZOO):
             own = backbone_of(find_model(start.removeprefix(ZOO)).extractor)

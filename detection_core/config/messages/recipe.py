@@ -16,7 +16,6 @@ _POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
 
 
 def _colour(message: Any, path: str) -> Iterator[Problem]:
-    """Find a colour without three values."""
     found = list(message.per_channel_pad_value)
     if len(found) not in (0, 3):
         text = f"expected 3 values or none, found {len(found)}; give R, G and B"

@@ -48,7 +48,6 @@ def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a batch that cannot be split into equal parts."""
     parts = train.gradient_accumulation_steps
     if parts > 1 and train.batch_size % parts:
         message = (

@@ -1,7 +1,7 @@
 """Field paths, for example `train_config.data_augmentation_options[0].random_crop_image.min_area`.
 
-An index is a number (negative from the end), `+` for a new element, `*` for every element, or the key of a
-map field. `+2`, `+3` and so on also add elements; they keep keys unique in mappings.
+An index is a number (negative from the end), or the key of a map field. `+` adds an element, `*` selects
+every element. `+2`, `+3` and so on also add elements; they keep keys unique in mappings.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> Tr
 
     Args:
         config: not modified.
-        overrides: path to value. A value is command line text, or a Python value as from YAML: numbers,
-            booleans, text (quoted or not), enum names; `{...}` or a mapping to replace a whole message;
-            `[...]`, a list, or numbers with commas to replace a whole list; `unset` or None to clear the
+        overrides: path to value. A value is command line text, or a Python value as from YAML. It is a
+            number, a boolean, text (quoted or not) or an enum name. `{...}` or a mapping replaces a whole
+            message. `[...]`, a list, or numbers with commas replace a whole list. `unset` or None clears the
             field.
 
     Raises:
@@ -180,7 +180,6 @@ def _set_map(target: Target, value: Any, where: str) -> None:
 
 
 def _list(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> list[Any]:
-    """Return the elements of a repeated field."""
     if field.message_type is None:
         return scalar_list(field, value, where=where)
     if isinstance(value, list | tuple):

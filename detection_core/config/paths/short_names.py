@@ -92,7 +92,6 @@ def _num_classes(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
 
 
 def _optimizer_path(config: TrainEvalPipelineConfig, name: str) -> tuple[str, str]:
-    """Return the optimizer's name and the path of its message."""
     arm = config.train_config.optimizer.WhichOneof("optimizer")
     if arm is None:
         message = "the config has no optimizer; set train_config.optimizer.momentum_optimizer first"

@@ -202,11 +202,7 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
 
 
 def _hub_path(name: str) -> str:
-    """Return the path of a variable in trainings that took all but the last layers from TensorFlow Hub.
-
-    These trainings, for example Model Maker's, have the module as one layer. Its variables are children with
-    their full names.
-    """
+    """Return a variable's path in trainings with a TensorFlow Hub module as one layer (Model Maker's)."""
     for scope, layer in _BESIDE_HUB_MODULE.items():
         if name.startswith(scope):
             return f"{layer}/{name.removeprefix(scope)}"

@@ -1,6 +1,6 @@
 """The feature network of google/automl's EfficientDet: cells of nodes that add maps of any level.
 
-It differs from the Object Detection API's pyramid in three ways: nodes are listed, maps are resampled
+It differs from the Object Detection API's pyramid in three ways. Nodes are listed, maps are resampled
 differently, and each map of a sum has a weight variable.
 """
 

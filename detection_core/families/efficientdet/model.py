@@ -135,11 +135,7 @@ class EfficientDetModel(Detector):
         return factor
 
     def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
-        """Convert objects to pixels of the network's input.
-
-        As in google/automl's `dataloader.py`, crowd boxes are dropped in training, unless a config disables
-        this, and kept in evaluation.
-        """
+        """Convert objects to input pixels; as in google/automl, training drops crowd boxes by default."""
         left_out = truth.is_crowd if training and self._parts.settings.skip_crowd_during_training else False
         return truth._replace(
             boxes=box_ops.scale(truth.boxes, *self._parts.input_size),

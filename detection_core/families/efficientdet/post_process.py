@@ -23,9 +23,9 @@ class SuppressionOptions:
     """Options of non-maximum suppression.
 
     Attributes:
-        mode: "global": boxes of all classes suppress each other; "per_class": boxes of the same class do;
-            "combined": the same, hard, with all classes of each anchor; "numpy_per_class": boxes of the same
-            class do, as in `_numpy_per_class`.
+        mode: "global": boxes of all classes suppress each other. "per_class": boxes of the same class do.
+            "combined": hard suppression per class, with all classes of each anchor. "numpy_per_class": see
+            `_numpy_per_class`.
         soft: lower the scores of overlapping boxes, https://arxiv.org/abs/1704.04503, instead of dropping
             them.
         iou_threshold: IoU from which a box is dropped.

@@ -27,10 +27,7 @@ PREDICTOR_PATH = "model/_box_predictor/"
 
 
 def _of_objects(model: SsdModel, path_in: Callable[[str], str | None]) -> FillableVariables:
-    """Return the variables of an object-based checkpoint, each with its candidate paths.
-
-    `path_in` maps a path in a detector's checkpoint to the path in this one, or None if it is missing.
-    """
+    """Return variables with candidate paths; `path_in` maps a detector's path to this checkpoint, or None."""
     found: dict[int, tuple[tf.Variable, list[str]]] = {}
     for key, variable in object_keys(model.network).items():
         path = path_in(key.removesuffix(VARIABLE_SUFFIX))

@@ -43,8 +43,8 @@ class ScopedFamily:
     Attributes:
         scope: of the backbone, below `FeatureExtractor`.
         backbone: `LayerName.unit` of a backbone's layer -> its scope below.
-        coarse: scope of a pyramid level made by a strided convolution: `level` is its level, `above` its
-            distance from the backbone's last level; "" if no extractor of the family has a pyramid.
+        coarse: scope of a pyramid level made by a strided convolution. `level` is its level, `above` its
+            distance from the backbone's last level. "" if no extractor of the family has a pyramid.
         last: name of the features that extra layers start from, part of their names; "" without extra layers.
     """
 
@@ -174,8 +174,6 @@ FAMILIES: dict[str, ScopedFamily] = {
 
 
 class _Namer:
-    """A network and its family."""
-
     def __init__(self, network: tf_keras.Model, family: ScopedFamily) -> None:
         self._network = network
         self._family = family
@@ -272,7 +270,6 @@ def _unknown(layer: str) -> ModelError:
 
 
 def _name(layer: str, leaf: str, namer: _Namer) -> str:
-    """Return the name of a layer's variable in the checkpoint."""
     name = parse_layer_name(layer)
     if name is None:
         raise _unknown(layer)
