@@ -14,16 +14,12 @@ if TYPE_CHECKING:
 def fit_anchors(
     config: TrainEvalPipelineConfig, boxes: np.ndarray, *, keep_count: bool = False
 ) -> AnchorFit | None:
-    """Choose anchor sizes and aspect ratios that fit the given boxes.
+    """Choose anchor sizes and aspect ratios that fit the given boxes; None without anchors to fit.
 
     Args:
         config: a checked config.
         boxes: float [N, 4] (ymin, xmin, ymax, xmax), normalised to the network's input.
         keep_count: keep the number of anchors per location, because initial weights may depend on it.
-
-    Returns:
-        The changes, with the number of matched boxes before and after. None if the detector has no anchors to
-        fit.
 
     Raises:
         ConfigError: when the config names no family, or images of different sizes.

@@ -31,7 +31,7 @@ _LONGEST = 600  # maximum characters of one problem
 def check_pipeline_config(
     config: TrainEvalPipelineConfig, where: str = "", *, lines: Mapping[str, int] | None = None
 ) -> CheckedConfig:
-    """Refuse a config with values that are out of range, contradictory or unsupported.
+    """Return the config; refuse values that are out of range, contradictory or unsupported.
 
     Log accepted fields that have no effect in one line.
 
@@ -39,9 +39,6 @@ def check_pipeline_config(
         config: a parsed config, overrides applied.
         where: file the config came from, for errors.
         lines: line of each field path, as `field_lines` gives them; without it errors name fields only.
-
-    Returns:
-        The config itself, for builders.
 
     Raises:
         ConfigError: naming every problem with its field path, and its line if known. Fields inside a refused
@@ -82,10 +79,7 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
 
 
 def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose `model` cannot be built; other sections are not checked.
-
-    Returns:
-        The config itself, for builders that read its `model` only.
+    """Return the config; refuse it if its `model` cannot be built, without checking other sections.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.
@@ -113,22 +107,14 @@ def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfi
 
 
 def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose input readers are invalid; other sections are not checked.
-
-    Raises:
-        ConfigError: as `check_message`.
-    """
+    """Refuse invalid input readers as `check_message` does; other sections are not checked."""
     check_message(config.train_input_reader, "train_input_reader")
     _check_evaluation_readers(config)
     return CheckedConfig(config)
 
 
 def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose `eval_config` or evaluation readers are invalid; other sections are not checked.
-
-    Raises:
-        ConfigError: as `check_message`.
-    """
+    """Refuse an invalid `eval_config` or evaluation reader as `check_message` does; check nothing else."""
     check_message(config.eval_config, "eval_config")
     _check_evaluation_readers(config)
     check_evaluated_input(CheckedConfig(config))

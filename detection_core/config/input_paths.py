@@ -34,13 +34,7 @@ def point_at_examples(
 
     Other fields of the readers (shuffling, masks, workers, ...) stay. Only the first evaluation reader is
     kept, because one split is evaluated. Weights of inputs are removed, because a split is one input. Both
-    are logged.
-
-    Args:
-        config: not modified.
-        examples_dir: folder with `Split-NAME/*.tfrecord*` and a label map.
-        train_split: split that train_input_reader reads.
-        eval_split: split that eval_input_reader reads.
+    are logged. The folder has `Split-NAME/*.tfrecord*` and a label map.
     """
     result = copy.deepcopy(config)
     if len(result.eval_input_reader) > 1:
@@ -71,14 +65,12 @@ def with_readers_of(config: PipelineConfig, other: PipelineConfig) -> PipelineCo
 def point_at_other_split(config: Config, examples_dir: str, split: str) -> Config:
     """Return a copy of the config that evaluates a different split from the reported one.
 
+    It evaluates the other one of `eval` and `test` if the folder has it, else the training images.
+
     Args:
         config: not modified.
         examples_dir: folder of examples.
         split: the reported split, which must not influence any choice.
-
-    Returns:
-        A config that evaluates the other one of `eval` and `test` if the folder has it, else the training
-        images.
     """
     others = [name for name in EVALUATION_SPLITS if name != split]
     there = [name for name in others if files.is_dir(files.join(examples_dir, f"Split-{name}"))]

@@ -54,14 +54,9 @@ REGISTERED_SETS: dict[str, RegisteredMetricSet] = {}
 def register_metric_set(
     name: str, *, prefix: str, compute: Callable[[Any, Mapping[int, str]], Mapping[str, float]]
 ) -> None:
-    """Register a metric set from outside the package, for configs and thresholds.
+    """Register a metric set from outside the package, for configs and thresholds; see `RegisteredMetricSet`.
 
     Registering needs no TensorFlow; `compute` may import it when it is called.
-
-    Args:
-        name: its name in `eval_config.metrics_set`.
-        prefix: as in `RegisteredMetricSet`.
-        compute: as in `RegisteredMetricSet`.
 
     Raises:
         ValueError: when the name or the prefix is taken.

@@ -87,20 +87,10 @@ class Detector(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def detect(self, images: Images) -> Detections:
-        """Detect objects in a batch of `input_shape`, in inference mode.
-
-        Returns:
-            Detections normalised to the true images.
-        """
+        """Detect objects in inference mode; boxes are normalised to the true images."""
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return the outputs of a SavedModel's signature for a batch of `input_shape`.
-
-        A family may add outputs.
-
-        Returns:
-            As `named_detections`.
-        """
+        """Return a SavedModel's outputs: `named_detections`, and further ones of a family."""
         return named_detections(self.detect(images))
 
     @property
@@ -115,14 +105,9 @@ class Detector(tf.Module, abc.ABC):
 
 
 def by_level(values: tf.Tensor, shapes: Iterable[tuple[int, int, int]]) -> list[tf.Tensor]:
-    """Split the predictions for all anchors into maps of the levels.
+    """Split predictions, float32 [B, A, K], into maps [B, rows, columns, anchors * K] of the levels.
 
-    Args:
-        values: float32 [B, A, K], level after level, row by row.
-        shapes: rows, columns and anchors per location of every level.
-
-    Returns:
-        float32 [B, rows, columns, anchors * K] of each.
+    Predictions are ordered level after level, row by row. Shapes are rows, columns and anchors per location.
     """
     shapes = list(shapes)
     parts = tf.split(values, [math.prod(shape) for shape in shapes], axis=1)

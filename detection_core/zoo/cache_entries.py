@@ -50,7 +50,7 @@ def sizes(folder: str) -> dict[str, int]:
 
 
 def file_digest(root: str, path: str, kind: str = "sha256") -> str:
-    """Return a checksum of a file, from `digests` in a folder above it if it is known.
+    """Return a file's hexadecimal checksum, from `digests` in a folder above it if it is known.
 
     A known checksum is used only if the file's size, times, device and inode are unchanged. These include the
     change time (ctime), which moves with the content and which no program can set back.
@@ -59,9 +59,6 @@ def file_digest(root: str, path: str, kind: str = "sha256") -> str:
         root: folder with `digests`; it may be read-only.
         path: of the file, below the folder.
         kind: algorithm, as `hashlib` names it.
-
-    Returns:
-        Hexadecimal digits.
     """
     state, cache = _state(path), Cache(os.path.join(root, _FOLDER), 0, _KEPT)
     key = entry_key(os.path.relpath(path, root), kind, *map(str, state))

@@ -68,12 +68,8 @@ def fine_tuning_recipe(
 ) -> FineTuningRecipe:
     """Choose the settings to fine-tune a published detector.
 
-    Args:
-        model: the detector to start from.
-        images: number of training images.
-        classes: number of classes in the data.
-        batch_size: images per update.
-        num_steps: length of the training; 0: by the amount of data.
+    The counts are of training images, classes in the data, and images per update. `num_steps` is the length
+    of the training; 0: by the amount of data.
 
     Raises:
         ValueError: for a number below 1, or `num_steps` below 0.

@@ -201,11 +201,7 @@ def find_network(name: str) -> Network:
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return a detector by its published name, or the name of its archive.
-
-    Raises:
-        ConfigError: as `find_network`.
-    """
+    """Return a detector by its published name, or its archive's; errors are as in `find_network`."""
     expected = "the name of a detector of the model zoo that is built here"
     where = f"zoo:{name}" if len(name) <= 80 else "zoo"
     name = name.removesuffix(ARCHIVE_SUFFIX)
@@ -269,9 +265,6 @@ class _File:
 
 def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
     """Read kinds and networks, by name, from the text of a family's file.
-
-    Returns:
-        Kinds and networks by their names.
 
     Raises:
         ConfigError: naming the file and the entry that is wrong.

@@ -18,13 +18,9 @@ _RECORD = ".detflow-zip"
 
 @contextlib.contextmanager
 def unpacked(data: str, folder: str) -> Iterator[str]:
-    """Yield the folder of the data: unpacked from an archive, or unchanged.
+    """Yield the folder of the data: unpacked from a local zip archive, or unchanged.
 
     An archive is unpacked only once. Files unpacked now are removed if the block raises a DetectionError.
-
-    Args:
-        data: a folder, or a zip archive on this machine.
-        folder: of the workflow.
 
     Raises:
         ConfigError: when the target folder holds something else.

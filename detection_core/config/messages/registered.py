@@ -59,7 +59,7 @@ def register_part(
         kind: where a config may name it.
         name: its name in configs.
         build: takes all options as keyword arguments, returns the part.
-        options: the options that it has.
+        options: by name.
         check: further checks of its `RegisteredPart` message, run after each option is valid.
 
     Raises:

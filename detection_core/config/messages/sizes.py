@@ -23,11 +23,7 @@ MAX_PREDICTOR_CHANNELS = 2**23
 def image_size_problems(
     resizer: ImageResizer, path: str, batch_size: int
 ) -> tuple[list[Problem], tuple[int, int] | None]:
-    """Find images or batches that are too large.
-
-    Returns:
-        The problems, and rows and columns of the network's input; None if they are unknown or too large.
-    """
+    """Find too large images or batches; also return the input size, None if unknown or too large."""
     size = network_size(resizer)
     if size is None or min(size) < 1:
         return [], None

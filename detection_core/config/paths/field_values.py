@@ -19,9 +19,7 @@ _ELEMENT = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+)""")
 
 
 def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
-    """Convert text or a Python scalar to the type of a number, boolean, enum or text field.
-
-    The text of a text field may be quoted.
+    """Convert text (quoted or not) or a Python scalar to the type of a field that is not a message.
 
     Raises:
         ConfigError: naming the values that the field accepts.

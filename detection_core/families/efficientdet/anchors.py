@@ -30,14 +30,9 @@ def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[A
 
 
 def anchors_px(settings: EfficientDetSettings, size: tuple[int, int]) -> np.ndarray:
-    """Generate the anchors.
+    """Return the anchors for an input size, float32 [A, 4], in its pixels, not clipped.
 
-    Args:
-        settings: of the detector.
-        size: rows and columns of the network's input.
-
-    Returns:
-        float32 [A, 4], pixels of the input, not clipped. The order is level, row, column, scale, shape.
+    The order is level, row, column, scale, shape.
     """
     return np.concatenate([_laid(level) for level in anchor_maps(settings, size)]).astype(np.float32)
 

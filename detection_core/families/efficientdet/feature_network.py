@@ -80,11 +80,7 @@ class FeatureNetwork:
         self._layers = layers.under(hyperparams)
 
     def __call__(self, levels: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
-        """Return the features of each level of the settings, finest first, from backbone features by level.
-
-        Returns:
-            Features of each level of the settings, finest first.
-        """
+        """Return the features of each level, finest first, from backbone features by level."""
         settings = self._settings
         maps = {level: levels[level] for level in settings.levels if level <= LAST_BACKBONE_LEVEL}
         for level in range(LAST_BACKBONE_LEVEL + 1, settings.max_level + 1):

@@ -61,16 +61,10 @@ def huber_loss(prediction: tf.Tensor, target: tf.Tensor, delta: float) -> tf.Ten
 
 
 def box_overlap_loss(prediction: tf.Tensor, target: tf.Tensor, kind: str) -> tf.Tensor:
-    """Return one minus the overlap of boxes, 0 where the target has no area.
+    """Return one minus the overlap of boxes [..., 4], float32 [...], 0 where the target has no area.
 
-    Args:
-        prediction: float32 [..., 4].
-        target: float32 [..., 4].
-        kind: "iou", "giou" (https://arxiv.org/abs/1902.09630), "diou" or "ciou"
-            (https://arxiv.org/abs/1911.08287).
-
-    Returns:
-        float32 [...].
+    The kinds are "iou", "giou" (https://arxiv.org/abs/1902.09630), "diou" and "ciou"
+    (https://arxiv.org/abs/1911.08287).
     """
     low, high = tf.split(prediction, 2, axis=-1)
     target_low, target_high = tf.split(target, 2, axis=-1)
@@ -116,12 +110,10 @@ def moving_normalizer() -> tf.Variable:
 
 
 def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | None) -> tf.Tensor:
-    """Return the smoothed loss normalizer.
+    """Return the smoothed loss normalizer of the replica's batch, float32 [].
 
-    Args:
-        normalizer: of the replica's batch, float32 [].
-        momentum: above 0, of a moving average; below 0, the mean over the replicas is taken.
-        positives: from `moving_normalizer`, updated if the momentum is above 0; None: no moving average.
+    A momentum above 0 is that of a moving average, kept in `positives` from `moving_normalizer`. Below 0, the
+    mean over the replicas is taken.
     """
     context = tf.distribute.get_replica_context()
     if momentum < 0 and context is not None:
@@ -145,15 +137,9 @@ class DetectionLosses:
     def __call__(
         self, predictions: AnchorPredictions, truth: GroundTruth, positives: tf.Variable | None = None
     ) -> dict[str, tf.Tensor]:
-        """Compare predictions with ground truth.
+        """Return weighted losses, name to float32 scalar, of boxes in pixels of the network's input.
 
-        Args:
-            predictions: anchors and boxes in pixels of the network's input.
-            truth: boxes in the same pixels.
-            positives: moving average of the loss normalizer; None: the batch's normalizer is used.
-
-        Returns:
-            Name to float32 scalar, weighted.
+        `positives` is the moving average of the loss normalizer; None: the batch's normalizer is used.
         """
         settings = self.settings
         targets = target_assigner(settings.num_classes).assign(predictions.anchors, truth)

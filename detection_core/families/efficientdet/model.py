@@ -163,14 +163,7 @@ class EfficientDetModel(Detector):
         }
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized pixels.
-
-        Args:
-            pixels: float32 [B, H, W, 3], RGB, 0..255.
-
-        Returns:
-            float32 [B, H, W, 3].
-        """
+        """Normalise resized pixels, float32 [B, H, W, 3], RGB, 0..255."""
         settings = self._parts.settings
         normalized = (pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
@@ -178,12 +171,7 @@ class EfficientDetModel(Detector):
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
         """Run the network; padding pixels have the value of the mean after normalisation.
 
-        Args:
-            images: a batch of the input size.
-            training: use and update batch statistics, apply dropout.
-
-        Returns:
-            Predictions with anchors in pixels.
+        Training uses and updates batch statistics, and applies dropout. Anchors are in pixels.
 
         Raises:
             ModelError: when the images do not have the network's input size (static check).
@@ -222,12 +210,9 @@ class EfficientDetModel(Detector):
         return by_level(found.class_logits, shapes), by_level(found.box_codes, shapes)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
-        """Apply non-maximum suppression.
+        """Return detections after non-maximum suppression, normalised to the true image.
 
         `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
-
-        Returns:
-            Detections normalised to the true image.
         """
         found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
         return in_true_image(found, true_sizes)

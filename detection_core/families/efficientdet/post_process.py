@@ -161,14 +161,10 @@ def _detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, count: 
 
 
 def in_true_image(detections: Detections, true_sizes: tf.Tensor) -> Detections:
-    """Convert boxes to the true image, and drop those that are outside it.
+    """Convert boxes from pixels of the input to the true image; clip them and drop those outside it.
 
-    Args:
-        detections: boxes in pixels of the network's input.
-        true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
-
-    Returns:
-        Boxes normalised to the true image and clipped to it, sorted by descending score.
+    `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image. The result is sorted by
+    descending score.
     """
     sides = tf.cast(tf.concat([true_sizes, true_sizes], axis=-1), tf.float32)[:, tf.newaxis]
     boxes = tf.clip_by_value(detections.boxes / sides, 0.0, 1.0)

@@ -38,15 +38,9 @@ def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
 
 
 def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
-    """Choose anchor sizes and ratios that fit the boxes.
+    """Choose anchor sizes and ratios that fit the boxes; see `family.FitAnchors`.
 
     Candidates are tried on a sample of the boxes; see `parts.anchors.choice`.
-
-    Args:
-        ssd: checked.
-        where: its field path.
-        boxes: float [N, 4], normalised to the network's input.
-        keep_count: keep the number of anchors per location, because initial weights may depend on it.
     """
     size = fixed_size(ssd.image_resizer)
     pixels = to_pixels(boxes, size)

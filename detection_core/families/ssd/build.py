@@ -80,12 +80,9 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
 
 
 def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
-    """Return the anchors of a detector without building its network.
+    """Return the anchors of a checked message without building its network.
 
-    The message must be checked.
-
-    Returns:
-        float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
+    They are float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
     """
     del where
     input_size = fixed_size(message.image_resizer)

@@ -40,12 +40,9 @@ def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
 def build_feature_maps(
     message: SsdFeatureExtractor, inputs: tf.Tensor, layers: NetworkLayers, where: str
 ) -> list[tf.Tensor]:
-    """Return the feature maps of backbone and neck, finest first.
+    """Return the feature maps of backbone and neck, finest first; errors are those of `find_backbone`.
 
     `inputs` are float32 [B, H, W, 3], preprocessed. The hyperparameters of `layers` are replaced.
-
-    Raises:
-        ConfigError: see `find_backbone`.
     """
     entry = find_backbone(message, where)
     own = build_hyperparams(message.conv_hyperparams)

@@ -183,22 +183,13 @@ class SsdModel(Detector):
         }
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized and padded pixels as the backbone expects.
-
-        Args:
-            pixels: float32 [B, H, W, 3], RGB, 0..255.
-
-        Returns:
-            float32 [B, H, W, 3].
-        """
+        """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
         return PREPROCESSORS[self._parts.options.preprocessing](pixels)
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network.
+        """Run the network on images of `input_size`.
 
-        Args:
-            images: a batch of `input_size`.
-            training: use and update batch statistics, apply dropout.
+        Training uses and updates batch statistics, and applies dropout.
 
         Raises:
             ModelError: when the images do not have the network's input size (static check).
@@ -256,12 +247,10 @@ class SsdModel(Detector):
         return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
-        """Apply non-maximum suppression, and return the source anchor of each detection.
+        """Return detections after non-maximum suppression, normalised to the true image, and their anchors.
 
-        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
-
-        Returns:
-            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image. The anchors are int32
+        [B, D].
         """
         raw = self.raw_detections(predictions)
         fraction = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)

@@ -58,15 +58,9 @@ def tflite_function(
 ) -> Any:
     """Create the function to convert: one image in, post-processed detections out.
 
-    Args:
-        model: detector.
-        options: of the post-processing operator.
-        integer: the network's outputs will be quantized to integers.
-        form: of `allowed_values.TFLITE_FORMS`.
-
-    Returns:
-        A concrete function: `input` float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`
-            -> count, scores, classes, boxes, or the outputs of the form.
+    Its input `input` is float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`. It returns
+    count, scores, classes, boxes, or the outputs of the form in `allowed_values.TFLITE_FORMS`. `integer`
+    tells whether the network's outputs will be quantized to integers.
     """
     normalisation = normalisation_of(model.preprocess)
     heads = HeadOptions(
