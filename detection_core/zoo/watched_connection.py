@@ -106,7 +106,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         """Return the request that follows a redirect.
 
         Raises:
-            Unreachable: when it leaves https, or leads from http to another protocol such as FTP.
+            Unreachable: when it leaves https, or leads from http to another protocol like FTP.
         """
         allowed = ("https:",) if req.full_url.startswith("https:") else ("http:", "https:")
         if not newurl.startswith(allowed):

@@ -85,7 +85,7 @@ def apply_overrides(values: dict[str, Any], overrides: Mapping[str, Any]) -> dic
     """Return the values with overrides applied; mappings are merged, other values are replaced.
 
     Raises:
-        ConfigError: for an unknown key. A mapping that replaces None, such as a label map, may have any keys.
+        ConfigError: for an unknown key. A mapping that replaces None, like a label map, may have any keys.
     """
     return _overridden(values, overrides, WHERE)
 

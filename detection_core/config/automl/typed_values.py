@@ -170,8 +170,8 @@ def load_hyperparameters(
 ) -> LoadedHyperParameters:
     """Read a model's hyper-parameters and apply overrides.
 
-    Without a model name, a saved `config.yaml` names it. `more`, such as google/automl's flags, takes
-    precedence.
+    Without a model name, a saved `config.yaml` names it. `more`, for example flags,
+    takes precedence.
 
     Raises:
         ConfigError: for an unknown model or hyper-parameter, a value that cannot be used, or values that

@@ -6,7 +6,7 @@ refuse them:
 - `heads=segmentation` and `heads=segmentation*` mean the one head;
 - ids of a label map given as text (`label_map.1=cat`) become numbers;
 - `1e-3` in YAML, which YAML reads as a string, becomes a number;
-- a `*` in a text, such as an expression for `var_freeze_expr`, makes a list, which is refused;
+- a `*` in a text, for example in `var_freeze_expr`, makes a list, which is refused;
 - `loss_scale=2**16` (the list 2, "", 16) and any mapping or list in place of a number are refused.
 """
 

@@ -113,7 +113,7 @@ def _pair(message: Any, kind: str, layer: int) -> tuple[float, float] | None:
 
 
 def _ssd_scales(message: Any) -> list[float]:
-    """Return the scale of every layer, and one more."""
+    """Return the scale of every layer, and one after the last."""
     layers = ssd_anchor_layers(message)
     if message.scales:
         return [*message.scales[:layers], 1.0]
