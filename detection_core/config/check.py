@@ -148,11 +148,7 @@ def check_training(config: CheckedConfig) -> None:
 
 
 def check_quantization(config: CheckedConfig) -> None:
-    """Refuse a config that does not say how to quantize.
-
-    Raises:
-        ConfigError: naming the block that is missing.
-    """
+    """Refuse a config that does not say how to quantize; the ConfigError names the missing block."""
     if not config.graph_rewriter.HasField("quantization"):
         raise ConfigError(
             "expected a graph_rewriter block, which says how to quantize, found none; add"

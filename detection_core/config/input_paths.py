@@ -101,11 +101,7 @@ def _point(reader: InputReader, examples_dir: str, split: str) -> None:
 
 
 def require_evaluation_input(config: Config, model: str) -> Config:
-    """Return the config if it names evaluation data.
-
-    Raises:
-        ConfigError: when it names no records or no label map.
-    """
+    """Return the config; raise ConfigError if it names no evaluation records or no label map."""
     if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
         return config
     raise ConfigError(

@@ -46,10 +46,7 @@ _ORDERED = {FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32, Field
 
 
 def range_problems(message: Message, path: str) -> Iterator[Problem]:
-    """Find numbers that are not finite or out of range, and lower bounds above their upper bounds.
-
-    Submessages are checked too.
-    """
+    """Find numbers out of range or not finite, and swapped bounds, also in submessages."""
     for location, part in walk_messages(message, path):
         yield from _not_finite(location, part)
         yield from _out_of_range(location, part)

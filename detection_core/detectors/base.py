@@ -78,7 +78,7 @@ class Detector(tf.Module, abc.ABC):
 
         Returns:
             float32 scalars: the parts, under the family's names and in the order of their sum; and their sum,
-                `TOTAL_LOSS`. `REGULARIZATION_LOSS` is the regularization of the weights.
+            `TOTAL_LOSS`. `REGULARIZATION_LOSS` is the regularization of the weights.
         """
 
     def gradient_factor(self, images: int) -> float:
@@ -143,9 +143,9 @@ def named_detections(detections: Detections) -> dict[str, tf.Tensor]:
 
     Returns:
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
-            detection_classes [B, D] (from 1) and num_detections [B]. If the detector finds them, also
-            detection_masks [B, D, h, w] and detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
-            num_detections are 0, except classes.
+        detection_classes [B, D] (from 1) and num_detections [B]. If the detector finds them, also
+        detection_masks [B, D, h, w] and detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
+        num_detections are 0, except classes.
     """
     named = {
         "detection_boxes": detections.boxes,

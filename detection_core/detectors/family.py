@@ -41,8 +41,8 @@ def late(path: str) -> Callable[..., Any]:
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
-"""Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs, [B, h, w,
-anchors * 4].
+"""Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs [..., anchors *
+4].
 """
 
 

@@ -121,10 +121,7 @@ class Network:
             raise ValueError("expected positive numbers, found others; correct them")
 
     def text(self, num_classes: int | None = None) -> str:
-        """Return the `model` section of its pipeline.config, in text format.
-
-        `num_classes` None leaves the field out.
-        """
+        """Return its config's `model` section, in text format; None leaves `num_classes` out."""
         side = {"height": self.side, "width": self.side}
         return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **self.values)
 

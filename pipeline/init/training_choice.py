@@ -51,10 +51,7 @@ def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -
 def choose_training(
     seen: Survey, train_images: int, chosen: NetworkChoice, batch: Choice, *, weights: bool
 ) -> tuple[Choice, ...]:
-    """Choose the settings of `train_config` and related ones.
-
-    `weights` tells whether training starts from published weights.
-    """
+    """Choose the settings of a training, from published weights or from scratch."""
     if weights and isinstance(chosen.network, PublishedModel):
         recipe = fine_tuning_recipe(
             chosen.network, images=train_images, classes=len(seen.classes), batch_size=batch.value
@@ -70,10 +67,7 @@ def choose_training(
 
 
 def choose_validation(steps: int, images: int) -> Choice:
-    """Choose the validation settings: keep the best weights, and maybe stop early.
-
-    Only images with objects in the split eval count.
-    """
+    """Choose the validation by the training's length and the eval images with objects."""
     value: dict[str, Any] = {"every_steps": max(1, steps // _VALIDATIONS)}
     if images < _LEAST_VALIDATED:
         return Choice(

@@ -96,8 +96,7 @@ def _scaled_rate(values: HyperParameters, length: RunLength) -> float:
 
 
 OPTIMIZERS: Mapping[str, Callable[[Optimizer, HyperParameters], LearningRate]] = {"sgd": _sgd, "adam": _adam}
-"""google/automl's optimizer name to a function that sets the optimizer and returns the learning rate to fill.
-"""
+"""google/automl's optimizer name to a function that sets the optimizer and returns its learning rate."""
 
 SCHEDULES: Mapping[str, Callable[[LearningRate, HyperParameters, RunLength], None]] = {
     "cosine": _cosine,

@@ -92,11 +92,7 @@ def switch(value: Any, where: str) -> bool:
 
 
 def text(value: Any, where: str) -> str:
-    """Read a text.
-
-    Raises:
-        ConfigError: for another type; a text with a `*` has become a list.
-    """
+    """Read a text; refuse other types, including the list that a text with a `*` has become."""
     if isinstance(value, str):
         return value
     remedy = "correct it"

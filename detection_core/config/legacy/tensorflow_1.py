@@ -46,8 +46,7 @@ WITHOUT_COUNTERPART: Mapping[str, str] = {
     "ssd_resnet50_v1_ppn": "ssd_resnet50_v1_fpn_keras",
     "ssd_spaghettinet": "ssd_mobiledet_edgetpu",
 }
-"""TensorFlow 1 extractors that are not built -> the nearest replacement, if possible with the same anchors.
-"""
+"""TensorFlow 1 extractors that are not built -> nearest replacement, if possible with the same anchors."""
 
 RENAMED_METRICS: Mapping[str, str] = {
     "oid_challenge_object_detection_metrics": "oid_challenge_detection_metrics",

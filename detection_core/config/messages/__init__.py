@@ -1,4 +1,1 @@
-"""Rules of message types, one file per group: ranges, refused fields with reasons, contradictions.
-
-No module here needs a tensor.
-"""
+"""Rules of message types, without tensors: ranges, refused fields with reasons, contradictions."""

@@ -63,10 +63,7 @@ _GREY = {
 
 
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find a resizer that gives several sizes; a TensorFlow Lite file has one.
-
-    `path` is that of the model.
-    """
+    """Find a resizer of a model that gives several sizes; a TensorFlow Lite file has one."""
     found = message.WhichOneof("image_resizer_oneof")
     if found != "fixed_shape_resizer":
         text = (

@@ -86,10 +86,7 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find a model or a batch that exceeds the memory limits.
-
-    Ranges bound the single numbers; this checks their products.
-    """
+    """Find a model or a batch above the memory limits; ranges bound only single numbers, not products."""
     message, path = model_message(config.model)
     batch_size = config.train_config.batch_size if config.HasField("train_config") else 1
     problems, size = image_size_problems(*unchecked_resizer(config.model), batch_size)

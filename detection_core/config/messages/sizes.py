@@ -46,10 +46,7 @@ class Laid(NamedTuple):
 
 
 def prediction_problems(laid: Laid, num_classes: int, path: str) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
-
-    `path` is that of the number of classes.
-    """
+    """Find too many anchors, scores or head channels for memory; `path` is that of the number of classes."""
     columns = num_classes + 4
     if laid.anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"

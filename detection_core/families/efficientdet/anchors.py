@@ -30,10 +30,7 @@ def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[A
 
 
 def anchors_px(settings: EfficientDetSettings, size: tuple[int, int]) -> np.ndarray:
-    """Return the anchors for an input size, float32 [A, 4], in its pixels, not clipped.
-
-    The order is level, row, column, scale, shape.
-    """
+    """Return anchors by level, row, column, scale and shape, float32 [A, 4], input pixels, not clipped."""
     return np.concatenate([_laid(level) for level in anchor_maps(settings, size)]).astype(np.float32)
 
 

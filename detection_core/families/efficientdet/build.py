@@ -18,10 +18,7 @@ SOFT_LEAST_SCORE = 0.001
 
 
 def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) -> EfficientDetModel:
-    """Build the detector that a checked message describes.
-
-    `seed` is that of the initial weights; None makes them zeros.
-    """
+    """Build the detector of a checked message; `seed` None makes the initial weights zeros."""
     del where  # Nothing is refused here.
     settings = settings_of(message)
     size = settings.image_size

@@ -152,10 +152,7 @@ def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> It
 
 
 def tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
-    """Find obstacles to exporting an EfficientDet to TensorFlow Lite.
-
-    Without a resizer, images are stretched to one size.
-    """
+    """Find obstacles to exporting to TensorFlow Lite; without a resizer, images are stretched to one size."""
     if message.HasField("image_resizer"):
         yield from fixed_size_problems(message.image_resizer, path)
 

@@ -56,10 +56,7 @@ class _Scope(NamedTuple):
 
 
 def automl_variables(network: tf_keras.Model, settings: EfficientDetSettings) -> list[AutomlVariable]:
-    """Name every variable of a network, in the order of google/automl's network.
-
-    The network must not be rewritten.
-    """
+    """Name every variable of an unmodified network, in the order of google/automl's network."""
     layers = {layer.name: layer for layer in network.layers if layer.weights}
     found = []
     for ours, scope in _Names(settings, list(layers)).scopes():

@@ -126,11 +126,7 @@ def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | No
 
 @dataclasses.dataclass(frozen=True)
 class DetectionLosses:
-    """The losses of boxes and classes.
-
-    Attributes:
-        settings: of the detector.
-    """
+    """The losses of boxes and classes, for the settings of a detector."""
 
     settings: EfficientDetSettings
 
