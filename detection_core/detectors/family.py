@@ -198,17 +198,17 @@ class Family:
         problems: (message, path) -> problems of the message beyond its `Rules`.
         size_problems: (message, path, rows and columns of the network's input) -> parts that exceed the
             memory limits.
-        keypoints: message -> number of keypoints per object in training, and the field below the message that
-            sets it; None: keypoints are not trained.
+        keypoints: message -> number of keypoints per object in training, and the field that sets it. The
+            field path starts below the message. None: keypoints are not trained.
         masks: message -> whether the detector finds masks.
         checkpoints: support for starting from existing checkpoints; None: none.
         anchors: the fixed anchors and how to fit them; None: it has none, or others for every image.
         tflite: TensorFlow Lite export; None: not supported.
         quantization: quantization support; None: not supported.
-        level_outputs: (detector, float32 [B, H, W, 3], normalised as the backbone expects) -> the network's
-            outputs in inference mode; None: it has no fixed anchors on several levels.
-        with_network: (detector, a rewritten network with the same inputs and outputs) -> the same detector
-            with that network; None: it is not a single network.
+        level_outputs: (detector, images) -> the network's outputs in inference mode. Images are float32 [B,
+            H, W, 3], normalised as the backbone expects. None: it has no fixed anchors on several levels.
+        with_network: (detector, network) -> the same detector with the rewritten network, which has the same
+            inputs and outputs. None: it is not a single network.
     """
 
     name: str

@@ -69,8 +69,8 @@ def merge_override_text(
 ) -> TrainEvalPipelineConfig:
     """Return a copy of the config with a partial pipeline.config merged into it.
 
-    Scalars are replaced, messages are merged field by field, and lists are extended: an `eval_input_reader`
-    in the text is added to the readers.
+    Scalars are replaced, messages are merged field by field, and lists are extended. So an
+    `eval_input_reader` in the text is added to the readers.
 
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.

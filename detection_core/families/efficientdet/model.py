@@ -151,7 +151,8 @@ class EfficientDetModel(Detector):
 
         Returns:
             As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network input,
-            raw_detection_scores [B, A, C] and, with a segmentation head, segmentation_logits [B, h, w, C].
+            and raw_detection_scores [B, A, C]. With a segmentation head also segmentation_logits [B, h, w,
+            C].
         """
         predictions, segmentation = self._outputs(self._prepared(images), training=False)
         boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)

@@ -40,7 +40,7 @@ def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: i
 
     Returns:
         Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits [B, A,
-        C]), level after level, row by row; with a segmentation head also its logits.
+        C]). The order is level after level, row by row. With a segmentation head, its logits follow.
     """
     layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=seed)
     inputs = tf_keras.Input((*size, 3), name="image")

@@ -166,8 +166,9 @@ class SsdModel(Detector):
 
         Returns:
             As `named_detections`, and float32 detection_anchor_indices [B, D], detection_multiclass_scores
-            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1] (background
-            first, or C columns without it). Rows past num_detections are 0, except classes.
+            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1]. The
+            background comes first; without it there are C columns. Rows past num_detections are 0, except
+            classes.
         """
         predictions = self.predict(images, training=False)
         raw = self.raw_detections(predictions)
