@@ -214,7 +214,8 @@ def _set_field(message: EfficientDet, name: str, value: Any) -> None:
 
 
 def _fill_training(message: EfficientDet, values: HyperParameters) -> None:
-    if not values.skip_crowd_during_training:  # else dropped by the steps, as in theirs
+    # Otherwise an augmentation step drops crowd boxes, as in google/automl's input.
+    if not values.skip_crowd_during_training:
         message.skip_crowd_during_training = False
     if values.is_training_bn and values.strategy == "gpus":
         message.sync_batch_norm = True
@@ -290,7 +291,7 @@ AUGMENTATIONS: Mapping[str, Callable[[PreprocessingStep, HyperParameters], None]
 
 
 def _fill_validation(train: TrainConfig, every_steps: int, flags: RunFlags) -> None:
-    """Validate during training as often as google/automl does; the last weights are kept, as there."""
+    """Validate during training as often as google/automl does; the last weights are kept."""
     if flags.mode == TRAIN_AND_EVALUATE and 0 < every_steps <= train.num_steps:
         train.validation.every_steps = every_steps
         train.validation.weights = Validation.LAST
