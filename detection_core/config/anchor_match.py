@@ -1,4 +1,4 @@
-"""Chooses the anchors of a config by the boxes of a data set, whatever the family of its detector."""
+"""Fit the anchors of a config to the boxes of a data set, for every detector family."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ if TYPE_CHECKING:
 def fit_anchors(
     config: TrainEvalPipelineConfig, boxes: np.ndarray, *, keep_count: bool = False
 ) -> AnchorFit | None:
-    """Choose sizes and ratios of anchors by boxes.
+    """Choose anchor sizes and aspect ratios that fit the given boxes; None without anchors to fit.
 
     Args:
         config: a checked config.
         boxes: float [N, 4] (ymin, xmin, ymax, xmax), normalised to the network's input.
-        keep_count: as many anchors at each place as there are, as weights to start from may need it.
-
-    Returns:
-        What to change, and how many boxes are matched before and after; None for a detector without anchors
-        that could be chosen.
+        keep_count: keep the number of anchors per location, because initial weights may depend on it.
 
     Raises:
         ConfigError: when the config names no family, or images of different sizes.

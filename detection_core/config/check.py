@@ -1,4 +1,4 @@
-"""Refusing configs, whole or in part, before any tensor is made: whoever reads a config calls this once."""
+"""Check configs, whole or in part, before any tensor is created. Each config is checked once."""
 
 from __future__ import annotations
 
@@ -25,27 +25,24 @@ from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _LISTED = 30
-_LONGEST = 600  # characters of one problem
+_LONGEST = 600  # maximum characters of one problem
 
 
 def check_pipeline_config(
     config: TrainEvalPipelineConfig, where: str = "", *, lines: Mapping[str, int] | None = None
 ) -> CheckedConfig:
-    """Refuse a config whose values are out of range, contradict each other, or ask for what is not done here.
+    """Return the config; refuse values that are out of range, contradictory or unsupported.
 
-    Fields that are accepted but change nothing here are named in one line of the log.
+    Log accepted fields that have no effect in one line.
 
     Args:
         config: a parsed config, overrides applied.
         where: file the config came from, for errors.
         lines: line of each field path, as `field_lines` gives them; without it errors name fields only.
 
-    Returns:
-        The config itself, for builders.
-
     Raises:
-        ConfigError: naming every problem with its field path, and with its line where that is known; what
-            lies inside a refused message is not looked at.
+        ConfigError: naming every problem with its field path, and its line if known. Fields inside a refused
+            message are not checked.
     """
     found = {problem.path: problem for problem in find_refused(config)}
     refused = tuple(f"{path}." for path in found)
@@ -72,7 +69,7 @@ def _short(message: str) -> str:
 
 
 def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
-    """Return contradictions and values out of range, each field once, in the order of the checks."""
+    """Return contradictions and values out of range, one problem per field, in the order of the checks."""
     found: dict[str, Problem] = {}
     for problem in itertools.chain(
         contradictions(config, ""), range_problems(config, ""), size_problems(config)
@@ -82,10 +79,7 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
 
 
 def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose `model` cannot be built; its other sections are not looked at.
-
-    Returns:
-        The config itself, for builders that read its `model` only.
+    """Return the config; refuse it if its `model` cannot be built, without checking other sections.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.
@@ -103,11 +97,7 @@ def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
 
 
 def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfig:
-    """Return the config with its number of classes, refused where its model does not go with it.
-
-    Args:
-        config: left as it is; its own number, where it has one, stays and was checked.
-        classes: without the background.
+    """Fill in the number of classes without background, if it is unset, and check the model with it.
 
     Raises:
         ConfigError: as `check_detector`.
@@ -117,22 +107,14 @@ def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfi
 
 
 def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose input readers cannot be followed; its other sections are not looked at.
-
-    Raises:
-        ConfigError: as `check_message`.
-    """
+    """Refuse invalid input readers as `check_message` does; other sections are not checked."""
     check_message(config.train_input_reader, "train_input_reader")
     _check_evaluation_readers(config)
     return CheckedConfig(config)
 
 
 def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Refuse a config whose `eval_config` or readers for evaluation cannot be followed, and look at no other.
-
-    Raises:
-        ConfigError: as `check_message`.
-    """
+    """Refuse an invalid `eval_config` or evaluation reader as `check_message` does; check nothing else."""
     check_message(config.eval_config, "eval_config")
     _check_evaluation_readers(config)
     check_evaluated_input(CheckedConfig(config))
@@ -145,7 +127,7 @@ def _check_evaluation_readers(config: TrainEvalPipelineConfig) -> None:
 
 
 def check_evaluated_input(config: CheckedConfig) -> None:
-    """Refuse a config without images to evaluate on; the check of a whole config accepts it for training.
+    """Refuse a config without evaluation images, which the whole check accepts for training.
 
     Raises:
         ConfigError: naming the field.
@@ -155,10 +137,9 @@ def check_evaluated_input(config: CheckedConfig) -> None:
 
 
 def check_training(config: CheckedConfig) -> None:
-    """Refuse a config that lacks what only a training needs: an end, and images where it is validated.
+    """Refuse a config without a training length, or with validation but no images for it.
 
-    Args:
-        config: its input readers are filled in.
+    The config's input readers must be filled in.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.
@@ -167,11 +148,7 @@ def check_training(config: CheckedConfig) -> None:
 
 
 def check_quantization(config: CheckedConfig) -> None:
-    """Refuse a config that does not say how to quantize.
-
-    Raises:
-        ConfigError: naming the block that is missing.
-    """
+    """Refuse a config that does not say how to quantize; the ConfigError names the missing block."""
     if not config.graph_rewriter.HasField("quantization"):
         raise ConfigError(
             "expected a graph_rewriter block, which says how to quantize, found none; add"
@@ -181,13 +158,7 @@ def check_quantization(config: CheckedConfig) -> None:
 
 
 def check_message(message: Message, where: str) -> None:
-    """Refuse one message of a config, as the check of a whole config refuses it.
-
-    How the message goes with others of the config is not looked at.
-
-    Args:
-        message: any message of a config.
-        where: its field path, for errors.
+    """Check one message of a config, without its relation to other messages.
 
     Raises:
         ConfigError: for the first problem, with its field path as `where`.

@@ -1,4 +1,4 @@
-"""What is missing in a message, and fields of it that contradict each other."""
+"""Find missing and contradictory fields of messages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from detection_core.errors import Problem
 
 
 def contradictions(message: Message, path: str) -> Iterator[Problem]:
-    """Find what is missing or contradictory in one message and what is below it.
+    """Find missing or contradictory fields in a message and its submessages.
 
-    Parts come before what they are parts of, so that a part is right before it is asked what it goes with.
-
-    Args:
-        message: any message of a config.
-        path: its field path.
+    Submessages come first, so that they are valid before their parent uses them.
     """
     for location, part in walk_messages(message, path, parts_first=True):
         yield from _own(part, location)
 
 
 def _own(message: Any, path: str) -> Iterator[Problem]:
-    """Find what is wrong with the message itself, and with parts that it needs and that are not there."""
+    """Find problems of the message itself, and missing submessages that it needs."""
     rules = rules_of(message.DESCRIPTOR)
     for oneof in rules.oneofs:
         yield from missing_arm(message, oneof, path, refused=rules.refused)

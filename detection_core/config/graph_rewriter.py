@@ -1,6 +1,6 @@
-"""The `graph_rewriter` block, apart from the rest of a pipeline.config.
+"""Separate the `graph_rewriter` block from the rest of a pipeline.config.
 
-It says how a trained detector is quantized. What trains the float detector must not depend on it.
+The block says how a trained detector is quantized. Training of the float detector must not depend on it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ def has_graph_rewriter(config: TrainEvalPipelineConfig) -> bool:
 
 
 def format_graph_rewriter(config: TrainEvalPipelineConfig) -> str:
-    """Return the block as one line of text, which an override of `FIELD` takes; "" where there is none."""
+    """Return the block as one line of text that an override of `FIELD` takes; "" without a block."""
     return format_message(config.graph_rewriter, one_line=True) if has_graph_rewriter(config) else ""
 
 
 def format_without_graph_rewriter(config: TrainEvalPipelineConfig) -> str:
-    """Return everything else as one line of text.
+    """Return the rest of the config as one line of text.
 
-    One line, as indentation is a third of the text and a parameter escapes each line break several times.
+    One line, because indentation is a third of the text and a parameter escapes each line break several
+    times.
     """
     rest = TrainEvalPipelineConfig()
     rest.CopyFrom(config)

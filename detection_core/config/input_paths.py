@@ -1,4 +1,4 @@
-"""Pointing a config's input readers at the examples that a job was given."""
+"""Point a config's input readers at the examples of a job."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _logger = logging.getLogger(__name__)
 
 
 def split_pattern(examples_dir: str, split: str) -> str:
-    """Return the pattern of a split's TFRecord files, compressed or not; the folder is taken as written."""
+    """Return the pattern of a split's TFRecord files, compressed or not; the folder is not escaped."""
     return files.join(files.escape(files.join(examples_dir, f"Split-{split}")), "*.tfrecord*")
 
 
 EVALUATION_SPLITS = ("eval", "test")
-"""Names of splits that nothing is trained on."""
+"""Names of splits that are never used for training."""
 
 
 def point_at_examples(
@@ -34,13 +34,7 @@ def point_at_examples(
 
     Other fields of the readers (shuffling, masks, workers, ...) stay. Only the first evaluation reader is
     kept, because one split is evaluated. Weights of inputs are removed, because a split is one input. Both
-    are logged.
-
-    Args:
-        config: left as it is.
-        examples_dir: folder with `Split-NAME/*.tfrecord*` and a label map.
-        train_split: split that train_input_reader reads.
-        eval_split: split that eval_input_reader reads.
+    are logged. The folder has `Split-NAME/*.tfrecord*` and a label map.
     """
     result = copy.deepcopy(config)
     if len(result.eval_input_reader) > 1:
@@ -60,12 +54,7 @@ def point_at_examples(
 
 
 def with_readers_of(config: PipelineConfig, other: PipelineConfig) -> PipelineConfig:
-    """Return a copy of a config that reads what another one reads.
-
-    Args:
-        config: left as it is.
-        other: its input readers are taken.
-    """
+    """Return a copy of a config with the input readers of another one."""
     result = copy.deepcopy(config)
     result.train_input_reader.CopyFrom(other.train_input_reader)
     del result.eval_input_reader[:]
@@ -74,15 +63,14 @@ def with_readers_of(config: PipelineConfig, other: PipelineConfig) -> PipelineCo
 
 
 def point_at_other_split(config: Config, examples_dir: str, split: str) -> Config:
-    """Return a copy of the config that evaluates another split of a folder than the one that is reported on.
+    """Return a copy of the config that evaluates a different split from the reported one.
+
+    It evaluates the other one of `eval` and `test` if the folder has it, else the training images.
 
     Args:
-        config: left as it is.
+        config: not modified.
         examples_dir: folder of examples.
-        split: that something is measured on, and that nothing may be chosen by.
-
-    Returns:
-        It evaluates `eval` or `test`, where the folder has the other one, else the training images.
+        split: the reported split, which must not influence any choice.
     """
     others = [name for name in EVALUATION_SPLITS if name != split]
     there = [name for name in others if files.is_dir(files.join(examples_dir, f"Split-{name}"))]
@@ -90,11 +78,7 @@ def point_at_other_split(config: Config, examples_dir: str, split: str) -> Confi
 
 
 def evaluating_training(config: Config) -> Config:
-    """Return a copy of the config that evaluates its training images, once and in order.
-
-    Args:
-        config: left as it is.
-    """
+    """Return a copy of the config that evaluates its training images, once and in order."""
     result = copy.deepcopy(config)
     del result.eval_input_reader[:]
     reader = result.eval_input_reader.add()
@@ -117,11 +101,7 @@ def _point(reader: InputReader, examples_dir: str, split: str) -> None:
 
 
 def require_evaluation_input(config: Config, model: str) -> Config:
-    """Return the config if it says what to measure a model on.
-
-    Raises:
-        ConfigError: when it names no records or no label map.
-    """
+    """Return the config; raise ConfigError if it names no evaluation records or no label map."""
     if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
         return config
     raise ConfigError(

@@ -17,7 +17,7 @@ def load_label_map(path: str) -> LabelMap:
     """Read a label map file.
 
     Raises:
-        ConfigError: when no file is named, or it cannot be read or is no label map, with line and field.
+        ConfigError: when no file is named, or it cannot be read or is not a label map, with line and field.
     """
     if not path:
         raise ConfigError(
@@ -29,11 +29,7 @@ def load_label_map(path: str) -> LabelMap:
 
 
 def find_label_map(root: str) -> LabelMap | None:
-    """Return the label map that lies with a data set; None where there is none, or several that differ.
-
-    Args:
-        root: folder of the data set.
-    """
+    """Find the label map in a data set's folder; None if there is none, or several that differ."""
     found: set[LabelMap] = set()
     try:
         listing = list_folder(root, bounded=True)
@@ -46,14 +42,10 @@ def find_label_map(root: str) -> LabelMap | None:
 
 
 def parse_label_map(text: str, where: str = "") -> LabelMap:
-    """Parse the text of a label map.
-
-    Args:
-        text: `item { id: 1 name: "cat" }` and so on.
-        where: file the text came from, for errors.
+    """Parse the text of a label map, `item { id: 1 name: "cat" }` and so on.
 
     Raises:
-        ConfigError: when the text is no label map, with line and field; when there is no item; or when ids or
+        ConfigError: when the text is not a label map, with line and field. Also without items, or when ids or
             names contradict each other.
     """
     message = parse_message(text, StringIntLabelMap, where=where)

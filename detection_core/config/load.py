@@ -1,4 +1,4 @@
-"""Reading and writing pipeline.config files."""
+"""Read and write pipeline.config files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
 PipelineConfig = TrainEvalPipelineConfig
-"""The message of a pipeline.config, for those who hand it on and look into none of its fields."""
+"""A parsed pipeline.config, for code that reads none of its fields."""
 
 _ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 
 
 def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
-    """Read a pipeline.config file; see `check_pipeline_config` for what is not looked at here.
+    """Read a pipeline.config file without the checks of `check_pipeline_config`.
 
     Raises:
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
@@ -34,11 +34,7 @@ def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
 
 
 def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
-    """Parse the text of a pipeline.config.
-
-    Args:
-        text: protobuf text format.
-        where: file the text came from, for errors.
+    """Parse the text of a pipeline.config, in protobuf text format.
 
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
@@ -52,24 +48,19 @@ def format_pipeline_config(config: TrainEvalPipelineConfig) -> str:
 
 
 def format_commented_config(config: TrainEvalPipelineConfig, comments: Mapping[str, str]) -> str:
-    """Return text that parses to an equal config, with comments above fields.
-
-    Args:
-        config: to write.
-        comments: field path to what to say of it.
-    """
+    """Return text that parses to an equal config, with comments (by field path) above fields."""
     return with_comments(format_message(config), _ROOT, comments)
 
 
 def load_checked_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> CheckedConfig:
-    """Read a pipeline.config, apply overrides and refuse contradictions, which are named with their lines.
+    """Read a pipeline.config, apply overrides and check it; errors name lines.
 
     Args:
         path: the file.
         overrides: as `apply_overrides` takes them.
-        override_files: partial pipeline.config files, merged one after the other before `overrides`.
+        override_files: partial pipeline.config files, merged in order before `overrides`.
 
     Raises:
         ConfigError: for the first step that fails.
@@ -82,7 +73,7 @@ def load_checked_config(
 def load_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> TrainEvalPipelineConfig:
-    """Do what `load_checked_config` does, without looking for contradictions.
+    """Read a pipeline.config and apply overrides, without checking the result.
 
     Raises:
         ConfigError: when a file cannot be read, or a file or an override does not fit the schema.
@@ -94,11 +85,9 @@ def load_config(
 
 
 def with_line(error: ConfigError, path: str) -> ConfigError:
-    """Return an error about a field with the file's name and line before it.
+    """Prefix an error about a field with the file's name and line.
 
-    Args:
-        error: from building what a checked config asks for; its `where` is a field path.
-        path: file the config came from.
+    The error comes from building a checked config; its `where` is a field path.
     """
     lines = field_lines(read_text_file(path, what="pipeline.config"), _ROOT)
     line = nearest_line(error.where, lines)
@@ -106,5 +95,5 @@ def with_line(error: ConfigError, path: str) -> ConfigError:
 
 
 def write_as_run(config: TrainEvalPipelineConfig, path: str) -> None:
-    """Write the config that a job really used, whole or not at all; it loads to an equal message."""
+    """Write the config that a job used, atomically; it loads to an equal message."""
     files.write_text(path, format_pipeline_config(config))

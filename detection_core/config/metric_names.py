@@ -1,4 +1,4 @@
-"""Names of the metrics that an evaluation gives, as far as a config tells them: classes are in the data."""
+"""Names of an evaluation's metrics, as far as a config defines them: classes are in the data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SET_PREFIXES = {
     "oid_V2_detection_metrics": "OpenImagesV2",
     "oid_challenge_detection_metrics": "OpenImagesDetectionChallenge",
 }
-"""Set of metrics of an `eval_config` to how its metrics' names begin."""
+"""Metric set of an `eval_config` to the prefix of its metric names."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class RegisteredMetricSet:
     """A set of metrics from outside the package.
 
     Attributes:
-        prefix: what its metrics' names begin with, before an underscore.
+        prefix: prefix of its metric names, before an underscore.
         compute: (images, a sequence of `evaluation.results.EvaluatedImage`; class in [0, C) to name) -> name
-            to value, NaN where there is nothing to measure. Without images it tells the names.
+            to value, NaN if undefined. Without images it gives the names.
     """
 
     prefix: str
@@ -48,20 +48,15 @@ class RegisteredMetricSet:
 
 
 REGISTERED_SETS: dict[str, RegisteredMetricSet] = {}
-"""Name in `eval_config.metrics_set` to set; `register_metric_set` adds to it."""
+"""Name in `eval_config.metrics_set` to metric set; `register_metric_set` adds to it."""
 
 
 def register_metric_set(
     name: str, *, prefix: str, compute: Callable[[Any, Mapping[int, str]], Mapping[str, float]]
 ) -> None:
-    """Let configs name a set of metrics from outside the package, and thresholds its metrics.
+    """Register a metric set from outside the package, for configs and thresholds; see `RegisteredMetricSet`.
 
-    Registering needs no TensorFlow: `compute` may import it when it is called.
-
-    Args:
-        name: what `eval_config.metrics_set` calls it.
-        prefix: as in `RegisteredMetricSet`.
-        compute: as in `RegisteredMetricSet`.
+    Registering needs no TensorFlow; `compute` may import it when it is called.
 
     Raises:
         ValueError: when the name or the prefix is taken.
@@ -79,19 +74,14 @@ def register_metric_set(
 
 
 def unregister_metric_set(name: str) -> None:
-    """Forget a set of metrics from outside, as tests do."""
+    """Remove a registered metric set, for tests."""
     REGISTERED_SETS.pop(name, None)
 
 
 def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) -> None:
-    """Refuse a metric that no evaluation would give, before a model is trained that it is to judge.
+    """Refuse metrics that no evaluation gives, before a model is trained.
 
-    Whether a class is there is seen when the label map is.
-
-    Args:
-        names: of metrics, as thresholds name them.
-        message: what is measured.
-        where: place of the names, for errors.
+    Class names are checked later, with the label map.
 
     Raises:
         ConfigError: naming the nearest metric.

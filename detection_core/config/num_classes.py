@@ -1,4 +1,4 @@
-"""The number of classes of a config: what it gives, or that of the label map where it leaves it out."""
+"""The number of classes: the config's, or the label map's if the config has none."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ def foreground_classes(message: ModelMessage) -> int:
 
 
 def configured_classes(config: TrainEvalPipelineConfig) -> int | None:
-    """Return how many classes a config gives, without the background; None where it leaves them out."""
+    """Return the config's number of classes, without the background; None if unset."""
     message = model_message(config.model)[0]
     return foreground_classes(message) if message is not None and message.HasField(_FIELD) else None
 
 
 def with_classes(config: Config, classes: int) -> Config:
-    """Return the config with its number of classes filled in where it leaves it out.
+    """Return the config with its number of classes filled in if it is unset.
 
-    A number that the config gives stays as it is; who builds the detector holds it against the label map.
-
-    Args:
-        config: left as it is.
-        classes: without the background.
+    A number that is set stays; the builder of the detector compares it with the label map. `classes` is
+    without the background.
     """
     message = model_message(config.model)[0]
     if message is None or message.HasField(_FIELD):

@@ -1,4 +1,4 @@
-"""The types of a parsed pipeline.config, for those who hand one on.
+"""Types of a parsed pipeline.config, for code that passes it on.
 
 Only `builders` and `config` read its fields; other packages get dataclasses from them.
 """
@@ -12,7 +12,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Pipeli
 __all__ = ["CheckedConfig", "Config", "PipelineConfig"]
 
 CheckedConfig = NewType("CheckedConfig", PipelineConfig)
-"""A config that `config.check` accepted; builders take it, check nothing and refuse nothing."""
+"""A config that `config.check` accepted; builders take it without further checks."""
 
 Config = TypeVar("Config", bound=PipelineConfig)
-"""Either; a copy of a checked config with other files or lengths is checked, too."""
+"""A checked or unchecked config; changing files or lengths of a checked config keeps it checked."""

@@ -1,4 +1,4 @@
-"""How messages are walked to find problems."""
+"""Walk messages to find problems."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from detection_core.errors import ConfigError, Problem
 def missing_arm(
     message: Message, oneof: str, path: str, *, refused: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Yield a problem when no arm of a oneof is set.
-
-    Args:
-        message: the message that has the oneof.
-        oneof: its name.
-        path: path of the message.
-        refused: arms that would be refused, and are not offered.
-    """
+    """Yield a problem if no arm of a oneof is set; refused arms are not suggested."""
     if message.WhichOneof(oneof) is None:
         fields = message.DESCRIPTOR.oneofs_by_name[oneof].fields
         arms = [field.name for field in fields if field.name not in refused]
@@ -30,7 +23,7 @@ def missing_arm(
 
 
 def raise_first(problems: Iterator[Problem]) -> None:
-    """Refuse a message that was not checked as part of a config, for its first problem.
+    """Raise the first problem of a message that was not checked as part of a config.
 
     Raises:
         ConfigError: with the problem's path as `where`.
@@ -42,12 +35,9 @@ def raise_first(problems: Iterator[Problem]) -> None:
 def walk_messages(
     message: Message, path: str = "", *, parts_first: bool = False
 ) -> Iterator[tuple[str, Message]]:
-    """Yield a message and every message that is present below it, with their paths.
+    """Yield a message and every present submessage, with their paths.
 
-    Args:
-        message: where the walk starts.
-        path: its field path.
-        parts_first: yield a message after those below it, not before.
+    `parts_first` yields a message after its submessages, not before.
     """
     if not parts_first:
         yield path, message

@@ -1,4 +1,4 @@
-"""Ranges of single numbers, and pairs of numbers of which one bounds the other."""
+"""Ranges of numbers, and pairs of lower and upper bounds."""
 
 from __future__ import annotations
 
@@ -36,22 +36,17 @@ BY_FIELD_NAME: Mapping[str, Range] = {
     "width_scale": POSITIVE,
     "length_scale": POSITIVE,
 }
-"""Fields that mean the same in every message that has them; the interval holds wherever they are set."""
+"""Ranges of fields that have the same meaning in every message."""
 
-# Upper bounds for which 0 means that there is none.
+# Upper bounds for which 0 means no limit.
 _ZERO_IS_OFF = {"max_depth", "max_image_height", "max_image_width"}
-# Names of lower bounds and of the upper bounds that belong to them.
+# Name parts of lower bounds and of their upper bounds.
 _PAIRS = (("min_", "max_"), ("minval", "maxval"), ("_min", "_max"), ("lower_bound", "upper_bound"))
 _ORDERED = {FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_FLOAT}
 
 
 def range_problems(message: Message, path: str) -> Iterator[Problem]:
-    """Find numbers that are not finite or out of range, and lower bounds above their upper bounds.
-
-    Args:
-        message: any message of a config; what is below it is looked at too.
-        path: its field path.
-    """
+    """Find numbers out of range or not finite, and swapped bounds, also in submessages."""
     for location, part in walk_messages(message, path):
         yield from _not_finite(location, part)
         yield from _out_of_range(location, part)
@@ -87,7 +82,7 @@ def _out_of_range(path: str, message: Message) -> Iterator[Problem]:
 
 
 def _elements(field: FieldDescriptor, value: Any) -> Iterator[tuple[int | None, float]]:
-    """Yield the numbers of a field, those of a list with their places."""
+    """Yield the numbers of a field, with their index in a list."""
     if field.is_repeated:
         yield from enumerate(value)
     else:
@@ -99,7 +94,7 @@ def _shown(value: float) -> str:
 
 
 def _bounds(path: str, message: Message) -> Iterator[Problem]:
-    """Compare bounds where at least one of the two is given; the other may be the schema's default."""
+    """Compare bounds if at least one is set; the other may be the schema's default."""
     fields = cast(Descriptor, message.DESCRIPTOR).fields_by_name
     for low in fields.values():
         high = next((fields.get(low.name.replace(a, b, 1)) for a, b in _PAIRS if a in low.name), None)

@@ -19,12 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
-    """Find fields that request unsupported features; a field at its default requests nothing.
-
-    Args:
-        config: a config, or any message of one.
-        where: its field path.
-    """
+    """Find fields that request unsupported features; a default value requests nothing."""
     for path, field, value, rules in _asked(config, where):
         if field.name in rules.refused and not _is_family(config, path):
             expected = "none" if field.message_type or field.is_repeated else _text(field, None)
@@ -46,7 +41,7 @@ def _is_family(config: Message, path: str) -> bool:
 
 
 def find_without_effect(config: Message) -> list[Problem]:
-    """Return the fields that are set to something else than their default and change nothing here."""
+    """Return the fields that are set to a non-default value and have no effect here."""
     return [
         Problem(path=path, message=rules.without_effect[field.name])
         for path, field, _, rules in _asked(config)
@@ -55,7 +50,7 @@ def find_without_effect(config: Message) -> list[Problem]:
 
 
 def warn_without_effect(config: Message, where: str = "") -> None:
-    """Log one line that lists what has no effect here; once a process.
+    """Log one line that lists fields without effect, once per process.
 
     A config without a known file does not repeat that file's warnings.
     """
@@ -76,7 +71,7 @@ def _warn_once(where: str, listed: str) -> None:
 
 
 def _asked(config: Message, where: str = "") -> Iterator[tuple[str, FieldDescriptor, Any, Rules]]:
-    """Yield every field that is not at its default; nothing of what lies inside a refused field."""
+    """Yield every field with a non-default value, without fields inside refused ones."""
     refused: tuple[str, ...] = ()
     for path, message in walk_messages(config, where):
         rules = rules_of(message.DESCRIPTOR)
@@ -91,7 +86,7 @@ def _asked(config: Message, where: str = "") -> Iterator[tuple[str, FieldDescrip
 
 
 def _text(field: FieldDescriptor, value: Any) -> str:
-    """Say a field's value in the config's own words; None: its default."""
+    """Format a field's value as in the config; None: its default."""
     if field.message_type is not None:
         return f"{field.name} {{...}}"
     if field.is_repeated:

@@ -1,4 +1,4 @@
-"""Configs in several files: one message each instead of one pipeline.config."""
+"""Read a config that is split into files, one per message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitConfigPaths:
-    """Files of a config in parts; a part whose path is empty is left out.
+    """Files of a split config; a part with an empty path is left out.
 
     Attributes:
         model: a `DetectionModel`.

@@ -1,4 +1,4 @@
-"""What a config's training starts from, by the name under which it is looked for."""
+"""The starting point of a config's training, in the form that is looked up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from detection_core.zoo.keras_backbones import IMAGENET, find_backbone
 
 
 def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:
-    """Return what a config starts from: a path, `zoo:NAME`, `imagenet:BACKBONE`, or "" for nothing.
+    """Return the starting point: a path, `zoo:NAME`, `imagenet:BACKBONE`, or "" for none.
 
     Raises:
-        ConfigError: where the config says `imagenet`, and nothing is published for its backbone.
+        ConfigError: when the config says `imagenet`, and nothing is published for its backbone.
     """
     start = config.train_config.fine_tune_checkpoint
     if start != IMAGENET or config.model.WhichOneof("model") is None:

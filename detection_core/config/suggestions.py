@@ -1,4 +1,4 @@
-"""What the user may have meant: near names, and descriptions of what a field holds."""
+"""Suggestions for errors: similar names, and descriptions of a field's values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from detection_core.config.legacy.tensorflow_1 import REMOVED_FIELDS
 from detection_core.errors import one_line
 
-# Kinds of value, in words, by the C++ type that the descriptors give.
+# Kinds of value, in words, by the C++ type of the descriptor.
 _KINDS = {
     FieldDescriptor.CPPTYPE_INT32: f"a whole number from {-(2**31)} to {2**31 - 1}",
     FieldDescriptor.CPPTYPE_UINT32: f"a whole number from 0 to {2**32 - 1}",
@@ -24,7 +24,7 @@ _KINDS = {
 
 
 def near_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Return the known names that look most like `name`, nearest first."""
+    """Return the known names most similar to `name`, nearest first."""
     return difflib.get_close_matches(name, list(known), n=limit, cutoff=0.6)
 
 
@@ -42,12 +42,12 @@ def describe_unknown_field(name: str, message: Descriptor) -> str:
 
 
 def field_list(message: Descriptor) -> str:
-    """Return the names of a message's fields, as a list in words."""
+    """Return the names of a message's fields as an English list."""
     return ", ".join(sorted(message.fields_by_name)) or "no fields"
 
 
 def describe_expected(field: FieldDescriptor) -> str:
-    """Say in words what a single value of the field looks like."""
+    """Describe in words what a single value of the field looks like."""
     if field.enum_type is not None:
         return f"one of {', '.join(value.name for value in field.enum_type.values)}"
     if field.message_type is not None:
@@ -56,7 +56,7 @@ def describe_expected(field: FieldDescriptor) -> str:
 
 
 def describe_wrong_value(field: FieldDescriptor, found: str) -> str:
-    """Say what a field expects and what was found instead."""
+    """Describe the expected value of a field and the one found."""
     found = one_line(found)
     near = near_names(found, [v.name for v in field.enum_type.values]) if field.enum_type is not None else []
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -64,7 +64,7 @@ def describe_wrong_value(field: FieldDescriptor, found: str) -> str:
 
 
 def _reachable(message: Descriptor) -> list[Descriptor]:
-    """Return every message type below one, itself first."""
+    """Return a message type and every type below it, itself first."""
     found = {message.full_name: message}
     waiting = [message]
     while waiting:

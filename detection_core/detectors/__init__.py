@@ -1,1 +1,1 @@
-"""Families of detectors, and the parts that they share."""
+"""Detector families, and the contract that they share."""

@@ -1,6 +1,6 @@
-"""What training, evaluation, quantization and export may know of any detector.
+"""The interface of detectors that training, evaluation, quantization and export use.
 
-What a detector predicts before it detects, and how many networks it does it with, is its own business.
+Intermediate predictions and the number of networks are internal to each detector.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TOTAL_LOSS = "Loss/total_loss"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputShape:
-    """Rows and columns that a detector's images may have after resizing and padding.
+    """Allowed rows and columns of a detector's images after resizing and padding.
 
     Attributes:
-        smallest: least rows and columns.
-        largest: most rows and columns; equal to `smallest` where all images have one size.
+        smallest: minimum rows and columns.
+        largest: maximum rows and columns; equal to `smallest` if all images have one size.
     """
 
     smallest: tuple[int, int]
@@ -34,17 +34,17 @@ class InputShape:
 
     @classmethod
     def fixed(cls, size: tuple[int, int]) -> InputShape:
-        """Return the shape of a detector that takes images of one size."""
+        """Return the input shape of a detector that takes images of one size."""
         return cls(smallest=size, largest=size)
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """The one size that images have; None where there are only bounds."""
+        """Return the one size of all images; None if there are only bounds."""
         return self.smallest if self.smallest == self.largest else None
 
 
 class Detector(tf.Module, abc.ABC):
-    """A detector: verbs around one or several networks, and no memory between them.
+    """A detector: methods on one or several networks, without state between calls.
 
     Attributes:
         num_classes: C, without the background.
@@ -55,82 +55,59 @@ class Detector(tf.Module, abc.ABC):
     @property
     @abc.abstractmethod
     def networks(self) -> Mapping[str, tf_keras.Model]:
-        """Name to network: one for a one-stage detector, several for a two-stage detector.
+        """Return name to network: one for a one-stage detector, several for a two-stage detector.
 
-        A property, so that checkpoints hold each network under the attribute that the family keeps it in.
+        A property, so that checkpoints track each network under the family's attribute.
         """
 
     @property
     @abc.abstractmethod
     def input_shape(self) -> InputShape:
-        """Rows and columns of the images that it takes."""
+        """Return the allowed rows and columns of images."""
 
     @abc.abstractmethod
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
-        """Compare what is predicted for images with their ground truth.
+        """Compute the losses of a batch.
+
+        The network's outputs are first cast to float32, because training may use lower precision.
 
         Args:
             batch: images of `input_shape` and their ground truth, boxes normalised to the network input. A
                 two-stage detector samples its proposals with the truth.
-            training: normalise with batch statistics and collect them, drop features.
-
-        What the network gives is taken as float32 first: in training it may compute with fewer bits.
+            training: use and update batch statistics, apply dropout.
 
         Returns:
-            float32 scalars: the parts, under the names that the family lists, in the order in which they are
-            added up; and their sum, `TOTAL_LOSS`. The regularization of the weights is `REGULARIZATION_LOSS`.
+            float32 scalars: the parts, under the family's names and in the order of their sum; and their sum,
+            `TOTAL_LOSS`. `REGULARIZATION_LOSS` is the regularization of the weights.
         """
 
     def gradient_factor(self, images: int) -> float:
-        """Return what the gradients of a batch are multiplied by in training, before they are clipped.
-
-        Args:
-            images: of the batch.
-        """
+        """Return the factor applied before clipping to the gradients of a batch, given its size."""
         return 1.0
 
     @abc.abstractmethod
     def detect(self, images: Images) -> Detections:
-        """Detect objects, in inference form.
-
-        Args:
-            images: a batch of `input_shape`.
-
-        Returns:
-            Detections normalised to the true images.
-        """
+        """Detect objects in inference mode; boxes are normalised to the true images."""
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return what a SavedModel's signature gives; a family may add outputs.
-
-        Args:
-            images: a batch of `input_shape`.
-
-        Returns:
-            As `named_detections`.
-        """
+        """Return a SavedModel's outputs: `named_detections`, and further ones of a family."""
         return named_detections(self.detect(images))
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """The variables of all networks, network after network, each once."""
+        """Return the variables of all networks, network after network, without duplicates."""
         return _unique(v for network in self.networks.values() for v in network.variables)
 
     @property
     def trainable_variables(self) -> list[tf.Variable]:
-        """The trainable variables of all networks, network after network, each once."""
+        """Return the trainable variables of all networks, network after network, without duplicates."""
         return _unique(v for network in self.networks.values() for v in network.trainable_variables)
 
 
 def by_level(values: tf.Tensor, shapes: Iterable[tuple[int, int, int]]) -> list[tf.Tensor]:
-    """Split what a network predicts for its anchors into the maps of its levels.
+    """Split predictions, float32 [B, A, K], into maps [B, rows, columns, anchors * K] of the levels.
 
-    Args:
-        values: float32 [B, A, K], level after level, row by row.
-        shapes: rows, columns and anchors at each place of every level.
-
-    Returns:
-        float32 [B, rows, columns, anchors * K] of each.
+    Predictions are ordered level after level, row by row. Shapes are rows, columns and anchors per location.
     """
     shapes = list(shapes)
     parts = tf.split(values, [math.prod(shape) for shape in shapes], axis=1)
@@ -145,37 +122,30 @@ def _unique(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
 
 
 def in_float32(outputs: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """Return a network's outputs as float32, whatever its layers compute in."""
+    """Cast a network's outputs to float32."""
     return [tf.cast(output, tf.float32) for output in outputs]
 
 
 def count_parameters(variables: Iterable[Any]) -> int:
-    """Return how many numbers are in variables."""
+    """Return the number of elements in the variables."""
     return sum(int(variable.shape.num_elements()) for variable in variables)
 
 
 def with_total(losses: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Return the losses with their sum, added up in their order, as `TOTAL_LOSS`.
-
-    Args:
-        losses: name to float32 []; a total among them does not count.
-    """
+    """Return the losses with their sum in order, as `TOTAL_LOSS`; an existing total is ignored."""
     parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
     first, *rest = parts.values()
     return parts | {TOTAL_LOSS: sum(rest, start=first)}
 
 
 def named_detections(detections: Detections) -> dict[str, tf.Tensor]:
-    """Name detections as the Object Detection API's exported models do.
-
-    Args:
-        detections: of B images, D rows.
+    """Name detections of B images, D rows, as in the Object Detection API's exported models.
 
     Returns:
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
-        detection_classes [B, D] (from 1) and num_detections [B]; of a detector that finds them also
+        detection_classes [B, D] (from 1) and num_detections [B]. If the detector finds them, also
         detection_masks [B, D, h, w] and detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
-        num_detections are 0, but for classes.
+        num_detections are 0, except classes.
     """
     named = {
         "detection_boxes": detections.boxes,

@@ -1,4 +1,4 @@
-"""How checkpoints of the field name the variables of a family's detectors."""
+"""Variable names of a family's detectors in existing checkpoint formats."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from typing import Any
 import tensorflow as tf
 
 FillableVariables = list[tuple[tf.Variable, list[str]]]
-"""Variables of a detector, each with the names or object paths under which a checkpoint may have it."""
+"""Variables of a detector, each with its candidate names or object paths in a checkpoint."""
 
 StoredNames = Callable[[Iterable[str]], Mapping[str, Collection[str]]]
-"""Takes a checkpoint's names, and returns the names that stand there under another one, each with all that
-could be it; a name that is given to another variable, and to none itself, comes with none."""
+"""Takes a checkpoint's names, and returns name -> stored names that may match it, where these differ.
+
+A stored name that belongs to another variable, and has no match itself, maps to none.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuneOptions:
-    """What to take of a checkpoint to start from.
+    """The parts of an initial checkpoint to restore.
 
     Attributes:
-        kind: "classification" for the backbone of a classifier, "detection" for the backbone and pyramid of
-            a detector, "full" for its heads too.
+        kind: "classification" for the backbone of a classifier, "detection" for the backbone and pyramid of a
+            detector, "full" for its heads too.
         named: the checkpoint is a name-based one of TensorFlow 1.
-        extractor: the extractor's `type` in the config, which the names follow.
-        heads: of a name-based "detection" checkpoint take the heads too.
+        extractor: the extractor's `type` in the config, which determines the names.
+        heads: also restore the heads from a name-based "detection" checkpoint.
     """
 
     kind: str
@@ -36,16 +38,15 @@ class FineTuneOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Naming:
-    """The names in one format of checkpoint.
+    """The names in one checkpoint format.
 
     Attributes:
-        kinds: kind of checkpoint -> (detector, options) -> its variables and what they are called there.
-        detector: any of these some names of a detector's checkpoint begin with.
-        classifier: any of these some names of a classifier's checkpoint begin with.
-        heads: any of these stands in the names of a detector's heads.
-        model: what names of a model's variables begin with; () in formats where the ends of names
-            distinguish other variables.
-        stored_names: finds the names that a checkpoint has under others; None: each stands for itself.
+        kinds: kind of checkpoint -> (detector, options) -> its variables with their names there.
+        detector: prefixes of some names in a detector's checkpoint.
+        classifier: prefixes of some names in a classifier's checkpoint.
+        heads: substrings of the names of a detector's heads.
+        model: prefixes of a model's variables; () in formats that distinguish other variables by suffix.
+        stored_names: finds names that are stored differently; None: names are stored unchanged.
     """
 
     kinds: Mapping[str, Callable[[Any, FineTuneOptions], FillableVariables]]
@@ -61,13 +62,13 @@ class CheckpointNames:
     """The names in both formats.
 
     Attributes:
-        object_based: those of TensorFlow 2: paths of objects, without the suffix of their attribute.
-        name_based: those of TensorFlow 1: names of variables.
+        object_based: TensorFlow 2: object paths, without the suffix of their attribute.
+        name_based: TensorFlow 1: variable names.
     """
 
     object_based: Naming
     name_based: Naming
 
     def naming(self, *, named: bool) -> Naming:
-        """Return the names in checkpoints of TensorFlow 1, or in those of TensorFlow 2."""
+        """Return the names in checkpoints of TensorFlow 1, or of TensorFlow 2."""
         return self.name_based if named else self.object_based

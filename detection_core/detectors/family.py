@@ -1,7 +1,7 @@
-"""The families of detectors: one record a family, and the table of them.
+"""The table of detector families, with one record per family.
 
-Nothing here imports TensorFlow: a family's record is read from its module when it is first asked for, and the
-record's functions import what they need when they are called, so that a config can be checked without it.
+Nothing here imports TensorFlow, so that a config can be checked without it. A family's record is imported
+when it is first used, and the record's functions import their dependencies when called.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 
 def late(path: str) -> Callable[..., Any]:
-    """Return a function that imports another one at its first call, as records need no TensorFlow.
+    """Return a function that imports and calls `MODULE:FUNCTION`, because records need no TensorFlow.
 
-    Args:
-        path: of the other, `MODULE:FUNCTION`, written out, as the fingerprint of a step's code finds modules
-            by their names.
+    Write the path out in full: the fingerprint of a step's code finds modules by their names.
     """
     module, _, name = path.partition(":")
 
@@ -46,34 +44,34 @@ def late(path: str) -> Callable[..., Any]:
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
-"""Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs,
-[B, h, w, anchors * 4]."""
+"""Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs [..., anchors *
+4].
+"""
 
 
 class FamilyDescription(Protocol):
-    """A family's description of a configured detector: a dataclass of fields for JSON."""
+    """A description of a configured detector: a dataclass with fields for JSON."""
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """What the config chose for the model's parts, such as head and losses; name to text."""
+        """Return the configured parts of the model, for example head and losses; name to text."""
 
     def summary(self) -> str:
-        """Name the parts of the model in a line."""
+        """Name the parts of the model in one line."""
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return further lines of the description, each with its name."""
+        """Return further lines of the description as (name, text)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointSupport:
-    """How detectors of a family start from checkpoints of the field.
+    """Support for starting from existing checkpoints.
 
     Attributes:
-        names: gives how these checkpoints name its variables.
-        named_extractors: feature extractors that TensorFlow 1 had, so that the names in its checkpoints are
-            known.
-        backbone: type of a feature extractor -> its backbone, whose published weights it can start from; "":
-            none is known.
+        names: returns the variable names in these checkpoints.
+        named_extractors: feature extractors that TensorFlow 1 also had, with known checkpoint names.
+        backbone: type of a feature extractor -> the backbone whose published weights it can start from; "":
+            unknown.
     """
 
     names: Callable[[], CheckpointNames]
@@ -83,11 +81,11 @@ class CheckpointSupport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteOutputOptions:
-    """What a TensorFlow Lite detector gives, of any family that becomes one.
+    """Outputs of a TensorFlow Lite detector, for every family.
 
     Attributes:
-        max_detections: boxes that it keeps.
-        classes_per_detection: best classes that each box is reported with.
+        max_detections: maximum number of boxes.
+        classes_per_detection: number of best classes reported per box.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
         form: of `allowed_values.TFLITE_FORMS`.
     """
@@ -100,17 +98,16 @@ class TFLiteOutputOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteExport:
-    """How detectors of a family become TensorFlow Lite files.
+    """TensorFlow Lite export of a family's detectors.
 
     Attributes:
-        problems: (message of the arm, its field path) -> what the file cannot hold.
-        function: (detector, its config, what to give, whether the network's outputs are going to be integers)
-            -> a concrete function from one image, `input` float32 [1, H, W, 3], to the four
-            outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or to those of the form.
-        normalisation: detector -> mean and std of each channel with which (pixel - mean) / std is that
-            input.
-        decoding: (detector, its config, what to give) -> how the outputs of a file without post-processing
-            are decoded.
+        problems: (message of the arm, its field path) -> features that the file does not support.
+        function: (detector, its config, output options, whether the network's outputs will be integers) -> a
+            concrete function. Its input is one image, `input` float32 [1, H, W, 3]. Its outputs are the four
+            of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or those of the form.
+        normalisation: detector -> mean and std of each channel; the input is (pixel - mean) / std.
+        decoding: (detector, its config, output options) -> how to decode the outputs of a file without
+            post-processing.
     """
 
     problems: Callable[[Any, str], Iterable[Problem]]
@@ -121,11 +118,11 @@ class TFLiteExport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationSupport:
-    """How detectors of a family are quantized.
+    """Quantization of a family's detectors.
 
     Attributes:
-        rewrite: (trained float detector, options, count of updates or None) -> the rewritten detector; its
-            ranges wait for `calibrate`.
+        rewrite: (trained float detector, options, step variable or None) -> the rewritten detector; its
+            ranges are set by `calibrate`.
     """
 
     rewrite: Callable[[Detector, QuantizationOptions, tf.Variable | None], QuantizedDetector]
@@ -133,13 +130,13 @@ class QuantizationSupport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorFit:
-    """Anchors chosen by the boxes of a data set.
+    """Anchors fitted to the boxes of a data set.
 
     Attributes:
-        overrides: field path to value; empty where the config's own anchors are the best that were tried.
-        default: part of the boxes that the config's own anchors match, at an intersection over union of 0.5.
-        fitted: part that the chosen ones match.
-        anchors: boxes that are then predicted for one image.
+        overrides: field path to value; empty if the config's anchors were the best candidate.
+        default: fraction of boxes that the config's anchors match, at an IoU of 0.5.
+        fitted: fraction that the chosen anchors match.
+        anchors: number of anchors per image with the chosen settings.
     """
 
     overrides: Mapping[str, Any]
@@ -149,33 +146,31 @@ class AnchorFit:
 
     @classmethod
     def of(cls, chosen: Chosen, where: str) -> AnchorFit:
-        """Return what was chosen for the message at a field path."""
+        """Convert chosen anchors to overrides of the message at a field path."""
         overrides = {f"{where}.{name}": value for name, value in chosen.changes.items()}
         return cls(overrides=overrides, default=chosen.default, fitted=chosen.fitted, anchors=chosen.anchors)
 
 
 class FitAnchors(Protocol):
-    """Chooses anchors by boxes."""
+    """A function that fits anchors to boxes."""
 
     def __call__(self, message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
         """Choose the anchors' sizes and ratios.
 
-        Args:
-            message: of the arm, checked.
-            where: its field path.
-            boxes: float [N, 4], normalised to the network's input.
-            keep_count: as many anchors at each place as there are.
+        The message is checked. Boxes are float [N, 4], normalised to the network's input. `keep_count` keeps
+        the number of anchors per location.
         """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorSupport:
-    """The fixed anchors of a family's detectors, known by the config alone: no network is built.
+    """Fixed anchors that follow from the config, without building a network.
 
     Attributes:
         boxes: (message of the arm, its field path) -> float32 [A, 4], normalised to the network's input, not
-            clipped: what the detector matches objects with, in its order. It may import TensorFlow.
-        fit: chooses sizes and ratios by the boxes of a data set, without TensorFlow; None: they are fixed.
+            clipped: the anchors in the detector's order. It may import TensorFlow.
+        fit: chooses sizes and ratios for the boxes of a data set, without TensorFlow; None: they cannot be
+            changed.
     """
 
     boxes: Callable[[Any, str], np.ndarray]
@@ -184,40 +179,39 @@ class AnchorSupport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
-    """A family of detectors: everything that is known of it, in one record.
+    """The record of a detector family.
 
-    The fields that check a config are called without TensorFlow; `build` and `describe` may import it when
-    they are called. "Message" is the one of the arm of `model`, such as `Ssd`.
+    Functions that check a config run without TensorFlow; `build` and `describe` may import it when called.
+    "Message" is the message of the arm of `model`, for example `Ssd`.
 
     Attributes:
         name: the arm of the `model` message that configures it, or the `name` of its `experimental_model`.
-        build: (message, its field path, seed) -> detector. The message is checked; the seed gives the first
+        build: (message, its field path, seed) -> detector. The message is checked; the seed sets the initial
             weights, None makes them zeros.
-        describe: (message, detector) -> what `validate` prints of it.
-        rules: name of a message type that only this family has, such as `Ssd` -> its rules.
-        settings: message -> name to value of all that it sets and of all that its named network has for the
-            rest; None: its messages name no networks.
+        describe: (message, detector) -> the description that `validate` prints.
+        rules: name of a message type that only this family has, for example `Ssd` -> its rules.
+        settings: message -> name to value of all settings, with defaults of its named network; None: its
+            messages name no networks.
         loss_names: name of a part of the loss -> its short name in progress lines and charts.
-        extractor_types: what `feature_extractor.type` may say, for an arm that has one.
+        extractor_types: allowed values of `feature_extractor.type`, for an arm that has one.
         options: name -> option that `experimental_model.options` may set.
-        input_size: message -> rows and columns of the network's input where the config has no
-            `image_resizer`; images are then resized to them. None: the config has to have one.
+        input_size: message -> rows and columns to which images are resized if the config has no
+            `image_resizer`. None: the config must have one.
         other_sizes: whether an `image_resizer` may give other rows and columns than `input_size`.
-        problems: (message, path) -> what is wrong with the message beyond its `Rules`.
-        size_problems: (message, path, rows and columns of the network's input) -> what needs more memory
-            than there can be.
-        keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
-            message that sets them; None: it is not trained on any.
+        problems: (message, path) -> problems of the message beyond its `Rules`.
+        size_problems: (message, path, rows and columns of the network's input) -> parts that exceed the
+            memory limits.
+        keypoints: message -> number of keypoints per object in training, and the field that sets it. The
+            field path starts below the message. None: keypoints are not trained.
         masks: message -> whether the detector finds masks.
-        checkpoints: how it starts from checkpoints of the field; None: it starts from none.
-        anchors: which anchors objects are matched with, and how they are chosen; None: it has none, or others
-            for every image.
-        tflite: how it becomes a TensorFlow Lite file; None: it does not.
-        quantization: how it is quantized; None: it is not.
-        level_outputs: (detector, float32 [B, H, W, 3], normalised as the backbone expects) -> what its
-            network alone gives in inference form; None: it has no fixed anchors on several levels.
-        with_network: (detector, a rewritten network with the same inputs and outputs) -> the same detector
-            around it; None: it is not one network that it does everything with.
+        checkpoints: support for starting from existing checkpoints; None: none.
+        anchors: the fixed anchors and how to fit them; None: it has none, or others for every image.
+        tflite: TensorFlow Lite export; None: not supported.
+        quantization: quantization support; None: not supported.
+        level_outputs: (detector, images) -> the network's outputs in inference mode. Images are float32 [B,
+            H, W, 3], normalised as the backbone expects. None: it has no fixed anchors on several levels.
+        with_network: (detector, network) -> the same detector with the rewritten network, which has the same
+            inputs and outputs. None: it is not a single network.
     """
 
     name: str
@@ -242,10 +236,10 @@ class Family:
     with_network: Callable[[Any, tf_keras.Model], Detector] | None = None
 
     def require_checkpoint_names(self) -> CheckpointNames:
-        """Return how checkpoints of the field name its variables.
+        """Return the names of its variables in existing checkpoints.
 
         Raises:
-            ModelError: when it starts from none.
+            ModelError: when the family starts from no checkpoints.
         """
         if self.checkpoints is None:
             advice = "train without fine_tune_checkpoint, or from a detector folder"
@@ -254,20 +248,20 @@ class Family:
         return self.checkpoints.names()
 
     def require_tflite(self) -> TFLiteExport:
-        """Return how it becomes a TensorFlow Lite file.
+        """Return its TensorFlow Lite export.
 
         Raises:
-            ExportError: when it does not.
+            ExportError: when the family has none.
         """
         if self.tflite is None:
             raise ExportError(no_tflite(self.name), where="model")
         return self.tflite
 
     def require_quantization(self) -> QuantizationSupport:
-        """Return how it is quantized.
+        """Return its quantization support.
 
         Raises:
-            ConfigError: when it is not.
+            ConfigError: when the family has none.
         """
         if self.quantization is None:
             advice = "leave graph_rewriter out, and export with formats=float32 where it converts at all"
@@ -276,7 +270,7 @@ class Family:
         return self.quantization
 
     def require_level_outputs(self) -> Callable[[Any, tf.Tensor], LevelOutputs]:
-        """Return what runs a detector's network alone.
+        """Return the function that runs a detector's network without post-processing.
 
         Raises:
             ExportError: when there are no fixed anchors on several levels.
@@ -287,10 +281,10 @@ class Family:
         return self.level_outputs
 
     def require_with_network(self) -> Callable[[Any, tf_keras.Model], Detector]:
-        """Return what puts a rewritten network into a detector.
+        """Return the function that replaces a detector's network with a rewritten one.
 
         Raises:
-            ModelError: when it is not one network that it does everything with.
+            ModelError: when the detector is not a single network.
         """
         if self.with_network is None:
             what, advice = "a detector of one network", "train it at one size"
@@ -305,21 +299,18 @@ FAMILIES: dict[str, str | Family] = {
     "ssd": "detection_core.families.ssd.family",
     "efficientdet": "detection_core.families.efficientdet.family",
 }
-"""Name to record, or to the module that has it as `FAMILY`."""
+"""Name to record, or to the module that defines it as `FAMILY`."""
 
 
 def register_family(family: Family) -> None:
-    """Add a family from outside of this package.
+    """Register a family from outside the package.
 
-    A config names it by `experimental_model { name: "NAME" }`, which has the fields that every family needs,
-    `num_classes` and `image_resizer`, and `options` for what else there is to set. A family that is called
-    after an arm of `model` which no family has is configured by that arm's fields instead.
-
-    Args:
-        family: its record.
+    A config names it by `experimental_model { name: "NAME" }`. Its fields are `num_classes`, `image_resizer`,
+    and `options` for the rest. A family named after an unused arm of `model` is configured by that arm's
+    fields instead.
 
     Raises:
-        ValueError: when there is one of that name.
+        ValueError: when the name is taken.
     """
     if family.name in FAMILIES:
         raise ValueError(f"expected the name of a new family, found {family.name!r}, which there is")
@@ -327,41 +318,41 @@ def register_family(family: Family) -> None:
 
 
 def unregister_family(name: str) -> None:
-    """Forget a family from outside, as tests do; nothing happens where it is not known."""
+    """Remove a registered family, for tests; an unknown name is ignored."""
     if isinstance(FAMILIES.get(name), Family):
         del FAMILIES[name]
 
 
 def family_name(model: Any) -> str:
-    """Return what a `model` message names; "" where it names nothing."""
+    """Return the family name in a `model` message; "" if it has none."""
     arm = model.WhichOneof("model")
     return str(model.experimental_model.name if arm == "experimental_model" else arm or "")
 
 
 def model_message(model: Any) -> tuple[Any, str]:
-    """Return the message of the arm that is set, and its field path; None and `model` where none is."""
+    """Return the message of the arm that is set, and its field path; None and `model` if none is set."""
     arm = model.WhichOneof("model")
     return (getattr(model, arm), f"model.{arm}") if arm else (None, "model")
 
 
 def extractor_type(message: Any) -> str:
-    """Return the `feature_extractor.type` of an arm's message; "" where it has none."""
+    """Return the `feature_extractor.type` of an arm's message; "" if it has none."""
     return str(getattr(getattr(message, "feature_extractor", None), "type", ""))
 
 
 def find_family(model: Any) -> Family | None:
-    """Return the family that a `model` message configures; None where none has its name."""
+    """Return the family that a `model` message configures; None if the name is unknown."""
     name = family_name(model)
     return _load(name) if name in FAMILIES else None
 
 
 def families() -> list[Family]:
-    """Return every family that there is."""
+    """Return all families."""
     return [_load(name) for name in FAMILIES]
 
 
 def extractor_types() -> set[str]:
-    """Return what `feature_extractor.type` may say, in any family."""
+    """Return the allowed values of `feature_extractor.type` in all families."""
     return {name for family in families() for name in family.extractor_types}
 
 
@@ -379,7 +370,7 @@ def family_of(model: Any) -> Family:
     """Return the family that a `model` message configures.
 
     Raises:
-        ConfigError: when no family has its name.
+        ConfigError: when the name is unknown.
     """
     family = find_family(model)
     if family is None:
@@ -395,5 +386,4 @@ def no_tflite(name: str) -> str:
 
 
 def _having(capability: str) -> str:
-    """List the families that can do something."""
     return " or ".join(family.name for family in families() if getattr(family, capability) is not None)

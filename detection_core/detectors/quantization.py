@@ -1,4 +1,4 @@
-"""What a family's quantization takes and returns; free of TensorFlow Model Optimization, slow to import."""
+"""Interface of a family's quantization, without TensorFlow Model Optimization, which is slow to import."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationOptions:
-    """What the config's `graph_rewriter { quantization { ... } }` asks for.
+    """Options of the config's `graph_rewriter { quantization { ... } }`.
 
     Attributes:
         delay: training steps before fake quantization starts; until then only ranges are observed.
         weight_bits: bits of a kernel's value; a config has 8 or 4, TensorFlow's fake quantization 2 to 16.
-        activation_bits: bits of an activation's value, likewise.
-        symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
-        pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
+        activation_bits: bits of an activation's value; a config has 8 or 16, TensorFlow 2 to 16.
+        symmetric: centre the range of activations at zero. Kernels are always symmetric.
+        pairwise_sums: give each sum of two tensors a range, also within a longer sum; records of earlier
             quantizations do not.
         hard_swish: quantize hard swishes; records of earlier quantizations do not.
-        weighted_sums: take the weighted sums of a BiFPN apart, so that they run in integers, too; records of
+        weighted_sums: split the weighted sums of a BiFPN, so that they run in integers, too; records of
             earlier quantizations do not.
     """
 
@@ -41,17 +41,17 @@ class QuantizationOptions:
 
     @property
     def small_weight_bits(self) -> int:
-        """Bits of a value of depthwise kernels and of factors, for which files have no fewer than 8."""
+        """Return the bits of depthwise kernels and of factors, for which files need at least 8."""
         return max(self.weight_bits, 8)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RangeCheck:
-    """What was found of each range.
+    """The result of checking quantization ranges.
 
     Attributes:
         uses: name of a layer to how its values use its range, in the order of the network.
-        warnings: what is far off, a sentence for each layer.
+        warnings: one sentence for each layer whose range is far off.
     """
 
     uses: Mapping[str, RangeUse]
@@ -63,17 +63,17 @@ class QuantizedDetector(Protocol):
 
     @property
     def model(self) -> Detector:
-        """The rewritten detector."""
+        """Return the rewritten detector."""
 
     @property
     def options(self) -> QuantizationOptions:
-        """How it is quantized."""
+        """Return the quantization options."""
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
-        """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
+        """Initialise every range from measurements on resized pixels, float32 [B, H, W, 3], 0..255."""
 
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
-        """Calibrate on the same where nothing is trained afterwards; each call gives the pixels again."""
+        """Calibrate on the same pixels when no training follows; each call returns all batches."""
 
     def float_layers(self) -> list[str]:
         """Return the layers that stay in float."""
@@ -85,22 +85,22 @@ class QuantizedDetector(Protocol):
         """Return the parts of the network, each with its layers, in the order of the network."""
 
     def as_trained(self) -> QuantizedDetector:
-        """Return it with the weights that it has now as those of its float network, too."""
+        """Return it with its current weights also as those of its float network."""
 
     def without_fake_quantization(self) -> Detector:
-        """Return the detector in float, its kernels on the grid of their bits."""
+        """Return the float detector, with kernels rounded to their bits."""
 
     def leave_in_float(self, layers: Collection[str]) -> Detector:
-        """Return the detector, not trained on, without fake quantization in some layers."""
+        """Return the detector with its float network's weights, and some layers left in float."""
 
     def sharing_range(self, layer: str) -> list[str]:
-        """Return the layers that cannot leave the integers one without the other."""
+        """Return the layers that can only be left in float together with this one."""
 
     def weight_count(self, layers: Collection[str]) -> int:
         """Count the weights of some layers."""
 
     def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
-        """Hold the ranges against what the tensors have, on resized pixels."""
+        """Compare the ranges with the tensors' values, on resized pixels."""
 
     def describe(self, check: RangeCheck | None = None) -> Quantization:
-        """Describe the quantization, from whose `settings` it is built again."""
+        """Describe the quantization; it can be rebuilt from the description's `settings`."""

@@ -1,4 +1,4 @@
-"""The rules of one message type: what its fields may be, and what becomes of them."""
+"""The rules of one message type: allowed values of its fields, and which fields have an effect."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from detection_core.allowed_values import Range
 from detection_core.errors import Problem
 
 Check = Callable[[Any, str], Iterator[Problem]]
-"""From a message and its field path to what is wrong with it."""
+"""Maps a message and its field path to its problems."""
 
 
 def no_problems(message: Any, path: str) -> Iterator[Problem]:
-    """Find nothing; the check of a message whose fields do not depend on each other."""
+    """Find nothing; for messages whose fields do not depend on each other."""
     del message, path
     yield from ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What may be refused of one message type without a tensor, and what becomes of its fields.
+    """Checks of one message type that need no tensor, and the fields' effects.
 
     Attributes:
         reader: module below `detection_core` that reads every field not named in `without_effect` or
-            `refused`; several where the fields share the work.
-        ranges: field -> its interval, which the schema's default has to lie in too: a field whose default
-            does not must be set. The first wrong element of a repeated field is reported.
+            `refused`; several if they share the fields.
+        ranges: field -> its interval, which must include the schema's default: otherwise the field must be
+            set. The first wrong element of a repeated field is reported.
         oneofs: oneofs of which one arm must be set.
-        parts: fields that hold a message and must be set, unless everything that message needs has a default.
-        check: finds fields that contradict each other, or that no interval describes.
+        parts: message fields that must be set, unless everything that message needs has a default.
+        check: finds fields that contradict each other, or that need more than an interval.
         without_effect: field -> why it changes nothing here.
         refused: field -> why anything but its default is refused, and what to do instead.
         refused_values: field -> name of an enum's value -> why it is refused and what to do instead.
@@ -47,5 +47,5 @@ class Rules:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The modules that read the message."""
+        """Return the modules that read the message."""
         return (self.reader,) if isinstance(self.reader, str) else self.reader

@@ -1,1 +1,1 @@
-"""The families of detectors, a folder each; `detectors/family.py` finds them by name."""
+"""Detector families, one folder each; `detectors/family.py` finds them by name."""

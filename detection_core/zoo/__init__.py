@@ -1,4 +1,4 @@
-"""Published weights to start from: which there are, how they are fetched, and how to train on from them.
+"""Published weights: list and fetch them, and choose settings for fine-tuning.
 
 Nothing here imports TensorFlow.
 """

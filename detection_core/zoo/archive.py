@@ -1,4 +1,4 @@
-"""Unpacking an archive of the model zoo: what is needed of it, and nothing that it was not made for."""
+"""Unpack an archive of the model zoo: only the needed files, and only in the expected layout."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONFIG = PIPELINE_CONFIG
 
 MOST_MEMBERS = 1_000
 MOST_BYTES = 4 << 30
-"""Bounds of what an archive may hold unpacked; the largest published one has some 60 files in 1 GB."""
+"""Bounds of an archive's unpacked content; the largest published one has about 60 files in 1 GB."""
 _MOST_BYTES_AT_ONCE = 1 << 20
 _CHUNK = 1 << 20
-# A file and a folder of one name, and names that are too long.
+# A file and a folder with the same name, and names that are too long.
 _NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
-# tarfile takes numbers as they are written, and reads headers of headers by recursion.
+# tarfile converts numbers without checks, and reads headers of headers by recursion.
 _DAMAGE = (
     tarfile.TarError,
     EOFError,
@@ -40,14 +40,13 @@ _DAMAGE = (
 
 
 def unpack_detector(archive: str, folder: str) -> None:
-    """Write the checkpoint and the configuration of a detector's archive to a folder.
+    """Extract checkpoint and configuration of a detector's archive to an existing folder.
 
-    Args:
-        archive: local path of `NAME.tar.gz`, with one folder `NAME` in it.
-        folder: to fill with `checkpoint/` and `pipeline.config`; it exists.
+    The archive is a local `NAME.tar.gz` with one folder `NAME`. The output is `checkpoint/` and
+    `pipeline.config`.
 
     Raises:
-        ModelError: for an archive that is damaged, of another layout, or holds links, paths that leave the
+        ModelError: for an archive that is damaged or has another layout. Also for links, paths outside the
             folder, or more than `MOST_MEMBERS` files or `MOST_BYTES` bytes.
     """
     name = os.path.basename(archive).removesuffix(ARCHIVE_SUFFIX)
@@ -56,7 +55,7 @@ def unpack_detector(archive: str, folder: str) -> None:
             bounded = _Bounded(stream, archive)
             with tarfile.open(fileobj=bounded, mode="r:") as tar:
                 seen = _unpack(tar, name, folder, archive)
-            bounded.drain()  # The checksum stands at the end.
+            bounded.drain()  # The checksum is at the end.
     except _DAMAGE as error:
         raise ModelError(
             f"expected a whole .tar.gz archive, found a damaged one ({error or type(error).__name__});"
@@ -73,7 +72,7 @@ def unpack_detector(archive: str, folder: str) -> None:
 
 
 def _unpack(tar: tarfile.TarFile, name: str, folder: str, where: str) -> set[str]:
-    """Unpack what is wanted; return the paths of all files inside the archive's own folder."""
+    """Unpack the needed files; return the paths of all files inside the archive's folder."""
     seen: set[str] = set()
     for member, path in _members(tar, where):
         top, _, inside = path.partition("/")
@@ -94,7 +93,7 @@ def _unpack(tar: tarfile.TarFile, name: str, folder: str, where: str) -> set[str
 
 
 def _members(tar: tarfile.TarFile, where: str) -> Iterator[tuple[tarfile.TarInfo, str]]:
-    """Yield members with their paths, all within bounds."""
+    """Yield members with their paths; refuse an archive above the bounds."""
     count = total = 0
     for member in tar:
         if member.size < 0:
@@ -135,7 +134,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, where: str)
 
 
 class _Bounded(io.RawIOBase):
-    """A decompressed stream of which no more than the bounds is read: tarfile reads headers of any size."""
+    """A size-limited decompressed stream, because tarfile reads headers of any size."""
 
     def __init__(self, stream: gzip.GzipFile, where: str) -> None:
         self._stream, self._where = stream, where
@@ -167,6 +166,6 @@ class _Bounded(io.RawIOBase):
             pass
 
     def _check(self, position: int) -> None:
-        # Headers and padding are beside the files' own bytes.
+        # The stream also holds headers and padding.
         if position > MOST_BYTES + MOST_MEMBERS * (1 << 14):
             raise _refused(f"more than {MOST_BYTES:,} bytes", self._where)

@@ -1,8 +1,8 @@
-"""Fetched weights, kept on this machine and shared by all runs: `detflow` in the user's cache folder.
+"""Cache of fetched weights, shared by all runs: `detflow` in the user's cache folder.
 
-Of each file its size and SHA-256 are recorded when it is first there, in `FILE.json` beside it, and compared
-from then on: the publishers give none. `digests` keeps checksums of files that have not changed since, so
-that they are not read again for each run.
+The publishers give no checksums. Therefore the size and SHA-256 of each file are recorded in `FILE.json`
+beside it at first, and compared later. `digests` keeps the checksums of unchanged files, so that each run
+need not read them again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ CACHE_VARIABLE, MIRROR_VARIABLE = "DETFLOW_CACHE", "DETFLOW_WEIGHTS_MIRROR"
 _RECORD_FORMAT = 1
 _UNPACKED = "unpacked.json"
 _NOTE_BYTES = 1 << 20
-# The largest weights of a backbone that are published have 260 MB.
+# The largest published backbone weights have 260 MB.
 _MOST_BYTES = 512 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublishedFile:
-    """A file that somebody publishes.
+    """A published file.
 
     Attributes:
-        address: where; its last part is the file's name.
+        address: its URL, which ends with the file's name.
         folder: of the cache that it goes to.
-        digest: what its publisher says of it, as `md5:...` or `sha256:...`; "" where he says nothing.
-        most_bytes: a larger file is not the one that is published.
+        digest: the publisher's checksum, as `md5:...` or `sha256:...`; "" without one.
+        most_bytes: maximum size; a larger file is not the published one.
     """
 
     address: str
@@ -54,12 +54,12 @@ class PublishedFile:
 
     @property
     def name(self) -> str:
-        """Name of the file."""
+        """Return the name of the file."""
         return self.address.rpartition("/")[2]
 
     @property
     def path(self) -> str:
-        """Where it is, or is going to be, on this machine."""
+        """Return the file's path in the cache, whether or not it exists."""
         return os.path.join(cache_folder(), self.folder, self.name)
 
 
@@ -68,7 +68,7 @@ class FetchedModel:
     """A detector of the zoo on this machine.
 
     Attributes:
-        model: which.
+        model: the published detector.
         folder: with `checkpoint/` and `pipeline.config`.
     """
 
@@ -77,19 +77,17 @@ class FetchedModel:
 
     @property
     def checkpoint(self) -> str:
-        """Prefix of the checkpoint's files."""
+        """Return the prefix of the checkpoint's files."""
         return os.path.join(self.folder, CHECKPOINT, CHECKPOINT_NAME)
 
     @property
     def config(self) -> str:
-        """The pipeline.config that it was trained with; older archives have none."""
+        """Return the path of its pipeline.config, which older archives lack."""
         return os.path.join(self.folder, CONFIG)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Content:
-    """Size and checksum of a file."""
-
     size: int
     sha256: str
 
@@ -98,7 +96,7 @@ class _Content:
 
 
 def cache_folder() -> str:
-    """Return the folder of everything that is fetched: DETFLOW_CACHE, or `detflow` in the user's cache."""
+    """Return the folder of all fetched files: DETFLOW_CACHE, or `detflow` in the user's cache."""
     given = os.environ.get(CACHE_VARIABLE)
     base = given or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "detflow"
@@ -107,20 +105,17 @@ def cache_folder() -> str:
 
 
 def published_archive(model: PublishedModel) -> PublishedFile:
-    """Return the file that a detector of the zoo is published as."""
+    """Return the published archive of a detector."""
     return PublishedFile(address=model.address, folder="zoo", most_bytes=model.most_bytes)
 
 
 def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
-    """Return a detector of the zoo, fetched and unpacked where it is not here yet.
+    """Return a detector of the zoo; fetch and unpack it if it is not cached.
 
-    Args:
-        model: of the zoo.
-        mirror: see `fetch_file`.
-        progress: what shows progress of a download.
+    See `fetch_file` for `mirror`.
 
     Raises:
-        ModelError: when it cannot be had, is not what it was before, or is no archive of the zoo.
+        ModelError: when it cannot be fetched, has changed, or is not an archive of the zoo.
         StorageError: when the cache cannot be written.
     """
     archive = published_archive(model)
@@ -133,15 +128,15 @@ def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter |
 
 
 def _unpack(archive: PublishedFile, folder: str, mirror: str, progress: Reporter | None) -> None:
-    """Fill a detector's folder; an archive is recorded only when it turned out to be one."""
+    """Fill a detector's folder; record an archive only after it was unpacked successfully."""
     fetched = _obtain(archive, mirror, progress)
     if os.path.islink(folder):
-        files.remove_tree(folder)  # What it leads to is somebody else's.
+        files.remove_tree(folder)  # Its target is not part of the cache.
     try:
         with files.atomic_dir(folder) as temporary:
             unpack_detector(archive.path, temporary)
             _write_json(os.path.join(temporary, _UNPACKED), _contents(temporary))
-            # Before the folder appears: what is handed out without the archive has to be on record.
+            # Before the folder appears: a folder that is used without its archive must be on record.
             _remember(archive)
     except ModelError:
         if fetched and _record(archive) is None:
@@ -154,29 +149,29 @@ def _folder_of(model: PublishedModel) -> str:
 
 
 def find_model_files(model: PublishedModel) -> FetchedModel | None:
-    """Return a detector of the zoo where it is on this machine; None where it is not."""
+    """Return a detector of the zoo if it is cached and complete; else None."""
     folder = _folder_of(model)
     return FetchedModel(model=model, folder=folder) if _is_whole(folder) else None
 
 
 def has_model(model: PublishedModel) -> bool:
-    """Tell whether a detector of the zoo was unpacked on this machine; its files are not looked at."""
+    """Tell whether a detector of the zoo was unpacked on this machine, without checking its files."""
     return os.path.exists(os.path.join(_folder_of(model), _UNPACKED))
 
 
 def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | None = None) -> str:
-    """Return the path of a published file on this machine, fetched where it is not here yet.
+    """Return the cached path of a published file; fetch it if it is missing.
 
-    A file that somebody puts there counts as fetched.
+    A file that a user puts there counts as fetched.
 
     Args:
-        file: which.
-        mirror: what has a copy under the same name, in place of the publisher: an address, a folder or a
-            folder on an object store; "": what DETFLOW_WEIGHTS_MIRROR says, or none.
-        progress: what shows progress of a download.
+        file: the published file.
+        mirror: URL, folder or object store folder with a copy under the same name. "":
+            DETFLOW_WEIGHTS_MIRROR, or the publisher if it is unset.
+        progress: shows the progress of a download.
 
     Raises:
-        ModelError: when it cannot be had, or is not what it was before.
+        ModelError: when it cannot be fetched, or has changed.
         StorageError: when the cache cannot be written.
     """
     if is_file(file.path) and _record(file) is not None:
@@ -189,7 +184,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
 
 
 def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
-    """See to it that a file is here and what it was before; return whether it was fetched now."""
+    """Ensure that a file is cached and unchanged; return whether it was fetched now."""
     if is_file(file.path):
         _compare(file, file.path)
         return False
@@ -221,7 +216,7 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
 
 
 def _source(file: PublishedFile, mirror: str) -> str:
-    """Return where a file is fetched; its name goes before the query that signs a mirror's address."""
+    """Return the URL to fetch from; the file's name goes before a mirror URL's signed query."""
     if not mirror:
         return file.address
     folder, mark, query = mirror.partition("?") if "://" in mirror else (mirror, "", "")
@@ -229,11 +224,7 @@ def _source(file: PublishedFile, mirror: str) -> str:
 
 
 def _copy(source: str, fetched: str, most: int) -> None:
-    """Copy a file of a mirror that is a folder or a bucket.
-
-    Raises:
-        Unreachable: for what is no file, or too large.
-    """
+    """Copy a file from a mirror folder or bucket; raise Unreachable if it is not a file, or too large."""
     try:
         files.download(source, fetched, most_bytes=most)
     except OSError as error:
@@ -254,7 +245,7 @@ def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> Mode
 
 @contextlib.contextmanager
 def _writing(path: str) -> Any:
-    """Hold what is made at a path for one process at a time; others wait."""
+    """Lock a path, so that one process at a time writes to it; others wait."""
     folder, name = os.path.split(path)
     try:
         with Cache(folder).exclusive(name):
@@ -268,14 +259,9 @@ def _writing(path: str) -> Any:
 
 
 def _compare(file: PublishedFile, path: str) -> None:
-    """Refuse a file that is not what is known of it.
-
-    Args:
-        file: which.
-        path: where it is now.
-    """
+    """Refuse a file that differs from its record or checksum; `path` is its current location."""
     size = os.path.getsize(path)
-    if size > file.most_bytes:  # It could take hours to read.
+    if size > file.most_bytes:  # Reading it could take hours.
         raise ModelError(
             f"expected at most {file.most_bytes:,} bytes, found {size:,}; remove it to fetch it again",
             where=path,
@@ -296,7 +282,7 @@ def _compare(file: PublishedFile, path: str) -> None:
 
 
 def _remember(file: PublishedFile) -> None:
-    """Record what a file is, the first time."""
+    """Record a file's size and checksum, if there is no record yet."""
     if _record(file) is None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         known = {"format": _RECORD_FORMAT, "address": file.address, "recorded_at": now}
@@ -335,7 +321,7 @@ def _content(path: str) -> _Content:
 
 
 def content_state(path: str) -> str:
-    """Return what `files.content_state` does, without reading a cached file that has not changed."""
+    """Return the same as `files.content_state`, without reading unchanged cached files again."""
     root = cache_folder()
     if os.path.abspath(path).startswith(f"{root}/") and os.path.isfile(path):
         return file_digest(root, path)
@@ -343,13 +329,13 @@ def content_state(path: str) -> str:
 
 
 def _contents(folder: str) -> dict[str, dict[str, Any]]:
-    """Return path and content of every file below a folder, but for the list of them."""
+    """Return path and content of every file below a folder, except the list of them."""
     paths = (path for path in sizes(folder) if path != _UNPACKED)
     return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in paths}
 
 
 def _is_whole(folder: str) -> bool:
-    """Tell whether a folder holds what was unpacked there, to the byte."""
+    """Tell whether a folder holds exactly the unpacked bytes."""
     try:
         expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
         known = {path: content["size"] for path, content in expected.items()}
@@ -368,7 +354,7 @@ def _is_whole(folder: str) -> bool:
         if error.errno not in files.IRREGULAR:
             raise
         return False
-    # Content is read only of files of the right size: anything may lie there.
+    # Read only files of the right size, because the folder may contain anything.
     if not os.path.islink(folder) and found == known and _contents(folder) == expected:
         return True
     _logger.warning("%s: changed since it was unpacked; it is unpacked again", folder)

@@ -1,6 +1,6 @@
-"""Files in the cache of weights: their kinds, sizes and checksums.
+"""Files in the cache of weights: types, sizes and checksums.
 
-Only files are read: anything else could block, never end or lead elsewhere.
+Only regular files are read: others could block, never end or lead elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from detection_core.errors import ModelError
 from detection_core.storage.disk_cache import Cache, entry_key
 
 _FOLDER, _KEPT = "digests", 2_000
-# A file that is written twice within one tick of a file system's clock has the same times after both.
+# Two writes within one tick of a file system's clock leave the same times.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -22,7 +22,7 @@ def is_file(path: str) -> bool:
     """Tell whether there is a file in the cache.
 
     Raises:
-        ModelError: where there is something else, which could block, never end or lead elsewhere.
+        ModelError: when the path is not a regular file, which could block, never end or lead elsewhere.
     """
     try:
         mode = os.lstat(path).st_mode
@@ -39,7 +39,7 @@ def is_file(path: str) -> bool:
 
 
 def sizes(folder: str) -> dict[str, int]:
-    """Return path and bytes of what lies below a folder; -1 for what is no file."""
+    """Return path and bytes of all entries below a folder; -1 for entries that are not regular files."""
     found = {}
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
@@ -50,18 +50,15 @@ def sizes(folder: str) -> dict[str, int]:
 
 
 def file_digest(root: str, path: str, kind: str = "sha256") -> str:
-    """Return a checksum of a file, from `digests` in a folder above it where it is known.
+    """Return a file's hexadecimal checksum, from `digests` in a folder above it if it is known.
 
-    The file's size, times, device and inode have to be what they were. The time of its last change of state
-    is one of them: it moves with the content, and no program can set it back.
+    A known checksum is used only if the file's size, times, device and inode are unchanged. These include the
+    change time (ctime), which moves with the content and which no program can set back.
 
     Args:
         root: folder with `digests`; it may be read-only.
         path: of the file, below the folder.
         kind: algorithm, as `hashlib` names it.
-
-    Returns:
-        Hexadecimal digits.
     """
     state, cache = _state(path), Cache(os.path.join(root, _FOLDER), 0, _KEPT)
     key = entry_key(os.path.relpath(path, root), kind, *map(str, state))

@@ -1,10 +1,10 @@
-"""The classes of COCO 2017, which the published detectors find."""
+"""The classes of COCO 2017, which the published detectors predict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# "80 object categories", https://cocodataset.org; ten of the 90 that were planned were never annotated.
+# "80 object categories", https://cocodataset.org; ten of the 90 planned ones were never annotated.
 # fmt: off
 _NAMES = (
     "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic light",

@@ -1,8 +1,8 @@
-"""Downloads that go on where they stopped: HTTP range requests, as RFC 9110 (section 14) has them.
+"""Resumable downloads by HTTP range requests (RFC 9110, section 14).
 
-What arrives is collected in `FILE.part`; `FILE.part.json` says of which version it is. Only a version that
-the server can tell from others, by a strong ETag or a date, is gone on with. By hand, as pooch and fsspec
-cannot resume, and bound neither the size nor the rate of what a server sends.
+Data is collected in `FILE.part`; `FILE.part.json` records its version. A download is resumed only if the
+server identifies the version by a strong ETag or a date. pooch and fsspec are not used: they cannot resume,
+and limit neither the size nor the rate of a response.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CHUNK = 1 << 18
 _MEGABYTE = 1_000_000
 _REPORT_SECONDS = 0.5
 _REPORT_SECONDS_IN_LOGS = 10.0
-# Answers that may be another one in a while.
+# Temporary errors, worth a retry.
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 _REDIRECTS = range(300, 400)
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
@@ -46,7 +46,7 @@ _NOTE_BYTES = 1 << 14
 
 
 class _Interrupted(Exception):
-    """A transfer that may succeed when it is tried again."""
+    """A transfer that may succeed on a retry."""
 
 
 class _NoConnection(_Interrupted):
@@ -55,11 +55,11 @@ class _NoConnection(_Interrupted):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a server is asked.
+    """Retry settings for a server.
 
     Attributes:
-        attempts: in a row that bring less than the lowest rate, after which it is given up.
-        wait_seconds: before the second attempt; it doubles with each.
+        attempts: maximum number of consecutive attempts below the minimum rate.
+        wait_seconds: before the second attempt; it doubles with each attempt.
     """
 
     attempts: int = 5
@@ -74,19 +74,19 @@ def download(
     patience: Patience | None = None,
     progress: Reporter | None = None,
 ) -> None:
-    """Fetch a file, going on with what an earlier call has left.
+    """Fetch a file, resuming an earlier download.
 
-    The caller sees to it that nobody else fetches to the same path.
+    The caller must prevent concurrent downloads to the same path.
 
     Args:
         address: http or https; it may hold a name and a password.
-        path: local file to make; its folder exists.
+        path: local file to create; its folder exists.
         most_bytes: a larger file is refused, and nothing of it is kept.
-        patience: how often an attempt that failed is repeated.
-        progress: what shows progress; chosen by where standard error goes when not given.
+        patience: retry settings.
+        progress: shows progress; the default depends on where standard error goes.
 
     Raises:
-        Unreachable: when the server does not give it, or gives more.
+        Unreachable: when the server does not send the file, or sends more.
         StorageError: when the disk cannot hold it.
     """
     hide_credentials(address)
@@ -99,7 +99,7 @@ def download(
             _transfer(address, part, progress or default_reporter())
             break
         except _Interrupted as error:
-            # A server that breaks off or starts again is held to the rate, too.
+            # The minimum rate also applies to a server that breaks off or starts again.
             seconds = time.monotonic() - started + patience.wait_seconds
             failures = 1 if part.size - most > LOWEST_RATE * seconds else failures + 1
             most = max(most, part.size)
@@ -113,12 +113,7 @@ def download(
 
 
 class _Part:
-    """What has arrived of a file.
-
-    Attributes:
-        file: that collects it. Something else at its path, such as a link or a pipe, is never opened.
-        most_bytes: of the whole file.
-    """
+    """The received part of a file; anything but a regular file at its path is never opened."""
 
     def __init__(self, path: str, most_bytes: int) -> None:
         self._path, self.file, self._note = path, f"{path}.part", f"{path}.part.json"
@@ -126,7 +121,7 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """Bytes that have arrived."""
+        """Return the number of bytes received."""
         try:
             state = os.lstat(self.file)
         except OSError:
@@ -134,7 +129,7 @@ class _Part:
         return state.st_size if stat.S_ISREG(state.st_mode) and state.st_size <= self.most_bytes else 0
 
     def version(self, address: str) -> str:
-        """Return what the server calls the version that has arrived; "" where it is not known."""
+        """Return the server's validator of the received version; "" if unknown."""
         try:
             note = json.loads(files.read_regular(self._note, _NOTE_BYTES))
             return str(note["version"]) if note["address"] == _public(address) else ""
@@ -142,22 +137,22 @@ class _Part:
             return ""
 
     def discard(self) -> None:
-        """Remove everything."""
+        """Remove the data and its version."""
         files.remove_tree(self._note)
         files.remove_tree(self.file)
 
     def begin(self, address: str, version: str) -> None:
-        """Start from nothing."""
+        """Start a new download."""
         self.discard()
         files.write_text(self._note, json.dumps({"address": _public(address), "version": version}))
 
     def refuse(self, found: str) -> Unreachable:
-        """Remove everything; return the error for a server that sends too much."""
+        """Remove the data; return the error for a server that sends too much."""
         self.discard()
         return Unreachable(f"expected at most {self.most_bytes:,} bytes, found {found}")
 
     def finish(self) -> None:
-        """Let the file appear under its name."""
+        """Move the complete file to its final path."""
         with open(self.file, "rb") as file:
             os.fsync(file.fileno())
         files.rename(self.file, self._path)
@@ -165,7 +160,7 @@ class _Part:
 
 
 def _transfer(address: str, part: _Part, report: Reporter) -> None:
-    """Make one request and take what comes."""
+    """Make one request and store the response."""
     done, version = part.size, part.version(address)
     headers = {"User-Agent": "detflow", "Accept-Encoding": "identity"}
     if not (done and version):
@@ -190,7 +185,7 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
 
 
 def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
-    """Return a request; name and password in an address go to its own host and to no other one."""
+    """Return a request; credentials in an address are sent to its host only."""
     parts = urllib.parse.urlsplit(address)
     request = urllib.request.Request(_without_password(address), headers=headers)
     if parts.username is not None:
@@ -207,14 +202,14 @@ def _without_password(address: str) -> str:
 
 
 def _public(address: str) -> str:
-    """Return an address for logs and notes, which tells two addresses apart and holds no secret."""
+    """Return an address for logs and notes: without secrets, but different for different addresses."""
     return clean(_without_password(address))
 
 
 def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, done: int) -> None:
     if error.code == _NOT_SATISFIABLE and done:
         if _range_of(error.headers, address)[1] == done:
-            return  # All of it had arrived.
+            return  # The file was already complete.
         part.begin(address, "")
         raise _Interrupted("the file there is another one than before") from error
     text = one_line(f"the server answers {error.code} {error.reason}".rstrip(), 200)
@@ -226,7 +221,7 @@ def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, don
 
 
 def _take_up(response: Any, address: str, part: _Part, done: int) -> int:
-    """Prepare for what a response brings; return the size of the whole file, 0 where it is not known."""
+    """Prepare the part for a response; return the size of the whole file, 0 if unknown."""
     if response.status == _PARTIAL:
         start, total = _range_of(response.headers, address)
         if start == done and _version(response.headers) in ("", part.version(address)):
@@ -258,11 +253,7 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", r
 
 
 def _range_of(headers: email.message.Message, address: str) -> tuple[int, int]:
-    """Return where a part begins, -1 where that is not given, and the size of the whole, 0 likewise.
-
-    Raises:
-        Unreachable: for sizes that are no numbers.
-    """
+    """Return a range's start (else -1) and the whole size (else 0); raise Unreachable if invalid."""
     value = headers.get("Content-Range")
     if value is None:
         return -1, 0
@@ -273,7 +264,7 @@ def _range_of(headers: email.message.Message, address: str) -> tuple[int, int]:
 
 
 def _make_room(part: _Part, needed: int) -> None:
-    """Refuse what the disk cannot hold before it is full."""
+    """Refuse a file that does not fit on the disk, before the disk is full."""
     free = shutil.disk_usage(os.path.dirname(part.file) or ".").free
     if needed > free:
         raise StorageError(
@@ -305,7 +296,7 @@ def _receive(response: Any, part: _Part, total: int, report: Reporter) -> None:
 def _chunks(response: Any) -> Iterator[bytes]:
     while True:
         try:
-            # Not read(), which waits for the whole chunk, however slowly it comes.
+            # read() would wait for the whole chunk, however slowly it arrives.
             chunk = response.read1(_CHUNK)
         except (http.client.HTTPException, OSError) as error:
             raise _Interrupted(_reason(error)) from error

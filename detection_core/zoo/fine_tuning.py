@@ -1,4 +1,4 @@
-"""How to train on from a published detector: a recipe of settings, each with its reason and its source."""
+"""Recipe for fine-tuning a published detector: settings, each with reason and source."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from detection_core.zoo.networks import PublishedModel
 
 FEW_IMAGES, MANY_IMAGES = 1_000, 10_000
-"""Below the first a detector is fine-tuned on few images, from the second on on many."""
+"""Below the first number, a data set has few images; from the second on, many."""
 SMALL_BATCH = 8
-"""Images in a batch below which its own statistics are too noisy to normalise by."""
+"""Batch size below which batch statistics are too noisy for normalisation."""
 
 _MEASURED = "measured by benchmarks/starting_weights.py"
 _BIT = "Big Transfer, https://arxiv.org/abs/1912.11370"
@@ -32,8 +32,8 @@ class Choice:
     Attributes:
         path: field path of the pipeline.config, or a key of the settings file, which begins with `train.`.
         value: as overrides take it.
-        reason: why, in a sentence without a full stop.
-        source: the paper or the measurement that it rests on.
+        reason: one sentence without a full stop.
+        source: the paper or the measurement that supports it.
     """
 
     path: str
@@ -44,11 +44,11 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningRecipe:
-    """What to set to train on from a published detector.
+    """Settings to fine-tune a published detector.
 
     Attributes:
         model: the detector to start from.
-        choices: settings in the order in which they are best read.
+        choices: settings in the order of presentation.
     """
 
     model: PublishedModel
@@ -66,14 +66,10 @@ class FineTuningRecipe:
 def fine_tuning_recipe(
     model: PublishedModel, *, images: int, classes: int, batch_size: int, num_steps: int = 0
 ) -> FineTuningRecipe:
-    """Return what to set to train on from a published detector.
+    """Choose the settings to fine-tune a published detector.
 
-    Args:
-        model: the detector to start from.
-        images: for training.
-        classes: in the data.
-        batch_size: images an update.
-        num_steps: length of the training; 0: by the amount of data.
+    The counts are of training images, classes in the data, and images per update. `num_steps` is the length
+    of the training; 0: by the amount of data.
 
     Raises:
         ValueError: for a number below 1, or `num_steps` below 0.
@@ -104,7 +100,6 @@ def fine_tuning_recipe(
 
 
 def _length(images: int, batch_size: int) -> tuple[int, str, str]:
-    """Return steps, reason and source."""
     epochs = 60 if images < FEW_IMAGES else 30 if images < MANY_IMAGES else 12
     steps = min(max(-(-epochs * images // batch_size), 1_000), 100_000)
     reason = (
@@ -114,8 +109,8 @@ def _length(images: int, batch_size: int) -> tuple[int, str, str]:
     return steps, reason, "https://arxiv.org/abs/1811.08883"
 
 
-# Peak of the learning rate for each image of a batch, and the most that it may become.
-# A quarter of the first gave 0.64 mAP@.50 where it gives 0.70, in 200 steps of 8 of 120 images.
+# Peak learning rate per image of a batch, and its maximum. A quarter of the first gave 0.64 mAP@.50 instead
+# of 0.70, in 200 steps of 8 out of 120 images.
 RATE_AN_IMAGE, HIGHEST_RATE = 0.0025, 0.04
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.1, 500
 
@@ -179,7 +174,7 @@ _FOLLOWING = 0.97
 
 
 def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[Choice, ...]:
-    """Return what small batches and short trainings ask of batch normalisation."""
+    """Adapt batch normalisation to small batches and short trainings."""
     if batch_size < SMALL_BATCH:
         return (
             Choice(

@@ -1,4 +1,4 @@
-"""The backbones that Keras publishes trained on ImageNet, as facts: `tf_keras.applications`."""
+"""Facts about the ImageNet backbones that Keras publishes in `tf_keras.applications`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from detection_core.errors import ConfigError
 from detection_core.zoo.cache import PublishedFile
 
 IMAGENET = "imagenet"
-"""What a config's `fine_tune_checkpoint` says to start from them."""
+"""Value of a config's `fine_tune_checkpoint` that selects these backbones."""
 _STORE = "https://storage.googleapis.com"
 _SIDE = 224
-"""Of the images that the MobileNets' published variants were trained on."""
+"""Side of the images that the MobileNets' published variants were trained on."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublishedBackbone:
-    """A classifier whose layers a backbone can start from.
+    """A classifier whose layers can initialise a backbone.
 
     Attributes:
         backbone: its name in `builders.backbones.BACKBONES`.
         depth_multiplier: of its channels.
         application: name of the function of `tf_keras.applications` that builds it.
         file: its weights without the classifying layers.
-        minimalistic: a MobileNetV3 without gates, hard swish and kernels of 5x5.
+        minimalistic: a MobileNetV3 without squeeze-and-excitation, hard swish and kernels of 5x5.
     """
 
     backbone: str
@@ -34,7 +34,7 @@ class PublishedBackbone:
 
     @property
     def name(self) -> str:
-        """What tells it from the others, such as `imagenet:mobilenet_v2:0.5`."""
+        """Return its unique name, for example `imagenet:mobilenet_v2:0.5`."""
         multiplier = f":{self.depth_multiplier:g}" if self.depth_multiplier != 1 else ""
         return f"{IMAGENET}:{self.backbone}{multiplier}"
 
@@ -140,11 +140,9 @@ PUBLISHED_BACKBONES = (
 
 
 def find_backbone(backbone: str, depth_multiplier: float = 1.0) -> PublishedBackbone:
-    """Return what a backbone can start from.
+    """Return the published weights for a backbone.
 
-    Args:
-        backbone: name in `builders.backbones.BACKBONES`.
-        depth_multiplier: of the config's extractor, a float32 there.
+    `backbone` is a name in `builders.backbones.BACKBONES`. `depth_multiplier` was a float32 in the config.
 
     Raises:
         ConfigError: when nothing is published for it.

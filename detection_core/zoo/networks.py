@@ -1,8 +1,8 @@
-"""The networks that are built here, as facts: reads `families/NAME/networks.yaml` of every family.
+"""Facts about the networks that are built here, from each family's `families/NAME/networks.yaml`.
 
-A file has `parts`, texts that its kinds share; `kinds`, each a text of a config with what its networks have
-in common; and `networks`. A `$name` in a text stands for a fact or a value of the network, a value of its
-kind, or a part, which may contain others. The files are read when a network is first asked for.
+A file has `parts`, texts that its kinds share; `kinds`, each a config text that its networks have in common;
+and `networks`. A `$name` in a text is replaced by a value of the network or of its kind, or by a part. Parts
+may contain other parts. The files are read when a network is first requested.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ Speed = Literal["fast", "balanced", "accurate"]
 SPEEDS: tuple[Speed, ...] = ("fast", "balanced", "accurate")
 
 PUBLISHED_AT = "https://download.tensorflow.org/models/object_detection/tf2"
-"""Folder of the archives' folders, which are called by their dates; an archive is called after its model."""
+"""Folder of the archives' folders, which are named by date; an archive is named after its model."""
 ARCHIVE_SUFFIX = ".tar.gz"
 PAGE = "https://github.com/tensorflow/models/blob/master/research/object_detection/g3doc/tf2_detection_zoo.md"
-"""Where names, times and mAP are published."""
-# Most parameters of a class; what has more is large.
+"""Page with the published names, times and mAP."""
+# Maximum parameters of each size class; anything above is large.
 _SIZE_CLASSES = ((8_000_000, "small"), (40_000_000, "medium"))
-_DEPTH = 8  # of parts in parts
+_DEPTH = 8  # maximum nesting of parts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What several networks have in common.
+    """The properties that several networks share.
 
     Attributes:
         text: the `model` section of their pipeline.config.
-        values: name to text of what stands in it as `$name`.
-        weights: whose checkpoints, not fetched, they may start from: `automl`, `tensorflow_1`, or "".
-        augmentation: what they were trained with, as `zoo.fine_tuning` knows it: `crop` or `scale_jitter`.
-        batch_norms: parts of `model.ssd` whose moving statistics follow too slowly in a short training.
-        gradient_norm: largest norm of the gradients in a training from scratch; 0: any.
+        values: name to the text that replaces `$name`.
+        weights: origin of further checkpoints, not fetched here, to start from: `automl`, `tensorflow_1`, or
+            "".
+        augmentation: used for their training, a name of `zoo.fine_tuning`: `crop` or `scale_jitter`.
+        batch_norms: parts of `model.ssd` whose moving statistics adapt too slowly in a short training.
+        gradient_norm: maximum gradient norm when training from scratch; 0: no limit.
     """
 
     text: str
@@ -57,16 +58,14 @@ class Kind:
     gradient_norm: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse values that do not exist."""
+        """Refuse unknown values."""
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
         _one_of("augmentation", self.augmentation, ("crop", "scale_jitter"))
 
     def fill(self, num_classes: int | None = None, **values: str | int | float) -> str:
-        """Return the text, in text format.
+        """Return the text, in text format; `values` replace the kind's values.
 
-        Args:
-            num_classes: None leaves the field out.
-            values: that take the place of the kind's own.
+        `num_classes` None leaves the field out.
 
         Raises:
             ValueError: for a name in the text that has no value, or parts that contain themselves.
@@ -88,19 +87,19 @@ class Network:
     """A detector to start from, its weights or its architecture.
 
     Attributes:
-        name: in its family's file, unique in all of them.
-        kind: of what it is one.
-        extractor: its `feature_extractor.type`; "" where the family has none.
+        name: in its family's file, unique across families.
+        kind: its kind.
+        extractor: its `feature_extractor.type`; "" if the family has none.
         speed: one of `SPEEDS`.
-        side: height and width of the input that the other numbers are for, pixels.
+        side: height and width of the input that the other numbers refer to, pixels.
         parameters: numbers in all variables of a detector of 90 classes, moving statistics included;
-            published EfficientDets carry parts of the classifier beside them.
+            published EfficientDets also contain parts of the classifier.
         multiply_adds: of a detector of 90 classes for one image.
-        training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
+        training_bytes: memory of a training step per pixel of a batch; 0: not measured.
         coco_map: published mAP on COCO 2017 val, percent; None: none is published for float weights.
-        from_scratch: `detflow init` takes it where there are no weights to start from, with another input and
-            other anchors as the data ask for.
-        values: name to text of what its kind's text leaves open.
+        from_scratch: `detflow init` chooses it when there are no initial weights, with input size and anchors
+            fitted to the data.
+        values: name to text for the kind's placeholders.
     """
 
     name: str
@@ -116,36 +115,32 @@ class Network:
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse values that do not exist."""
+        """Refuse unknown values."""
         _one_of("speed", self.speed, SPEEDS)
         if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
             raise ValueError("expected positive numbers, found others; correct them")
 
     def text(self, num_classes: int | None = None) -> str:
-        """Return the `model` section of its pipeline.config, in text format.
-
-        Args:
-            num_classes: None leaves the field out.
-        """
+        """Return its config's `model` section, in text format; None leaves `num_classes` out."""
         side = {"height": self.side, "width": self.side}
         return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **self.values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublishedModel(Network):
-    """A detector of the TensorFlow 2 detection model zoo, trained on COCO 2017 with class numbers up to 90.
+    """A detector of the TensorFlow 2 detection model zoo, trained on COCO 2017 with class ids up to 90.
 
-    Its name is the published one: the archive and the folder in it are called so.
+    Its name is the published one, also of the archive and the folder in it.
 
     Attributes:
         coco_map: published mAP on COCO 2017 val, percent.
-        title: as the zoo's page calls it.
+        title: its name on the zoo's page.
         published: date of its archive, as in the address.
-        published_ms: published time for an image on the zoo's own machine, milliseconds.
+        published_ms: published time per image on the zoo's machine, milliseconds.
         licence: of the weights and of the configuration.
     """
 
-    coco_map: float = dataclasses.field()  # without the default of any network
+    coco_map: float = dataclasses.field()  # required here
     title: str
     published: str
     published_ms: int
@@ -153,22 +148,22 @@ class PublishedModel(Network):
 
     @property
     def archive(self) -> str:
-        """Name of the archive's file."""
+        """Return the name of the archive's file."""
         return self.name + ARCHIVE_SUFFIX
 
     @property
     def address(self) -> str:
-        """Where the archive is published."""
+        """Return the URL of the archive."""
         return f"{PUBLISHED_AT}/{self.published}/{self.archive}"
 
     @property
     def most_bytes(self) -> int:
-        """Bytes that its archive cannot exceed; it holds each parameter twice, in 4 bytes each."""
+        """Return the maximum size of its archive in bytes; it holds each parameter twice, in 4 bytes each."""
         return (64 << 20) + 16 * self.parameters
 
     @property
     def size_class(self) -> str:
-        """Small, medium or large, by the number of parameters."""
+        """Return small, medium or large, by the number of parameters."""
         return next((name for most, name in _SIZE_CLASSES if self.parameters <= most), "large")
 
 
@@ -178,7 +173,7 @@ def list_all() -> tuple[Network, ...]:
 
 
 def list_networks() -> tuple[Network, ...]:
-    """Return all from fast to accurate, fewest operations first; of equal ones the model zoo's first."""
+    """Return all networks from fast to accurate, by number of operations; ties list the model zoo's first."""
 
     def place(network: Network) -> tuple[int, int, bool]:
         speed = SPEEDS.index(network.speed)
@@ -188,7 +183,7 @@ def list_networks() -> tuple[Network, ...]:
 
 
 def list_models() -> tuple[PublishedModel, ...]:
-    """Return the detectors that are published and built here, family by family, small ones first."""
+    """Return the published detectors that are built here, by family and then by size."""
     return tuple(network for network in list_all() if isinstance(network, PublishedModel))
 
 
@@ -196,18 +191,14 @@ def find_network(name: str) -> Network:
     """Return a network by its name.
 
     Raises:
-        ConfigError: where there is none of that name, with similar names.
+        ConfigError: when the name is unknown, with similar names.
     """
     expected, advice = "a detector that is built here", "`detflow init --list-models` shows them"
     return _find(name, list_networks(), (expected, advice), "--model")
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return a detector by its published name, or the name of its archive.
-
-    Raises:
-        ConfigError: as `find_network`.
-    """
+    """Return a detector by its published name, or its archive's; errors are as in `find_network`."""
     expected = "the name of a detector of the model zoo that is built here"
     where = f"zoo:{name}" if len(name) <= 80 else "zoo"
     name = name.removesuffix(ARCHIVE_SUFFIX)
@@ -226,12 +217,8 @@ def _find(name: str, networks: Iterable[_N], text: tuple[str, str], where: str) 
 def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> PublishedModel:
     """Return the detector of a speed with the nearest input size; on a tie, the more accurate one.
 
-    Args:
-        input_size: height and width that the data ask for, pixels.
-        speed: one of `SPEEDS`.
-
     Raises:
-        ValueError: for another speed, or a size that is none.
+        ValueError: for an unknown speed, or an invalid size.
     """
     if speed not in SPEEDS or min(input_size) < 1:
         raise ValueError(f"expected one of {SPEEDS} and a size in pixels, found {speed!r}, {input_size}")
@@ -244,7 +231,7 @@ def find_kind(name: str) -> Kind:
     """Return a kind of networks by its name in its family's file.
 
     Raises:
-        KeyError: where there is none.
+        KeyError: when the name is unknown.
     """
     return _read_all()[0][name]
 
@@ -274,14 +261,7 @@ class _File:
 
 
 def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
-    """Read the file of a family.
-
-    Args:
-        text: its content.
-        where: its path, for errors.
-
-    Returns:
-        Kinds and networks by their names.
+    """Read kinds and networks, by name, from the text of a family's file.
 
     Raises:
         ConfigError: naming the file and the entry that is wrong.
@@ -313,7 +293,7 @@ def _network(name: str, entry: Mapping[str, Any], kinds: Mapping[str, Kind]) -> 
 
 
 def _decode(cls: type[_T], value: Any, at: str) -> _T:
-    """Return a value as a dataclass; a key that it does not have is refused."""
+    """Convert a value to a dataclass; unknown keys are refused."""
     keys = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for key in value if isinstance(value, dict) else ():
         _one_of(f"a key of {at}" if at else "a key", key, keys)

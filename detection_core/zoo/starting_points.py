@@ -1,4 +1,4 @@
-"""What weights are started from: `zoo:NAME`, `imagenet:BACKBONE`, or the path of a checkpoint."""
+"""Initial weights: `zoo:NAME`, `imagenet:BACKBONE`, or the path of a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ZOO = "zoo:"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FetchedStart:
-    """Weights to start from, where they can be read.
+    """Initial weights, ready to read.
 
     Attributes:
         path: prefix of a checkpoint, or a file of a backbone's weights.
-        backbone: what the file is of; None for a checkpoint.
-        model: the published detector whose checkpoint it is; None for another one.
+        backbone: the file's backbone; None for a checkpoint.
+        model: the published detector of the checkpoint; None for another checkpoint.
     """
 
     path: str
@@ -29,21 +29,19 @@ class FetchedStart:
 
 
 def is_named(start: str) -> bool:
-    """Tell whether a `fine_tune_checkpoint` names published weights and is no path."""
+    """Tell whether a `fine_tune_checkpoint` names published weights rather than a path."""
     return start.startswith(ZOO) or start.partition(":")[0] == IMAGENET
 
 
 def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = None) -> FetchedStart:
-    """Return weights to start from; published ones are fetched where they are not here yet.
+    """Return initial weights; fetch published ones if they are not cached.
 
-    Args:
-        start: `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which stays as it is.
-        mirror: see `zoo.cache.fetch_file`.
-        progress: what shows progress of a download.
+    `start` is `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which is returned unchanged. See
+    `zoo.cache.fetch_file` for `mirror`.
 
     Raises:
-        ConfigError: where there are none of that name.
-        ModelError: when they cannot be had, or are not what they were before.
+        ConfigError: when the name is unknown.
+        ModelError: when they cannot be fetched, or have changed.
         StorageError: when the cache cannot be written.
     """
     if not is_named(start):

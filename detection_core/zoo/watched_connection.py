@@ -1,8 +1,8 @@
-"""HTTP and HTTPS connections whose answers have to end.
+"""HTTP and HTTPS connections with bounded responses.
 
-http.client bounds neither the time of an answer nor the number of interim answers before it, and urllib reads
-the whole body of a redirect. Here an answer has to arrive at a lowest rate, its head is bounded, and the body
-of a redirect is not read.
+http.client limits neither the time of a response nor the number of interim responses. urllib reads the whole
+body of a redirect. Here a response needs a minimum rate, its head is bounded, and the body of a redirect is
+not read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,19 @@ from typing import Any, cast
 from detection_core.errors import ModelError
 
 LOWEST_RATE = 5_000
-"""Bytes a second; a slower server is given up."""
+"""Minimum rate in bytes per second; slower servers are abandoned."""
 _WINDOW_SECONDS = 60.0
-# http.client takes up to 6 MB in 100 lines, and any number of interim answers.
+# http.client accepts up to 6 MB in 100 lines, and any number of interim responses.
 _MOST_HEAD_BYTES = 1 << 20
 _BUFFER = 1 << 16
 
 
 class Unreachable(ModelError):
-    """A file that cannot be fetched; the message says why, without a remedy."""
+    """A file that cannot be fetched; the message gives the reason, without a remedy."""
 
 
 class _WatchedStream(io.RawIOBase):
-    """The bytes of one answer.
-
-    Attributes:
-        head: whether the head of the answer is still being read.
-    """
+    """The bytes of one response; `head` tells whether its head is still being read."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw, self.head = raw, True
@@ -45,7 +41,7 @@ class _WatchedStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         began = time.monotonic()
         count = self._raw.readinto(buffer) or 0
-        # Only waiting counts, not what the reader does with the bytes.
+        # Only waiting counts, not the time between reads.
         self._waited += time.monotonic() - began
         self._all, self._recent = self._all + count, self._recent + count
         if self.head and self._all > _MOST_HEAD_BYTES:
@@ -65,8 +61,6 @@ class _WatchedStream(io.RawIOBase):
 
 
 class _WatchedResponse(http.client.HTTPResponse):
-    """An answer that is read through a watched stream."""
-
     def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
         self.fp.close()
@@ -97,7 +91,7 @@ class _SecureHandler(urllib.request.HTTPSHandler):
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to other http and https addresses, but from https to nothing less."""
+    """Follow redirects to http and https addresses, but never from https to http."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
         """Follow a redirect without reading its body."""
@@ -109,10 +103,10 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the request to follow with.
+        """Return the request that follows a redirect.
 
         Raises:
-            Unreachable: where it would leave https, or http for another protocol such as FTP.
+            Unreachable: when it leaves https, or leads from http to another protocol like FTP.
         """
         allowed = ("https:",) if req.full_url.startswith("https:") else ("http:", "https:")
         if not newurl.startswith(allowed):
@@ -121,5 +115,5 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def watched_opener() -> urllib.request.OpenerDirector:
-    """Return what opens http and https addresses with watched connections."""
+    """Return an opener for http and https addresses with watched connections."""
     return urllib.request.build_opener(_Handler, _SecureHandler, Redirects)

@@ -1,1 +1,1 @@
-"""Makes the files of a first workflow by looking at a data set."""
+"""Create the files of a first workflow for a data set."""

@@ -1,4 +1,4 @@
-"""The files of a first workflow, as texts and as a picture."""
+"""The files of a first workflow: texts and a picture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORKSPACE = "workspace"
 
 
 def write_documents(plan: Plan) -> dict[str, bytes]:
-    """Return file name to content; the picture is left out where no image can be read."""
+    """Return file name to content; the picture is left out if no image can be read."""
     contents = {
         SETTINGS: settings_text(plan).encode(),
         PIPELINE_CONFIG: config_text(plan).encode(),
@@ -36,14 +36,10 @@ def write_documents(plan: Plan) -> dict[str, bytes]:
 
 
 def check_documents(contents: Mapping[str, bytes], data: str) -> None:
-    """Refuse files that `detflow run` would not take, before they are written.
-
-    Args:
-        contents: file name to content.
-        data: folder of the data set, for errors.
+    """Refuse files that `detflow run` would not accept, before they are written.
 
     Raises:
-        ConfigError: with what is wrong, such as a character in the folder's name.
+        ConfigError: naming the problem, for example a character in the folder's name.
     """
     with ScratchFolder() as folder:
         for name, content in contents.items():

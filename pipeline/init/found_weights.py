@@ -1,4 +1,4 @@
-"""Published weights for a first training, where they can be had."""
+"""Find published weights for a first training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.zoo.cache import fetch_model, find_model_files
 from detection_core.zoo.networks import Network, PublishedModel
 
-# Whose checkpoints -> their name, and what to set to start from them.
+# Checkpoints that are not fetched: origin -> name, and how to start from them.
 _NOT_FETCHED = {
     "automl": ("google/automl's", 'the checkpoint\'s prefix and fine_tune_checkpoint_type to "full"'),
     "tensorflow_1": (
@@ -21,12 +21,12 @@ _NOT_FETCHED = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartingWeights:
-    """Whether there are weights to start from.
+    """The result of looking for initial weights.
 
     Attributes:
-        found: they are on this machine.
-        reason: why, in some words.
-        remedy: what is wrong and what to do about it; "" where nothing is.
+        found: whether they are on this machine.
+        reason: why, in a few words.
+        remedy: the problem and how to solve it; "" without a problem.
     """
 
     found: bool
@@ -35,12 +35,7 @@ class StartingWeights:
 
 
 def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
-    """Return whether a network's published weights are on this machine, fetched where they are not.
-
-    Args:
-        network: that is to start from them.
-        wanted: False leaves them alone.
-    """
+    """Find a network's published weights, if wanted; fetch them if they are not cached."""
     if network.kind.weights:
         owner, values = _NOT_FETCHED[network.kind.weights]
         remedy = (

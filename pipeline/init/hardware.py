@@ -1,4 +1,4 @@
-"""What a training may take of this machine."""
+"""Hardware that training can use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pipeline.doctor.machine import GIB, gpu_memory, this_machine
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What a training may take.
+    """Hardware that training can use.
 
     Attributes:
-        processors: that this process may run on.
-        memory: bytes; of the GPU where there is one; 0 where nobody tells.
+        processors: available to this process.
+        memory: bytes, of the GPU if there is one; 0 if unknown.
         gpu: its name, "" for none.
     """
 
@@ -25,13 +25,13 @@ class Hardware:
 
     @property
     def text(self) -> str:
-        """What it is, for people."""
+        """Return a description for users."""
         where = self.gpu or f"{self.processors} processors without a GPU"
         return f"{where}, {self.memory / GIB:.0f} GiB" if self.memory else where
 
 
 def look_at_hardware() -> Hardware:
-    """Return what this machine has."""
+    """Detect this machine's hardware."""
     machine = this_machine()
     gpu, memory = gpu_memory(machine)
     return Hardware(

@@ -1,4 +1,4 @@
-"""What a network is, and how long it takes on this machine, by building it."""
+"""Measure the size and speed of a network on this machine by building it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _RUNS, _LONGEST_SECONDS = 9, 10.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A network on this machine.
+    """A network's size and speed on this machine.
 
     Attributes:
         parameters: numbers in all variables.
         multiply_adds: of its layers, for one image.
-        milliseconds: median time of an image in TensorFlow, suppression of detections included.
+        milliseconds: median time per image in TensorFlow, including non-maximum suppression.
     """
 
     parameters: int
@@ -29,14 +29,12 @@ class Measured:
 
 
 def measure(config: PipelineConfig, *, classes: int) -> Measured:
-    """Build the network of a config and time it.
+    """Build the network of a config with one image size, and time it.
 
-    Args:
-        config: whose images have one size.
-        classes: where the config leaves them out.
+    `classes` is used if the config has no number of classes.
 
     Raises:
-        ConfigError: when the config cannot be followed.
+        ConfigError: when the config is invalid.
     """
     import numpy as np
     import tensorflow as tf
@@ -53,7 +51,7 @@ def measure(config: PipelineConfig, *, classes: int) -> Measured:
     sizes = tf.constant([[rows, columns]])
     images = Images(pixels=pixels, true_sizes=sizes, original_sizes=sizes, source_ids=tf.constant(["noise"]))
     detect = tf.function(detector.detect)
-    detect(images)  # traces
+    detect(images)  # traces the function
     times: list[float] = []
     while len(times) < _RUNS and (not times or sum(times) < _LONGEST_SECONDS):
         began = time.perf_counter()

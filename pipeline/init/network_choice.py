@@ -1,4 +1,4 @@
-"""Which network, and how large its input is, by the pictures, the objects and the machine."""
+"""Choose the network and its input size from the images, the objects and the machine."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from detection_core.zoo.networks import Network, Speed, find_network, list_netwo
 from pipeline.init.hardware import Hardware
 
 SMALLEST_OBJECT = 24
-"""Pixels that a small object's side should have in the network's input: three cells of a map of stride 8."""
+"""Minimum side of a small object in the network's input, pixels: three cells of a map of stride 8."""
 _SMALL_SHARE = 10  # percent of the objects that are small
 _STRIDE = 32
 _SIDES: dict[bool, tuple[int, int]] = {False: (224, 320), True: (320, 640)}
-"""Bounds of the input's side, without and with a GPU."""
+"""Bounds of the input's side in pixels, without and with a GPU."""
 _SMALLEST_PYRAMID = 320
-_FEW_BOXES = 50  # below, boxes say too little about those to come
+_FEW_BOXES = 50  # fewer boxes say too little about future ones
 _ANCHORS = "https://arxiv.org/abs/1612.08242 and https://arxiv.org/abs/1708.02002"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkChoice:
-    """A network for a data set.
+    """The network for a data set.
 
     Attributes:
-        network: which.
+        network: the chosen network.
         size: rows and columns of its input.
-        config: its `model` section, choices applied, without a number of classes.
-        choices: what was changed in it, with reasons.
-        anchors: how many boxes its anchors match; None for too few boxes to tell.
+        config: its `model` section with the choices applied, without a number of classes.
+        choices: changes to the section, with reasons.
+        anchors: the fit of its anchors to the boxes; None for too few boxes.
     """
 
     network: Network
@@ -49,12 +49,7 @@ class NetworkChoice:
 
 
 def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
-    """Return the side of a square input that the objects ask for, and why.
-
-    Args:
-        seen: of the data set.
-        hardware: that is trained on.
-    """
+    """Return the side of a square input that the objects need, and why."""
     low, high = _SIDES[bool(hardware.gpu)]
     sides = np.sqrt(np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)) if len(seen.boxes) else np.ones(1)
     small = max(float(np.percentile(sides, _SMALL_SHARE)), 1e-3)
@@ -75,12 +70,7 @@ def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
 
 
 def input_size(seen: Survey, side: int) -> tuple[tuple[int, int], str]:
-    """Return rows and columns of about side x side pixels in the shape of the pictures, and why.
-
-    Args:
-        seen: of the data set.
-        side: of a square with as many pixels.
-    """
+    """Return rows and columns with about side x side pixels and the images' aspect ratio, and why."""
     ratios = np.log(seen.sizes[:, 1] / seen.sizes[:, 0]) if len(seen.sizes) else np.zeros(1)
     ratio = float(np.exp(np.median(ratios)))
     ratio = min(max(ratio, 1 / 3), 3.0)
@@ -99,23 +89,20 @@ def input_size(seen: Survey, side: int) -> tuple[tuple[int, int], str]:
 def choose_network(
     seen: Survey, hardware: Hardware, *, name: str, speed: Speed | None
 ) -> tuple[Network, str]:
-    """Return the network, and why.
+    """Choose the network, and return why.
 
-    Args:
-        seen: of the data set.
-        hardware: that is trained on.
-        name: that was asked for; "" for the one that fits.
-        speed: rung that was asked for; None: by the machine.
+    An empty name or no speed leaves the choice to the data and the machine.
 
     Raises:
-        ConfigError: for a name that there is not.
+        ConfigError: for an unknown name.
     """
     if name:
         return find_network(name), "as asked for by --model"
     side, _ = wanted_side(seen, hardware)
     rung: Speed = speed or ("balanced" if hardware.gpu else "fast")
     why = f"asked for by --speed {speed}" if speed else f"for {hardware.text}"
-    # The smallest published inputs are 300, without a pyramid, and 320 with one, which finds small objects.
+    # The smallest published inputs have 300 pixels without a pyramid and 320 with one, which finds small
+    # objects.
     published = nearest_model((max(side, _SMALLEST_PYRAMID),) * 2, speed=rung)
     return published, (
         f"the {rung} rung, {why}: of it the input of {published.side} suits objects that ask for {side}"
@@ -124,20 +111,13 @@ def choose_network(
 
 
 def from_scratch(reason: str) -> tuple[Network, str]:
-    """Return the network that is trained where there are no weights to start from, and why."""
+    """Return the network for training without initial weights, and why."""
     small = next(network for network in list_networks() if network.from_scratch)
     return small, f"half as wide as the published one, as it is trained from scratch: {reason}"
 
 
 def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) -> NetworkChoice:
-    """Give a network an input and anchors for a data set.
-
-    Args:
-        network: which.
-        why: it was chosen.
-        seen: of the data set.
-        hardware: that is trained on.
-    """
+    """Fit a network's input size and anchors to a data set."""
     side, side_reason = (network.side, f"as many pixels as the published {network.side} x {network.side}")
     if network.from_scratch:
         side, side_reason = wanted_side(seen, hardware)
@@ -170,7 +150,7 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
 def _anchors(
     config: PipelineConfig, seen: Survey, *, keep_count: bool
 ) -> tuple[AnchorFit | None, Mapping[str, Any]]:
-    """Return the fit of the anchors, and all that is changed for it, levels too where anchors are free."""
+    """Return the fit of the anchors and its changes, including levels if anchors are free."""
     if len(seen.boxes) < _FEW_BOXES:
         return None, {}
     tried = []
@@ -195,7 +175,6 @@ def _anchors(
 
 
 def _anchor_path(config: PipelineConfig, fit: AnchorFit) -> str:
-    """Return the field that a comment on the anchors stands above."""
     message, arm = model_message(config.model)
     if "anchor_generator" in message.DESCRIPTOR.fields_by_name:
         return f"{arm}.anchor_generator"

@@ -1,4 +1,4 @@
-"""A first workflow for a data set: everything that is chosen, from a look at it."""
+"""Choose everything for a first workflow from a survey of the data set."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _LISTED_CLASSES = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for.
+    """The user's request.
 
     Attributes:
         data: folder of the data set.
-        folder: that the files go to.
-        model: name of a network; "" for the one that fits.
+        folder: output folder.
+        model: name of a network; "" to choose one.
         speed: one of `SPEEDS`; None: by the machine.
-        weights: look for weights to start from.
+        weights: look for initial weights.
     """
 
     data: str
@@ -60,15 +60,15 @@ class Plan:
     """A first workflow.
 
     Attributes:
-        request: what was asked for.
-        layouts: data sets that were found; the first one is taken.
-        seen: of it.
-        hardware: that is trained on.
+        request: the user's request.
+        layouts: the data sets found; the first one is used.
+        seen: survey of that data set.
+        hardware: for training.
         network: with its input and anchors.
-        weights: that are started from, or why none.
+        weights: the initial weights, or why there are none.
         config: the whole pipeline.config, without a number of classes.
-        config_choices: what it says, with reasons.
-        settings: what the settings file says, with reasons.
+        config_choices: its settings, with reasons.
+        settings: entries of the settings file, with reasons.
     """
 
     request: Request
@@ -82,16 +82,16 @@ class Plan:
     settings: tuple[Choice, ...]
 
     def value(self, path: str) -> Any:
-        """Return what was chosen for a field of the config or a key of the settings."""
+        """Return the value chosen for a field of the config or a key of the settings."""
         return next(c.value for c in (*self.config_choices, *self.settings) if c.path == path)
 
 
 def make_plan(request: Request, hardware: Hardware) -> Plan:
-    """Look at a data set and choose everything that its first workflow needs.
+    """Survey a data set and choose everything for its first workflow.
 
     Raises:
-        ConfigError: for a network that there is not.
-        DataError: when no data set is found, with what was looked for; or when nothing is annotated in it.
+        ConfigError: for an unknown network.
+        DataError: when no data set is found, listing the supported ones; or when it has no annotations.
     """
     layouts = find_layouts(request.data)
     layout, seen = _look(layouts[0])
@@ -130,7 +130,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
 
 
 def _look(layout: Layout) -> tuple[Layout, Survey]:
-    """Look at a data set; a split without objects, as a competition's test images are, is no split."""
+    """Survey a data set; leave out splits without objects, for example a competition's test images."""
     label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
     class_names = label_map.texts_by_id if label_map else None
     seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
@@ -180,7 +180,7 @@ def _classes(seen: Survey, where: str) -> Choice:
 
 
 def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choice]:
-    """Return the section `train`, whose comments say where weights may be had."""
+    """Return the section `train`, with comments on where to get weights."""
     if weights.found:
         return [
             dataclasses.replace(choice, reason=f"{choice.reason}; {weights.reason}")

@@ -1,4 +1,4 @@
-"""A sheet of sample pictures with their boxes, to look at before anything is trained."""
+"""A sheet of sample images with their boxes, to inspect before training."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ _BACKGROUND, _TEXT = (32, 34, 38), (235, 235, 235)
 
 
 def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -> bytes | None:
-    """Return a PNG with the pictures and their boxes; None where no picture can be read.
+    """Return a PNG with the images and their boxes; None if no image can be read.
 
-    Args:
-        images: to show, in this order; those that cannot be read are left out.
-        classes: whose colours follow their order.
+    Images keep their order; unreadable ones are left out. The order of classes sets their colours.
     """
     labels = {name: label for label, name in enumerate(classes)}
     pictures = _Pictures()
@@ -49,7 +47,7 @@ def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -
 
 
 def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
-    """Write the classes in their colours, as many as have room."""
+    """Write the classes in their colours, as many as fit."""
     draw, font, x = ImageDraw.Draw(sheet), text_font(13), float(2 * GAP)
     for label, name in enumerate(classes):
         text = one_line(name, 30)
@@ -63,7 +61,7 @@ def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
 def _cell(
     image: AnnotatedImage, picture: Image.Image, size: tuple[int, int], labels: dict[str, int]
 ) -> Image.Image:
-    """Return a picture, which had so many rows and columns, with its boxes and its name."""
+    """Return a picture with its boxes and name; `size` is its original rows and columns."""
     rows, columns = (1, 1) if image.in_fractions else image.annotated_size or size
     boxes = [
         LabelledBox(
@@ -88,33 +86,29 @@ def _cell(
     return cell
 
 
-_NAMED = 12  # objects of a picture up to which each has its name beside it
-_DECODED_PIXELS = 1 << 28  # of all pictures: two of the largest, or all of those from a camera
-_DRAWN = 500  # objects of a picture that are drawn: more would hide it
+_NAMED = 12  # maximum objects of an image to write names beside
+_DECODED_PIXELS = 1 << 28  # of all images: two of the largest, or all of a camera's
+_DRAWN = 500  # maximum boxes drawn per image: more would hide it
 
 
 class _Pictures:
-    """Reads pictures, as long as they are not too many pixels in all."""
+    """Read images up to a total number of pixels."""
 
     def __init__(self) -> None:
         self._left = _DECODED_PIXELS
 
     def read(self, image: AnnotatedImage) -> tuple[Image.Image, tuple[int, int]] | None:
-        """Return the picture as it is annotated, made smaller, and the rows and columns that it had.
-
-        Returns:
-            None where it cannot be read.
-        """
+        """Return the image as annotated, scaled down, and its original size; None if unreadable."""
         try:
             content = io.BytesIO(files.read_regular(image.path, MAX_FILE_BYTES))
             with warnings.catch_warnings(), Image.open(content) as opened:
-                warnings.simplefilter("ignore")  # The number of pixels is looked at here.
+                warnings.simplefilter("ignore")  # The number of pixels is checked here.
                 size = opened.height, opened.width
                 opened.draft("RGB", (2 * CELL, 2 * CELL))
                 if opened.width * opened.height > min(self._left, MAX_PIXELS):
                     return None
                 self._left -= opened.width * opened.height
-                opened.thumbnail((2 * CELL, 2 * CELL))  # in place, as one of them may take 400 MB
+                opened.thumbnail((2 * CELL, 2 * CELL))  # in place, because one may take 400 MB
                 turned = turn_upright(opened)
                 if image.annotated_size and _is_like(opened, image) and not _is_like(turned, image):
                     return opened.convert("RGB"), size
@@ -124,7 +118,7 @@ class _Pictures:
 
 
 def _is_like(picture: Image.Image, image: AnnotatedImage) -> bool:
-    """Tell whether a picture lies as its annotation says: upright or on its side."""
+    """Tell whether an image has the orientation of its annotation: portrait or landscape."""
     if not image.width or not image.height:
         return True
     return (picture.width > picture.height) == (image.width > image.height)

@@ -1,4 +1,4 @@
-"""What the settings file of a first workflow says, with reasons."""
+"""Entries of a first workflow's settings file, with reasons."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _RATIOS: tuple[Mapping[str, float], ...] = (
     {"train": 0.7, "eval": 0.3},
     {"train": 0.5, "eval": 0.5},
 )
-_LEAST_HELD_OUT = 40  # images of a split to measure on
-_HELD_OUT_PART = 10  # of all images at least one in so many is measured on
+_LEAST_HELD_OUT = 40  # minimum images of an evaluation split
+_HELD_OUT_PART = 10  # at least one image in this number is held out
 _SHARDS = 8
 
 
 def pipeline_name(folder: str) -> str:
-    """Return a name for the pipeline: that of the folder, as far as its letters may be used."""
+    """Return the pipeline's name: the folder's name, reduced to allowed characters."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(folder.rstrip("/")))[:60].strip("-_")
     return name if name and name[0].isalnum() else f"detector-{name}".strip("-")
 
 
 def name_of_data(data: str) -> str:
-    """Return the path that a workflow is called after: a data.yaml has the name of its folder."""
+    """Return the path that names a workflow: for a data.yaml, that of its folder."""
     bare, suffix = os.path.splitext(data)
     return os.path.dirname(data) if suffix.lower() in YAML else bare if suffix.lower() == ".zip" else data
 
 
 def choose_ratios(seen: Survey) -> tuple[dict[str, float], str]:
-    """Return how a data set that comes in one piece is divided, and why.
+    """Return the split ratios for a data set without splits, and why.
 
     Raises:
         DataError: for fewer images than splits.
@@ -99,11 +99,7 @@ def data_choices(
 
 
 def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
-    """Yield the section `evaluate`.
-
-    Args:
-        splits: split to images.
-    """
+    """Yield the section `evaluate`, given the number of images of each split."""
     split = "test" if splits.get("test") else "eval"
     why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
     images = splits.get(split, 0)
@@ -119,12 +115,7 @@ def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
 
 
 def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
-    """Yield the section `quantize`.
-
-    Args:
-        steps: of the float training.
-        rate: peak of its learning rate.
-    """
+    """Yield the section `quantize`, given steps and peak learning rate of the float training."""
     short = max(100, steps // 10)
     cosine = {
         "learning_rate_base": float(f"{rate / 20:.4g}"),
@@ -144,12 +135,7 @@ def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
 
 
 def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
-    """Yield the section `export`.
-
-    Args:
-        seen: of the data set.
-        images: that the files are measured on.
-    """
+    """Yield the section `export`, given the number of images to evaluate the files on."""
     if seen.most_objects > _MOST_DETECTIONS:
         yield _choice(
             "export.max_detections",

@@ -15,11 +15,9 @@ _WIDTH = 100
 
 
 def format_settings_file(head: Iterable[str], choices: Iterable[Choice]) -> str:
-    """Return YAML with a comment above each choice.
+    """Return YAML that starts with comments, and has a comment above each choice.
 
-    Args:
-        head: comments that the file begins with.
-        choices: key, such as `data.path`, to value; those of a section stand together.
+    Keys, for example `data.path`, of a section are adjacent.
     """
     lines = [line for text in head for line in comment_lines(text)]
     section = ""
@@ -35,7 +33,7 @@ def format_settings_file(head: Iterable[str], choices: Iterable[Choice]) -> str:
 
 
 def choice_comment(choice: Choice) -> str:
-    """Return why something was chosen, with its source."""
+    """Return the reason for a choice, with its source."""
     is_paper = "://" in choice.source
     return f"{choice.reason} ({choice.source})" if choice.reason and is_paper else choice.reason
 

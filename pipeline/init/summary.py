@@ -1,4 +1,4 @@
-"""What `detflow init` says of what it found, in ten lines."""
+"""The summary that `detflow init` prints, in ten lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NAMED_CLASSES = 4
 
 
 def summary_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Return ten lines, each with its name."""
+    """Return the ten lines as (name, text)."""
     return list(_rows(plan))
 
 
 def summary_data(plan: Plan) -> dict[str, Any]:
-    """Return what the lines say for programs: counts as numbers, names as lists."""
+    """Return the summary for programs: counts as numbers, names as lists."""
     seen, chosen = plan.seen, plan.network
     splits = plan.value("data.splits")
     return {
@@ -49,7 +49,7 @@ def summary_data(plan: Plan) -> dict[str, Any]:
 
 
 def measured_text(found: Measured) -> str:
-    """Return what was measured, for people."""
+    """Format measurements for users."""
     return (
         f"{found.parameters:,} parameters, {found.multiply_adds:,} multiply-adds,"
         f" {found.milliseconds:.0f} ms an image on this machine, in TensorFlow"

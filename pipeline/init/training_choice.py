@@ -1,4 +1,4 @@
-"""How long and how a first training goes, by the amount of data and the memory."""
+"""Choose the length and settings of a first training by the amount of data and the memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.init.network_choice import NetworkChoice
 
 _BATCHES = ((500, 8), (5_000, 16))
 _LARGEST_BATCH = 32
-_FREE_SHARE = 0.6  # of the memory, for a step of training
+_FREE_SHARE = 0.6  # share of the memory for a training step
 _FIXED_BYTES = int(1.5 * GIB)  # TensorFlow itself, weights, input pipeline
 _MOMENTUM = "train_config.optimizer.momentum_optimizer"
 COSINE = f"{_MOMENTUM}.learning_rate.cosine_decay_learning_rate"
@@ -22,21 +22,15 @@ _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _LEAST_BOXES = 20
 VALIDATION = "train_config.validation"
-_VALIDATIONS, _MOST_VALIDATED = 30, 500  # of a training; images of each
+_VALIDATIONS, _MOST_VALIDATED = 30, 500  # per training; images per validation
 _PATIENCE = 10  # validations: a third of the training
-_LEAST_VALIDATED = 10  # images by whose metric weights can be chosen
+_LEAST_VALIDATED = 10  # fewer images give too random a metric to select weights
 MOST_OBJECTS = 1_000
-"""Objects of a picture that a first workflow provides for: each costs every other picture memory and time."""
+"""Maximum objects of an image in a first workflow: each costs every other image memory and time."""
 
 
 def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -> Choice:
-    """Return the batch size.
-
-    Args:
-        train_images: of the split train.
-        chosen: the network.
-        hardware: that is trained on.
-    """
+    """Choose the batch size."""
     batch = next((batch for images, batch in _BATCHES if train_images < images), _LARGEST_BATCH)
     batch = min(batch, max(1, train_images))
     an_image = chosen.network.training_bytes * chosen.size[0] * chosen.size[1]
@@ -57,15 +51,7 @@ def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -
 def choose_training(
     seen: Survey, train_images: int, chosen: NetworkChoice, batch: Choice, *, weights: bool
 ) -> tuple[Choice, ...]:
-    """Return what `train_config` and what hangs together with it say.
-
-    Args:
-        seen: of the data set.
-        train_images: of the split train.
-        chosen: the network.
-        batch: its batch size.
-        weights: published ones are started from.
-    """
+    """Choose the settings of a training, from published weights or from scratch."""
     if weights and isinstance(chosen.network, PublishedModel):
         recipe = fine_tuning_recipe(
             chosen.network, images=train_images, classes=len(seen.classes), batch_size=batch.value
@@ -81,12 +67,7 @@ def choose_training(
 
 
 def choose_validation(steps: int, images: int) -> Choice:
-    """Return how the training is validated: its best weights are written, and it may stop early.
-
-    Args:
-        steps: length of the training.
-        images: with objects, of the split eval.
-    """
+    """Choose the validation by the training's length and the eval images with objects."""
     value: dict[str, Any] = {"every_steps": max(1, steps // _VALIDATIONS)}
     if images < _LEAST_VALIDATED:
         return Choice(
@@ -108,12 +89,12 @@ def choose_validation(steps: int, images: int) -> Choice:
 
 
 def num_steps(choices: tuple[Choice, ...]) -> int:
-    """Return the length of the training that was chosen."""
+    """Return the chosen length of the training."""
     return next(int(choice.value) for choice in choices if choice.path == "train_config.num_steps")
 
 
 def peak_rate(choices: tuple[Choice, ...]) -> float:
-    """Return the peak of the learning rate that was chosen."""
+    """Return the chosen peak learning rate."""
     return next(float(choice.value["learning_rate_base"]) for choice in choices if choice.path == COSINE)
 
 

@@ -1,4 +1,4 @@
-"""The data set of a first workflow, where it comes as a zip archive."""
+"""Unpack the data set of a first workflow from a zip archive."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from detection_core.storage import files
 from detection_core.storage.zip_archive import describe_zip, is_zip, unpack_zip
 
 DATA = "data"
-"""Folder of the unpacked files, beside those of the workflow."""
+"""Folder of the unpacked files, beside the workflow's files."""
 
 _RECORD = ".detflow-zip"
 
 
 @contextlib.contextmanager
 def unpacked(data: str, folder: str) -> Iterator[str]:
-    """Yield where the data are: in the folder that an archive is unpacked into, or where they were.
+    """Yield the folder of the data: unpacked from a local zip archive, or unchanged.
 
-    An archive that was unpacked before is not unpacked again. What is unpacked is removed where the block
-    raises a DetectionError.
-
-    Args:
-        data: a folder, or a zip archive on this machine.
-        folder: of the workflow.
+    An archive is unpacked only once. Files unpacked now are removed if the block raises a DetectionError.
 
     Raises:
-        ConfigError: when the folder for it holds something else.
+        ConfigError: when the target folder holds something else.
         DataError: for an archive that cannot be unpacked.
     """
     if files.is_remote(data) or not is_zip(data):
@@ -52,6 +47,6 @@ def unpacked(data: str, folder: str) -> Iterator[str]:
         yield target
     except DetectionError:
         files.remove_tree(target)
-        with contextlib.suppress(OSError):  # it holds something else
+        with contextlib.suppress(OSError):  # it is not empty
             os.rmdir(folder)
         raise

@@ -1,7 +1,8 @@
-"""Files that are written again only as long as nobody changed them.
+"""Files that are overwritten only if nobody changed them.
 
-A hidden list beside them holds the SHA-256 of what was written. It names the new content before the first
-file is replaced and forgets the old one after the last, so that a kill in between leaves known files.
+A hidden list beside them holds the SHA-256 of the written content. It includes the new content before the
+first file is replaced, and drops the old one after the last. So all files stay known if the process is killed
+in between.
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ _LONGEST = 1 << 20
 
 
 def write_unchanged(folder: str, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder, all or none of them.
+    """Write all files into a folder, or none.
 
-    Args:
-        folder: made where it is missing.
-        contents: file name to content.
+    A missing folder is created.
 
     Raises:
-        ConfigError: naming the files that are there and are not as they were written here.
+        ConfigError: naming existing files that differ from the written ones.
     """
     if files.is_remote(folder):
         raise ConfigError(
@@ -66,7 +65,7 @@ def _digest(content: bytes) -> str:
 
 
 def _is_known(path: str, digests: Any) -> bool:
-    """Tell whether a file may be replaced: there is none, or it is one that was written here."""
+    """Tell whether a file may be replaced: it does not exist, or was written here."""
     if not os.path.lexists(path):
         return True
     try:
@@ -76,7 +75,7 @@ def _is_known(path: str, digests: Any) -> bool:
 
 
 def _read_record(folder: str) -> dict[str, list[str]]:
-    """Return file name to the digests of what may stand in it; a list that is damaged knows nothing."""
+    """Return file name to its known digests; empty for a damaged list."""
     try:
         content = json.loads(files.read_regular(os.path.join(folder, RECORD), _LONGEST))
         return {str(name): list(map(str, digests)) for name, digests in content["files"].items()}

@@ -1,4 +1,4 @@
-"""Hyper-parameters held against the config of a detector that is there."""
+"""Compare hyper-parameters with the config of an existing detector."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import ConfigError, shorten
 
-# Hyper-parameter to what of a detector's settings it decides, where that has another name.
+# Hyper-parameter to the detector setting that it controls, where the names differ.
 _DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
 
 
 def is_efficientdet(config: PipelineConfig) -> bool:
-    """Tell whether a config's detector has hyper-parameters."""
+    """Tell whether the config's detector is an EfficientDet, which has hyper-parameters."""
     return bool(config.model.efficientdet.name)
 
 
 def check_made_with(
     config: PipelineConfig, params: Mapping[str, Any], model_name: str = "", where: str = ""
 ) -> None:
-    """Refuse hyper-parameters that a detector was not made with; those of the training do not count.
+    """Refuse model hyper-parameters that differ from the detector's; training hyper-parameters are ignored.
 
     Args:
         config: of an EfficientDet.
-        params: some, or all.
-        model_name: that they are for; empty: the detector's.
-        where: argument that they are from, for errors.
+        params: some or all hyper-parameters.
+        model_name: the model that they belong to; empty: the detector's.
+        where: the argument that they come from, for errors.
 
     Raises:
-        ConfigError: naming the first that differs, or that is unknown.
+        ConfigError: naming the first that differs or is unknown.
     """
     own = config.model.efficientdet
     found = _settings(config)

@@ -1,4 +1,4 @@
-"""The hyper-parameters' defaults, and what each model changes of them.
+"""Default hyper-parameters, and the values that each model overrides.
 
 The values are those of google/automl's EfficientDet in its last published state, of March 2025.
 """
@@ -100,7 +100,7 @@ DEFAULTS: Mapping[str, Any] = {
     "verbose": 1,
     "save_freq": "epoch",
 }
-"""Hyper-parameter to its value where neither a model nor an override sets it, as their YAML has it."""
+"""Default value of each hyper-parameter, in the form that google/automl's YAML uses."""
 
 
 def _changes(network: Network) -> dict[str, Any]:
@@ -111,11 +111,11 @@ def _changes(network: Network) -> dict[str, Any]:
 MODELS: Mapping[str, Mapping[str, Any]] = {
     network.name: _changes(network) for network in list_all() if network.kind.weights == "automl"
 }
-"""Model name to the hyper-parameters that it sets, as the family's `networks.yaml` lists them."""
+"""Model name to the hyper-parameters that it sets, from the family's `networks.yaml`."""
 
 
 def model_values(model_name: str) -> dict[str, Any]:
-    """Return every hyper-parameter of a model, none of them overridden.
+    """Return all hyper-parameters of a model, without overrides.
 
     Raises:
         ConfigError: for an unknown model name.

@@ -1,8 +1,8 @@
-"""Overrides of hyper-parameters: what `--hparams` may hold, and how it changes a table of values.
+"""Hyper-parameter overrides: the accepted forms of `--hparams`, and how they are applied.
 
-What is accepted and what is refused is google/automl's own: a text of `key=value` pairs, the path of a YAML
-file, or a table; keys that do not exist are refused. Accepted beside those: the text of a YAML document, and
-the settings of a run that their training writes into `config.yaml` among the hyper-parameters.
+As in google/automl, overrides are `key=value` pairs, the path of a YAML file, or a mapping. Unknown keys are
+refused. In addition, the text of a YAML document is accepted. So are the run settings that google/automl's
+training writes into `config.yaml`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ RUN_SETTINGS = (
     "batch_size", "debug", "eval_samples", "mode", "model_dir", "model_name", "num_examples_per_epoch",
     "num_shards", "profile", "steps_per_epoch", "steps_per_execution", "tf_random_seed", "val_json_file",
 )  # fmt: skip
-"""What training writes into `config.yaml` beside the hyper-parameters, from its flags."""
+"""Flags that google/automl's training writes into `config.yaml` beside the hyper-parameters."""
 
 _YAML_FILE = (".yaml", ".yml")
 _YAML_TEXT = re.compile(r"\s*[\"']?[A-Za-z_]\w*[\"']?\s*:(\s|$)")
 
 
 def read_overrides(hparams: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Read overrides into nested tables.
+    """Read overrides into nested dicts.
 
-    Args:
-        hparams: `a=b,c.d=e`, the path of a .yaml file, the text of a YAML document, or a table; empty or
-            None for none.
+    They are `a=b,c.d=e`, the path of a .yaml file, YAML text, a mapping, or empty.
 
     Raises:
         ConfigError: when it is none of these, or cannot be read.
@@ -64,7 +62,7 @@ def read_overrides(hparams: str | Mapping[str, Any] | None) -> dict[str, Any]:
 def parse_pairs(text: str) -> dict[str, Any]:
     """Parse `a=b,c.d=e`: commas separate pairs, dots nest keys, `*` separates the elements of a list.
 
-    A value is true, false, a Python literal, or else a text, with the blanks that stand around it.
+    A value is true, false, a Python literal, or else a string, including surrounding blanks.
 
     Raises:
         ConfigError: when a piece between commas does not have exactly one "=".
@@ -84,20 +82,16 @@ def parse_pairs(text: str) -> dict[str, Any]:
 
 
 def apply_overrides(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with overrides in place; a table is merged into a table, all else is replaced.
-
-    Args:
-        values: every hyper-parameter.
-        overrides: what to change.
+    """Return the values with overrides applied; mappings are merged, other values are replaced.
 
     Raises:
-        ConfigError: for a key that does not exist. Tables in place of None, as a label map, are free.
+        ConfigError: for an unknown key. A mapping that replaces None, like a label map, may have any keys.
     """
     return _overridden(values, overrides, WHERE)
 
 
 def split_run_settings(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the content of a saved `config.yaml` into hyper-parameters and the settings of the run."""
+    """Split the content of a saved `config.yaml` into hyper-parameters and run settings."""
     run = {key: value for key, value in overrides.items() if key in RUN_SETTINGS}
     return {key: value for key, value in overrides.items() if key not in run}, run
 

@@ -12,16 +12,16 @@ Size = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NmsConfigs:
-    """How overlapping detections are thinned out.
+    """Settings of non-maximum suppression.
 
     Attributes:
         method: "gaussian" for soft, "hard" for greedy suppression.
         iou_thresh: IoU from which a box is suppressed; None: 0.5. Soft suppression does not read it.
-        score_thresh: boxes below are dropped; 0: none are (hard), those below 0.001 are (gaussian).
-        sigma: of soft suppression; None: 0.5. Half of it reaches the operator.
-        pyfunc: suppress in NumPy, in an evaluation.
-        max_nms_inputs: boxes of the best scores that take part; 0: all, each with its best class.
-        max_output_size: most detections of an image.
+        score_thresh: boxes below are dropped; 0: no threshold (hard), or 0.001 (gaussian).
+        sigma: of soft suppression; None: 0.5. The operator receives half of it.
+        pyfunc: run suppression in NumPy during evaluation.
+        max_nms_inputs: number of highest-scoring boxes to suppress; 0: all, each with its best class.
+        max_output_size: maximum number of detections per image.
     """
 
     method: str
@@ -35,16 +35,16 @@ class NmsConfigs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HyperParameters:
-    """Every hyper-parameter of google/automl's EfficientDet, under their names.
+    """All hyper-parameters of google/automl's EfficientDet, under their original names.
 
     Attributes:
         name: of the model.
         act_type: activation.
         image_size: of the network's input, height and width.
-        target_size: that the random scale of training aims at; None: `image_size`.
+        target_size: output size of the random scaling in training; None: `image_size`.
         input_rand_hflip: mirror every second training image.
         jitter_min: smallest random scale of a training image.
-        jitter_max: largest one.
+        jitter_max: largest random scale of a training image.
         autoaugment_policy: "v0" to "v3", "test" or "randaug"; None: none.
         grid_mask: drop a grid of pixels from training images.
         sample_image: image that training draws detections on.
@@ -57,15 +57,15 @@ class HyperParameters:
         max_instances_per_image: rows that ground truth is padded to.
         regenerate_source_id: name images by a hash of their bytes.
         min_level: lowest level of the pyramid.
-        max_level: highest one.
+        max_level: highest level of the pyramid.
         num_scales: anchor scales of an octave.
         aspect_ratios: of anchors: width / height, or factors of width and height.
         anchor_scale: side of an anchor in strides, one for all levels or one for each.
-        is_training_bn: batch norm over all replicas where `strategy` has several.
+        is_training_bn: synchronise batch norm if `strategy` has several replicas.
         momentum: of SGD, and beta_1 of Adam.
         optimizer: "sgd" or "adam".
         learning_rate: for a batch of 64 images.
-        lr_warmup_init: rate at step 0, whatever the batch.
+        lr_warmup_init: rate at step 0, for any batch size.
         lr_warmup_epoch: epochs of linear warm-up.
         first_lr_drop_epoch: of the stepwise schedule.
         second_lr_drop_epoch: of the stepwise schedule.
@@ -74,43 +74,43 @@ class HyperParameters:
         num_epochs: length of training.
         data_format: "channels_last" or "channels_first".
         mean_rgb: subtracted from pixels of 0..255.
-        stddev_rgb: what the difference is divided by.
-        scale_range: map normalised pixels to 2 / 255 of themselves less 1.
+        stddev_rgb: divisors of the result.
+        scale_range: scale normalised pixels by 2 / 255, then subtract 1.
         label_smoothing: of the class loss.
         alpha: of the focal loss.
         gamma: of the focal loss.
         delta: of the Huber loss.
         box_loss_weight: 0: no box loss.
         iou_loss_type: "iou", "giou", "diou", "ciou"; None: no IoU loss.
-        iou_loss_weight: of it.
+        iou_loss_weight: of the IoU loss.
         weight_decay: of the L2 loss of kernels.
         strategy: "tpu", "gpus", "multi-gpus" or None.
-        mixed_precision: compute in half precision where the device has it.
+        mixed_precision: compute in half precision if the device supports it.
         loss_scale: initial scale of the loss in float16; None: none.
-        box_class_repeats: convolutions of a head.
-        fpn_cell_repeats: cells of the feature network.
-        fpn_num_filters: channels of it and of the heads.
-        separable_conv: depthwise separable convolutions there.
+        box_class_repeats: number of convolutions in a head.
+        fpn_cell_repeats: number of cells in the feature network.
+        fpn_num_filters: channels of the feature network and of the heads.
+        separable_conv: use depthwise separable convolutions there.
         apply_bn_for_resampling: batch norm after the convolution of a resampling.
         conv_after_downsample: convolve after pooling, not before.
-        conv_bn_act_pattern: convolution, batch norm, activation, in place of activation first.
-        drop_remainder: leave out the last batch where it is not full.
+        conv_bn_act_pattern: order of convolution, batch norm, activation, instead of activation first.
+        drop_remainder: leave out the last batch if it is not full.
         nms_configs: see `NmsConfigs`.
-        tflite_max_detections: of the detection operator of a TFLite file.
+        tflite_max_detections: maximum detections of the operator in a TFLite file.
         fpn_name: "bifpn", "qufpn" or "bifpn_dyn"; None: "bifpn".
-        fpn_weight_method: how inputs of a node are weighted; None: "fastattn".
-        fpn_config: nodes of a feature network of one's own.
+        fpn_weight_method: weighting of a node's inputs; None: "fastattn".
+        fpn_config: nodes of a custom feature network.
         survival_prob: of a residual branch of the heads; None: 1.
         img_summary_steps: steps between images in the summaries.
         lr_decay_method: "cosine", "polynomial" or "stepwise".
-        moving_average_decay: 0: no average is kept.
+        moving_average_decay: of the weights' moving average; 0: none.
         ckpt_var_scope: TensorFlow 1 only.
         skip_mismatch: TensorFlow 1 only.
         backbone_name: "efficientnet-" and "b0" to "b8", "l2" or "lite0" to "lite4".
-        backbone_config: blocks of a backbone of one's own.
-        var_freeze_expr: expression for the names of variables that are not trained.
+        backbone_config: blocks of a custom backbone.
+        var_freeze_expr: regular expression for the names of frozen variables.
         use_keras_model: TensorFlow 1 only.
-        dataset_type: unread.
+        dataset_type: not read.
         positives_momentum: of a moving average of the number of positive anchors.
         grad_checkpoint: recompute activations to save memory.
         verbose: of the progress bar.

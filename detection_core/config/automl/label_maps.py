@@ -35,11 +35,7 @@ BUILT_IN: Mapping[str, Mapping[int, str]] = {
 def resolve_label_map(
     label_map: Mapping[int, str] | str | None, where: str = f"{WHERE}.label_map"
 ) -> dict[int, str]:
-    """Return class ids and their names; none where no label map is given.
-
-    Args:
-        label_map: ids to names, the path of a .yaml file that holds them, a built-in name, or None.
-        where: field path, for errors.
+    """Return class ids and names of a mapping, a .yaml file or a built-in name; empty for None.
 
     Raises:
         ConfigError: when there is no label map of that name, or the file cannot be used.
@@ -60,7 +56,7 @@ def resolve_label_map(
 
 
 def to_label_map(names: Mapping[int, str], where: str = f"{WHERE}.label_map") -> LabelMap:
-    """Return a label map of class ids and names; id 0, the background there, is left out.
+    """Convert class ids and names to a label map; id 0, google/automl's background, is left out.
 
     Raises:
         ConfigError: when two ids have one name, or a name is empty.

@@ -1,7 +1,7 @@
-"""The support for each hyper-parameter: the field that follows it, or why it has no effect or is refused.
+"""Support of each hyper-parameter: the config field that it sets, or why it is refused or has no effect.
 
-The table is the one list of them: the translation reads it, docs/reference/models.md shows it,
-and a test changes each in turn.
+The translation and docs/reference/models.md both read this table. A test changes each hyper-parameter in
+turn.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Support:
     """How a hyper-parameter is supported.
 
     Attributes:
-        kind: what, in a word.
-        text: the field that follows it, or the reason.
-        fits: tells whether all of their values together can be followed; where it does not hold, they are
-            refused with `remedy`.
-        expected: what `fits` asks for, in words.
+        kind: whether it is followed, refused or without effect.
+        text: the config field that it sets, or the reason.
+        fits: returns whether all hyper-parameters together can be followed; otherwise they are refused with
+            `remedy`.
+        expected: the condition that `fits` checks, in words.
         remedy: what to do instead.
     """
 
@@ -56,7 +56,7 @@ def _nothing(reason: str) -> Support:
 
 
 def _only(value: Any, name: str, reason: str, remedy: str) -> Support:
-    """Return the support of a hyper-parameter that is refused for all values but one."""
+    """Return the support of a hyper-parameter that accepts one value only."""
     expected = f"{value!r}, as {reason}"
     return Support("refused", reason, lambda values: getattr(values, name) == value, expected, remedy)
 
@@ -181,4 +181,4 @@ SUPPORT: Mapping[str, Support] = {
     "verbose": _nothing("progress is reported by the command"),
     "save_freq": _nothing("a checkpoint is written every tenth of the training, or each five minutes"),
 }
-"""Hyper-parameter to its support, in their order."""
+"""Hyper-parameter to its support, in google/automl's order."""

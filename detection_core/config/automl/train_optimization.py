@@ -1,4 +1,4 @@
-"""How the hyper-parameters train: optimizer, schedule, clipping and moving average of a train_config."""
+"""Translate the hyper-parameters of training: optimizer, schedule, clipping and moving average."""
 
 from __future__ import annotations
 
@@ -12,34 +12,31 @@ from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
 
 IMAGES_OF_A_RATE = 64
-"""Batch size that `learning_rate` is meant for."""
-_ADAM_EPSILON = 1e-7  # Keras' own, which theirs leaves as it is
+"""Batch size that `learning_rate` refers to."""
+_ADAM_EPSILON = 1e-7  # Keras' default, which google/automl keeps
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunLength:
-    """What the schedules need to know of the run.
+    """Values of the run that the schedules need.
 
     Attributes:
-        batch_size: images an update, over all replicas.
-        steps_per_epoch: updates an epoch: examples of an epoch over the batch size, rounded down.
+        batch_size: images per update, over all replicas.
+        steps_per_epoch: updates per epoch: examples of an epoch over the batch size, rounded down.
     """
 
     batch_size: int
     steps_per_epoch: int
 
     def steps(self, epochs: float) -> int:
-        """Return a length in epochs in whole updates."""
+        """Convert a length in epochs to whole updates."""
         return int(epochs * self.steps_per_epoch)
 
 
 def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLength) -> None:
-    """Set what of a `train_config` the hyper-parameters of the optimization say.
+    """Set the `train_config` fields that the optimization hyper-parameters control.
 
-    Args:
-        train: filled in place; its batch_size and num_steps, too.
-        values: the hyper-parameters.
-        length: of the run.
+    `train` is changed in place, including its batch_size and num_steps.
     """
     train.batch_size = length.batch_size
     train.num_steps = length.steps(values.num_epochs)
@@ -68,7 +65,7 @@ def _adam(optimizer: Optimizer, values: HyperParameters) -> LearningRate:
 
 
 def _begin(schedule: Any, values: HyperParameters, length: RunLength) -> None:
-    """Set the target rate and the warm-up, which all their schedules have."""
+    """Set the target rate and the warm-up, which all of google/automl's schedules have."""
     schedule.learning_rate = _scaled_rate(values, length)
     schedule.warmup_learning_rate = values.lr_warmup_init
     schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
@@ -99,11 +96,11 @@ def _scaled_rate(values: HyperParameters, length: RunLength) -> float:
 
 
 OPTIMIZERS: Mapping[str, Callable[[Optimizer, HyperParameters], LearningRate]] = {"sgd": _sgd, "adam": _adam}
-"""Their optimizer to what sets ours and gives the rate to fill."""
+"""google/automl's optimizer name to a function that sets the optimizer and returns its learning rate."""
 
 SCHEDULES: Mapping[str, Callable[[LearningRate, HyperParameters, RunLength], None]] = {
     "cosine": _cosine,
     "polynomial": _polynomial,
     "stepwise": _stepwise,
 }
-"""Their `lr_decay_method` to what sets ours."""
+"""google/automl's `lr_decay_method` to a function that sets the schedule."""

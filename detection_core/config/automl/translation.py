@@ -1,4 +1,4 @@
-"""The hyper-parameters of google/automl's EfficientDet as a pipeline.config."""
+"""Translate the hyper-parameters of google/automl's EfficientDet to a pipeline.config."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from detection_core.protos.validation_pb2 import Validation
 
 TO_BE_CONFIGURED = "PATH_TO_BE_CONFIGURED"
 BATCH_SIZE, EXAMPLES_PER_EPOCH = 64, 120_000
-"""Defaults of their training's flags."""
+"""Defaults of google/automl's training flags."""
 TRAIN_AND_EVALUATE = "traineval"
 MODES = (TRAIN_AND_EVALUATE, "train")
 _COUNT = whole(up_to(1_000_000_000))
-# Models that differ from another in hyper-parameters alone.
+# Models that differ from another only in hyper-parameters.
 _VARIANTS = {"efficientdet-lite3x": "efficientdet-lite3"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFlags:
-    """What the flags of their training say beside `--hparams`.
+    """Flags of google/automl's training, other than `--hparams`.
 
     Attributes:
-        batch_size: images an update; 0: what a saved `config.yaml` says, else 64.
-        num_examples_per_epoch: 0: what follows from a saved `config.yaml`, else 120,000.
+        batch_size: images per update; 0: the value of a saved `config.yaml`, else 64.
+        num_examples_per_epoch: 0: derived from a saved `config.yaml`, else 120,000.
         num_epochs: 0: the hyper-parameter's.
-        mode: "traineval": measured every `map_freq` epochs of training; "train": not measured.
-        eval_samples: images that it is measured on; 0: all.
-        train_file_pattern: records to train on; empty: to be filled in.
-        val_file_pattern: records to measure on; likewise.
+        mode: "traineval": evaluate every `map_freq` epochs of training; "train": do not evaluate.
+        eval_samples: number of images to evaluate on; 0: all.
+        train_file_pattern: training records; empty: to be filled in.
+        val_file_pattern: evaluation records; empty: to be filled in.
         pretrained_ckpt: checkpoint to start from; empty: none.
         label_map_path: label map file that the config names; empty: to be filled in.
     """
@@ -64,12 +64,12 @@ class RunFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What came of the hyper-parameters.
+    """The result of a translation.
 
     Attributes:
         config: the pipeline.config; not checked.
-        notes: overridden hyper-parameters that change nothing here, each with the reason.
-        label_map: their label map; None where they have none.
+        notes: overridden hyper-parameters that have no effect here, each with the reason.
+        label_map: their label map; None if they have none.
     """
 
     config: TrainEvalPipelineConfig
@@ -80,12 +80,9 @@ class Translation:
 def translate(
     model_name: str, hparams: str | Mapping[str, Any] | None = "", flags: RunFlags | None = None
 ) -> Translation:
-    """Turn a model name, overrides and flags into a pipeline.config.
+    """Translate a model name, overrides and flags to a pipeline.config.
 
-    Args:
-        model_name: "efficientdet-d0" and so on; empty for the model that a saved `config.yaml` names.
-        hparams: as `read_overrides` takes them.
-        flags: of the run.
+    `hparams` are as `read_overrides` takes them. Without a model name, a saved `config.yaml` names it.
 
     Raises:
         ConfigError: when something cannot be read, or is refused, with the field and the reason.
@@ -119,9 +116,9 @@ def translate(
 
 
 def holds_hyperparameters(path: str) -> bool:
-    """Tell whether a YAML file holds hyper-parameters: some of theirs, and nothing else.
+    """Tell whether a YAML file holds only hyper-parameters of google/automl, and at least one.
 
-    A file that cannot be read, or is no table, holds none.
+    The result is False for a file that cannot be read or is not a mapping.
     """
     try:
         keys = set(read_yaml_file(path))
@@ -174,7 +171,7 @@ def _run_length(run: Mapping[str, Any], flags: RunFlags) -> RunLength:
 
 
 def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
-    """Set the fields that differ from those of the named model."""
+    """Set the fields that differ from the named model's defaults."""
     values = loaded.values
     message.name = _VARIANTS.get(loaded.model_name, loaded.model_name)
     named = load_hyperparameters(message.name).values
@@ -202,7 +199,7 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
 
 _ALIASES = {("fpn_name", "bifpn_dyn"): "bifpn"}
 _UNSET = {"fpn_name": "bifpn", "fpn_weight_method": "fastattn"}
-"""Names that None stands for, where the named model has another."""
+"""Defaults that None stands for when the named model has another value."""
 
 
 def _set_field(message: EfficientDet, name: str, value: Any) -> None:
@@ -217,7 +214,8 @@ def _set_field(message: EfficientDet, name: str, value: Any) -> None:
 
 
 def _fill_training(message: EfficientDet, values: HyperParameters) -> None:
-    if not values.skip_crowd_during_training:  # else the steps leave them out, as their input does
+    # Otherwise an augmentation step drops crowd boxes, as in google/automl's input.
+    if not values.skip_crowd_during_training:
         message.skip_crowd_during_training = False
     if values.is_training_bn and values.strategy == "gpus":
         message.sync_batch_norm = True
@@ -259,7 +257,7 @@ def _fill_nms(message: EfficientDet.NonMaxSuppression, values: HyperParameters) 
 
 
 def _augmentations(values: HyperParameters) -> list[PreprocessingStep]:
-    """Return the steps in the order in which their input takes them."""
+    """Return the steps in the order of google/automl's input."""
     steps = []
     for name, make in AUGMENTATIONS.items():
         step = PreprocessingStep()
@@ -289,11 +287,11 @@ AUGMENTATIONS: Mapping[str, Callable[[PreprocessingStep, HyperParameters], None]
     "input_rand_hflip": lambda step, values: step.random_horizontal_flip.SetInParent(),
     "jitter_max": _jitter,
 }
-"""Hyper-parameter that asks for a step to what fills it, in the order of their input."""
+"""Hyper-parameter to the function that fills its augmentation step, in the order of google/automl's input."""
 
 
 def _fill_validation(train: TrainConfig, every_steps: int, flags: RunFlags) -> None:
-    """Measure on the way, as often as they do; the last weights are kept, as there."""
+    """Validate during training as often as google/automl does; the last weights are kept."""
     if flags.mode == TRAIN_AND_EVALUATE and 0 < every_steps <= train.num_steps:
         train.validation.every_steps = every_steps
         train.validation.weights = Validation.LAST

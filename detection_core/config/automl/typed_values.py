@@ -1,4 +1,4 @@
-"""A model name and overrides to the typed hyper-parameters."""
+"""Read a model name and overrides into typed hyper-parameters."""
 
 from __future__ import annotations
 
@@ -148,13 +148,13 @@ READERS: Mapping[str, Reader] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoadedHyperParameters:
-    """What was read of a model name and overrides.
+    """The hyper-parameters of a model name and overrides.
 
     Attributes:
-        model_name: model whose values they are where nothing overrides them.
+        model_name: model that supplies the values without overrides.
         values: the hyper-parameters.
-        overridden: names of those that the overrides set, be it to the value that they had.
-        run: settings of the run that a saved `config.yaml` holds, such as batch_size; else empty.
+        overridden: names that the overrides set, even to an unchanged value.
+        run: run settings of a saved `config.yaml`, for example batch_size; else empty.
     """
 
     model_name: str
@@ -168,12 +168,10 @@ def load_hyperparameters(
     hparams: str | Mapping[str, Any] | None = "",
     more: Mapping[str, Any] | None = None,
 ) -> LoadedHyperParameters:
-    """Read a model's hyper-parameters and overrides of them.
+    """Read a model's hyper-parameters and apply overrides.
 
-    Args:
-        model_name: one of `defaults.MODELS`; empty for the model that a saved `config.yaml` names.
-        hparams: as `read_overrides` has it.
-        more: further overrides, such as those that theirs has flags for; they win.
+    Without a model name, a saved `config.yaml` names it. `more`, for example flags,
+    takes precedence.
 
     Raises:
         ConfigError: for an unknown model or hyper-parameter, a value that cannot be used, or values that
@@ -190,7 +188,7 @@ def load_hyperparameters(
 
 
 def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """Return the model that a saved file was made for: the flag that training kept, or its own name."""
+    """Return the model of a saved file: the flag that training saved, or the file's `name`."""
     for found in (run.get("model_name"), changes.get("name")):
         if isinstance(found, str) and found in MODELS:
             return found
@@ -203,11 +201,6 @@ def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 
 def _check(values: HyperParameters) -> None:
-    """Refuse values that contradict each other.
-
-    Raises:
-        ConfigError: for them.
-    """
     if values.max_level < values.min_level:
         raise readers.refusal(
             f"at least min_level, {values.min_level}", values.max_level, f"{WHERE}.max_level"

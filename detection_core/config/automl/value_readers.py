@@ -1,13 +1,13 @@
-"""Readers: a value as text or YAML gives it to the typed value that was meant, or a refusal that says why.
+"""Readers that convert text or YAML values to typed hyper-parameters, or refuse them with a reason.
 
-Where google/automl's parser keeps a value that its own code then misreads or fails on, these readers either
-take what was meant or refuse it:
+google/automl's parser keeps some values that its code then misreads or fails on. These readers convert or
+refuse them:
 
 - `heads=segmentation` and `heads=segmentation*` mean the one head;
-- ids of a label map given as text (`label_map.1=cat`) are numbers;
-- `1e-3` in YAML, which YAML takes for a text, is a number;
-- a `*` in a text, such as an expression for `var_freeze_expr`, makes a list of it, which is refused;
-- so is `loss_scale=2**16`, which is the list 2, "", 16, and any table or list where a number belongs.
+- ids of a label map given as text (`label_map.1=cat`) become numbers;
+- `1e-3` in YAML, which YAML reads as a string, becomes a number;
+- a `*` in a text, for example in `var_freeze_expr`, makes a list, which is refused;
+- `loss_scale=2**16` (the list 2, "", 16) and any mapping or list in place of a number are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
 
 Reader = Callable[[Any, str], Any]
-"""From a value and its path, for errors, to what it means."""
+"""Converts a value; the second argument is its path, for errors."""
 
 _Value = TypeVar("_Value")
 _SIDE = Range(1, 16_384, "a number of pixels from 1 to 16,384")
@@ -33,12 +33,12 @@ _SWITCHES = {"true": True, "false": False}
 
 
 def refusal(expected: str, found: Any, where: str, remedy: str = "correct it") -> ConfigError:
-    """Return the error that a value is not what was expected."""
+    """Return the error for an unexpected value."""
     return ConfigError(f"expected {expected}, found {shorten(found)}; {remedy}", where=where)
 
 
 def number(allowed: Range) -> Reader:
-    """Return a reader of numbers of an interval."""
+    """Return a reader of numbers in an interval."""
 
     def read(value: Any, where: str) -> float:
         return float(_in_range(_number(value, allowed, where), value, allowed, where))
@@ -47,7 +47,7 @@ def number(allowed: Range) -> Reader:
 
 
 def whole(allowed: Range) -> Reader:
-    """Return a reader of whole numbers of an interval."""
+    """Return a reader of whole numbers in an interval."""
 
     def read(value: Any, where: str) -> int:
         found = _in_range(_number(value, allowed, where), value, allowed, where)
@@ -59,7 +59,7 @@ def whole(allowed: Range) -> Reader:
 
 
 def choice(*names: str, any_case: bool = False) -> Reader:
-    """Return a reader of one of some names."""
+    """Return a reader of one of the given names."""
 
     def read(value: Any, where: str) -> str:
         found = value.lower() if any_case and isinstance(value, str) else value
@@ -74,7 +74,7 @@ def choice(*names: str, any_case: bool = False) -> Reader:
 
 
 def optional(read: Reader, *, absent: Any = None) -> Reader:
-    """Return a reader that takes None and an empty text for `absent`."""
+    """Return a reader that converts None and an empty text to `absent`."""
 
     def read_optional(value: Any, where: str) -> Any:
         return absent if value is None or value == "" else read(value, where)
@@ -83,7 +83,7 @@ def optional(read: Reader, *, absent: Any = None) -> Reader:
 
 
 def switch(value: Any, where: str) -> bool:
-    """Read true or false; 0, 1 and None are taken as Python takes them."""
+    """Read true or false; 0, 1 and None are converted as in Python."""
     if isinstance(value, str) and value in _SWITCHES:
         return _SWITCHES[value]
     if value is None or (isinstance(value, bool | int) and value in (0, 1)):
@@ -92,11 +92,7 @@ def switch(value: Any, where: str) -> bool:
 
 
 def text(value: Any, where: str) -> str:
-    """Read a text.
-
-    Raises:
-        ConfigError: for what is none; a list has been made of a text with a `*` in it.
-    """
+    """Read a text; refuse other types, including the list that a text with a `*` has become."""
     if isinstance(value, str):
         return value
     remedy = "correct it"
@@ -116,7 +112,7 @@ def expression(value: Any, where: str) -> str:
 
 
 def table(value: Any, where: str) -> Mapping[str, Any]:
-    """Read a nested table as it is."""
+    """Read a nested mapping unchanged."""
     if not isinstance(value, Mapping):
         raise refusal("a table", value, where)
     return dict(value)
@@ -126,7 +122,7 @@ def image_size(value: Any, where: str) -> Size:
     """Read a side, a text WIDTHxHEIGHT or a tuple of height and width, to height and width.
 
     Raises:
-        ConfigError: for all else. A list is refused as theirs is: it does not say which side is first.
+        ConfigError: for other values. A list is refused, as in google/automl: its order of sides is unclear.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return _side(value, where), _side(value, where)
@@ -139,7 +135,7 @@ def image_size(value: Any, where: str) -> Size:
 
 
 def channels(value: Any, where: str) -> tuple[float, float, float]:
-    """Read a number, which counts for each channel, or three."""
+    """Read one number for all channels, or three."""
     values = _listed(value)
     if len(values) == 1:
         values = values * 3
@@ -150,7 +146,7 @@ def channels(value: Any, where: str) -> tuple[float, float, float]:
 
 
 def divisors(value: Any, where: str) -> tuple[float, float, float]:
-    """Read a number or three that are divided by."""
+    """Read one or three divisors."""
     found = channels(value, where)
     if not all(v > 0 for v in found):
         raise refusal("numbers above 0, which pixels are divided by", value, where)
@@ -158,7 +154,7 @@ def divisors(value: Any, where: str) -> tuple[float, float, float]:
 
 
 def aspect_ratios(value: Any, where: str) -> tuple[float | tuple[float, float], ...]:
-    """Read ratios of width to height, or pairs of a factor for the width and one for the height."""
+    """Read ratios of width to height, or pairs of a width factor and a height factor."""
     values = _listed(value)
     if not values:
         raise refusal("at least one ratio", value, where)
@@ -173,11 +169,11 @@ def anchor_scale(value: Any, where: str) -> float | tuple[float, ...]:
 
 
 def names_of(*names: str) -> Reader:
-    """Return a reader of a list of different names; one name alone counts as a list of one."""
+    """Return a reader of a list of different names; a single name becomes a list of one."""
     read_one = choice(*names)
 
     def read(value: Any, where: str) -> tuple[str, ...]:
-        given = [v for v in _listed(value) if v != ""]  # an asterisk at the end of a text leaves an empty one
+        given = [v for v in _listed(value) if v != ""]  # an asterisk at the end leaves an empty text
         found = tuple(read_one(v, where) for v in given)
         if not found or len(set(found)) != len(found):
             raise refusal(f"one or more of {', '.join(names)}", value, where)
@@ -187,7 +183,7 @@ def names_of(*names: str) -> Reader:
 
 
 def label_map(value: Any, where: str) -> Mapping[int, str] | str:
-    """Read a table of class id to name, or the name of one; `label_maps.resolve` reads what is named."""
+    """Read a mapping of class id to name, or the name of one, which `label_maps.resolve_label_map` reads."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
@@ -236,7 +232,7 @@ def _finite(value: Any, where: str) -> float:
 
 
 def _number(value: Any, allowed: Range, where: str) -> float:
-    """Read a finite number; a text of one, which YAML makes of 1e-3, is one."""
+    """Read a finite number, or a text that holds one: YAML reads 1e-3 as a text."""
     remedy = "correct it"
     if isinstance(value, list) and "" in value:
         remedy = "a * separates the elements of a list: write the number itself, 65536 for 2**16"

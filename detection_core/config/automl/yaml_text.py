@@ -1,4 +1,4 @@
-"""YAML of hyper-parameters, as people write it and as google/automl's training saves it."""
+"""Read the YAML of hyper-parameters, written by hand or saved by google/automl's training."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from detection_core.errors import ConfigError, shorten
 
 
 def read_yaml_file(path: str) -> dict[Any, Any]:
-    """Read a YAML file whose top level is a table; an empty file is an empty one.
+    """Read a YAML file whose top level is a mapping; an empty file gives an empty dict.
 
     Raises:
-        ConfigError: when it cannot be read, or is no table.
+        ConfigError: when it cannot be read, or is not a mapping.
     """
     return read_yaml(read_text_file(path, what="YAML file"), where=path)
 
 
 def read_yaml(text: str, *, where: str) -> dict[Any, Any]:
-    """Read the text of a YAML document whose top level is a table; an empty one is an empty table.
-
-    Args:
-        text: the document.
-        where: its file, for errors.
+    """Read a YAML document whose top level is a mapping; an empty text gives an empty dict.
 
     Raises:
-        ConfigError: when it is no YAML, or no table, with the line.
+        ConfigError: when it is not YAML, or not a mapping, with the line.
     """
     content = parse_yaml(text, where, tuples=True)
     if content is None:

@@ -1,1 +1,1 @@
-"""Configs of TensorFlow 1's time."""
+"""Configs written for TensorFlow 1."""

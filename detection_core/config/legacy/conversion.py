@@ -1,4 +1,4 @@
-"""Configs of TensorFlow 1's time: names and fields turned into what they are called now."""
+"""Convert TensorFlow 1 configs to the current names and fields."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Conversion:
 
     Attributes:
         text: of the new config; comments and layout of the old one are kept.
-        changes: what was changed, one line each.
-        notes: what was left as it is although it belongs to TensorFlow 1, and what to do about it.
+        changes: the changes, one line each.
+        notes: TensorFlow 1 fields that were kept, and what to do about them.
     """
 
     text: str
@@ -50,11 +50,7 @@ class Conversion:
 
 
 def convert_config(text: str, where: str = "") -> Conversion:
-    """Turn names of TensorFlow 1 into TensorFlow 2's and take out a field that is none any more.
-
-    Args:
-        text: a pipeline.config.
-        where: file it came from, for errors.
+    """Rename TensorFlow 1 names to TensorFlow 2's, and remove a field that no longer exists.
 
     Raises:
         ConfigError: when the text does not fit the schema, or its extractor has no counterpart.
@@ -83,7 +79,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
 
 
 def _kept(config: TrainEvalPipelineConfig) -> bool:
-    """Tell whether the extractor is of TensorFlow 1, under the name that it had there."""
+    """Tell whether the extractor exists only in TensorFlow 1 and is built here under that name."""
     return config.model.ssd.feature_extractor.type in KEPT
 
 
@@ -100,10 +96,7 @@ class _Discount:
 
 
 def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written]) -> _Discount | None:
-    """Give RMSProp's `decay` the meaning that it had, the discount of squared gradients, by setting it to 0.
-
-    TensorFlow 2 hands the field to another argument, which makes the learning rate fall; its discount is 0.9.
-    """
+    """Set RMSProp's `decay` to 0: TensorFlow 2 lowers the rate by it, and its discount is 0.9."""
     if not config.train_config.optimizer.HasField("rms_prop_optimizer"):
         return None
     optimizer = config.train_config.optimizer.rms_prop_optimizer
@@ -135,7 +128,7 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
 
 
 def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:
-    """Rename what has another name now; return field path -> old name and new."""
+    """Rename outdated names in the config; return field path -> old name and new."""
     names: dict[str, tuple[str, str]] = {}
     arm = config.model.WhichOneof("model")
     extractor: Any = getattr(getattr(config.model, str(arm), None), "feature_extractor", None)
@@ -157,7 +150,7 @@ def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) 
 
 
 def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -> str:
-    """Apply the edits; where that does not give the config, write the whole config again."""
+    """Apply the edits; if the result does not parse to the config, format the whole config instead."""
     result = edited(text, edits)
     try:
         same = parse_message(result, TrainEvalPipelineConfig) == config
@@ -167,14 +160,14 @@ def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    """Say what cannot be followed as it is, and what is accepted but changes nothing."""
+    """Describe what is unsupported as written, and what is accepted without effect."""
     found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
     notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
     return (*_training_notes(config.train_config), *notes)
 
 
 def _frozen_note(gone: list[Written]) -> tuple[str, ...]:
-    """Say how batch norms are frozen now, where a removed field froze them."""
+    """Explain how to freeze batch norms, if a removed field froze them."""
     if not any(value.text.lower() in ("false", "f", "0") for value in gone):
         return ()
     return ("model.ssd.freeze_batchnorm: set it to true, as batch_norm_trainable: false meant",)

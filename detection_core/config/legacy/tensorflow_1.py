@@ -1,10 +1,10 @@
-"""What configs of TensorFlow 1's time name in other words, and what became of it."""
+"""Names in TensorFlow 1 configs that were renamed or removed, and their replacements."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Extractors of TensorFlow 1 that TensorFlow 2 has under the same name with `_keras` behind it.
+# TensorFlow 1 extractors that TensorFlow 2 has under the same name with the suffix `_keras`.
 _WITH_COUNTERPART = (
     "faster_rcnn_inception_resnet_v2",
     "faster_rcnn_resnet101",
@@ -31,7 +31,7 @@ KEPT = (
     "ssd_mobilenet_v3_large",
     "ssd_mobilenet_v3_small",
 )
-"""Extractors of TensorFlow 1 that TensorFlow 2 never had, and that are built here under their name."""
+"""TensorFlow 1 extractors that TensorFlow 2 lacks, and that are built here under their name."""
 
 WITHOUT_COUNTERPART: Mapping[str, str] = {
     "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
@@ -46,8 +46,7 @@ WITHOUT_COUNTERPART: Mapping[str, str] = {
     "ssd_resnet50_v1_ppn": "ssd_resnet50_v1_fpn_keras",
     "ssd_spaghettinet": "ssd_mobiledet_edgetpu",
 }
-"""Extractors that exist in TensorFlow 1 only and are not built -> what comes nearest, among those that take
-the same anchors where there is one."""
+"""TensorFlow 1 extractors that are not built -> nearest replacement, if possible with the same anchors."""
 
 RENAMED_METRICS: Mapping[str, str] = {
     "oid_challenge_object_detection_metrics": "oid_challenge_detection_metrics",
@@ -57,16 +56,16 @@ RENAMED_METRICS: Mapping[str, str] = {
     "pascal_voc_metrics": "pascal_voc_detection_metrics",
     "weighted_pascal_voc_metrics": "weighted_pascal_voc_detection_metrics",
 }
-"""Old names of the sets in `eval_config.metrics_set` -> what they are called now."""
+"""Old names of the sets in `eval_config.metrics_set` -> current names."""
 
 BATCH_NORM_TRAINABLE = "model.ssd.feature_extractor.batch_norm_trainable"
-"""A field that one-stage configs of 2018 have, and that the schema lost in the same year."""
+"""A field of one-stage configs of 2018 that was removed from the schema in the same year."""
 
 _BY_CONVERT = "`detflow config convert` writes it"
 
 
 def without_counterpart(extractor: str) -> str:
-    """Say what to do about an extractor of `WITHOUT_COUNTERPART`."""
+    """Return the advice for an extractor of `WITHOUT_COUNTERPART`."""
     return (
         f"expected an extractor that TensorFlow 2 has, found {extractor!r}, which has no counterpart; "
         f"set type: {WITHOUT_COUNTERPART[extractor]!r}, which comes nearest, and train again"
@@ -74,7 +73,7 @@ def without_counterpart(extractor: str) -> str:
 
 
 def with_counterpart(extractor: str) -> str:
-    """Say what to do about an extractor of `COUNTERPARTS`."""
+    """Return the advice for an extractor of `COUNTERPARTS`."""
     return (
         f"expected an extractor that TensorFlow 2 has, found {extractor!r}; its name is "
         f"{COUNTERPARTS[extractor]} now: {_BY_CONVERT}"
@@ -82,7 +81,7 @@ def with_counterpart(extractor: str) -> str:
 
 
 def renamed_metrics(name: str) -> str:
-    """Say what to do about a set of `RENAMED_METRICS`."""
+    """Return the advice for a metric set of `RENAMED_METRICS`."""
     return f"its name is {RENAMED_METRICS[name]} now: {_BY_CONVERT}"
 
 
@@ -102,4 +101,4 @@ REMOVED_FIELDS: Mapping[tuple[str, str], str] = {
     ("SsdFeatureExtractor", "spaghettinet_arch_name"): "it is for ssd_spaghettinet, which exists in "
     f"TensorFlow 1 only; remove it and set type: {WITHOUT_COUNTERPART['ssd_spaghettinet']!r}, the nearest",
 }
-"""Message and name of a field that the schema here lacks -> why, and what to do."""
+"""Message and name of a field that this schema lacks -> the reason, and what to do."""

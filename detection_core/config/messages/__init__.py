@@ -1,1 +1,1 @@
-"""One file a message family: ranges, what is refused and why, contradictions. None needs a tensor."""
+"""Rules of message types, without tensors: ranges, refused fields with reasons, contradictions."""

@@ -1,4 +1,4 @@
-"""Anchor generators: how many anchors they lay, and whether they fit the feature maps."""
+"""Anchor generators: the number of anchors, and whether they fit the feature maps."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from detection_core.protos.multiscale_anchor_generator_pb2 import MultiscaleAnch
 from detection_core.protos.ssd_anchor_generator_pb2 import SsdAnchorGenerator
 
 MAX_PER_LOCATION = 1_000
-_REDUCED = 3  # anchors of the lowest layer with reduce_boxes_in_lowest_layer: true
+_REDUCED = 3  # anchors of the lowest layer if reduce_boxes_in_lowest_layer is true
 
 
 def ssd_anchor_layers(message: SsdAnchorGenerator) -> int:
-    """Return the number of layers: `scales` beyond `num_layers` are left out, and the reverse.
+    """Return the number of layers: the smaller one of `num_layers` and the number of `scales`.
 
-    As in the Object Detection API, whose `create_ssd_anchors` walks both together to the end of the shorter.
+    The Object Detection API's `create_ssd_anchors` also stops at the end of the shorter list.
     """
     return min(message.num_layers, len(message.scales)) if message.scales else message.num_layers
 
 
 def anchors_per_location(generator: AnchorGenerator) -> list[int]:
-    """Count the anchors that each cell of each feature map has; [] where no generator is set."""
+    """Count the anchors per cell of each feature map; [] if no generator is set."""
     arm = str(generator.WhichOneof("anchor_generator_oneof"))
     return _COUNTS[arm](getattr(generator, arm)) if arm in _COUNTS else []
 
 
 def layer_count(generator: AnchorGenerator) -> int:
-    """Count the layers that anchors are laid on, of a generator that is not checked yet; 0 where none is set.
+    """Count the layers of an unchecked anchor generator; 0 if none is set.
 
-    They are not listed, as there may be any number of them.
+    They are not listed, because their number is not bounded yet.
     """
     arm = generator.WhichOneof("anchor_generator_oneof")
     if arm == "ssd_anchor_generator":
@@ -47,7 +47,7 @@ def layer_count(generator: AnchorGenerator) -> int:
 
 
 def layer_field(generator: AnchorGenerator) -> str:
-    """Return the field, with a dot before it, that decides how many layers a generator has."""
+    """Return the field, with a leading dot, that sets a generator's number of layers."""
     if generator.HasField("ssd_anchor_generator"):
         message = generator.ssd_anchor_generator
         return ".scales" if 0 < len(message.scales) < message.num_layers else ".num_layers"
@@ -83,7 +83,7 @@ _COUNTS: dict[str, Callable[[Any], list[int]]] = {
 
 
 def _some(count: int, path: str) -> Iterator[Problem]:
-    """Find a cell without anchors, or with more than anybody means."""
+    """Find a cell without anchors, or with implausibly many."""
     if count < 1:
         text = "expected at least one ratio of width to height, found none; add aspect_ratios: 1.0"
         yield Problem(path=path, message=text)

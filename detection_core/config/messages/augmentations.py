@@ -24,10 +24,10 @@ from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.train_pb2 import TrainConfig
 
 POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "randaug": False}
-"""Policies, and whether they move what is inside boxes to where keypoints cannot follow."""
+"""Policies, and whether they move box contents, which keypoints cannot follow."""
 
 UNSET_MAX_TARGET_PIXELS = 800_000
-"""What an unset max_target_pixels means: the schema says 500,000, but detectors were trained with this."""
+"""Value of an unset max_target_pixels: the schema says 500,000, but detectors were trained with this."""
 
 
 def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
@@ -40,7 +40,7 @@ def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
 
 
 def _padded(message: Any, path: str) -> Iterator[Problem]:
-    """Find sizes and colours that are not given by two and three values."""
+    """Find sizes without two values and colours without three."""
     fields = message.DESCRIPTOR.fields_by_name
     for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
         count = len(getattr(message, name)) if name in fields else 0
@@ -113,12 +113,7 @@ _PERMUTATIONS = {
 
 
 def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
-    """Find steps that need what the reader does not read, or leave what no extractor takes.
-
-    Args:
-        train: its data_augmentation_options are the steps.
-        reader: train_input_reader.
-    """
+    """Find steps that need unread input, or whose output no extractor accepts."""
     for i, message in enumerate(train.data_augmentation_options):
         arm = message.WhichOneof("preprocessing_step")
         if arm is None:
@@ -140,7 +135,7 @@ def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Proble
 def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
     name = _PERMUTATIONS.get(arm, "")
     permutation = list(getattr(step, name, []))
-    # A rotation changes no left keypoint into a right one, so that it needs no permutation.
+    # A rotation does not swap left and right keypoints, so it needs no permutation.
     optional = arm == "random_rotation90" and not permutation
     if name and not optional and sorted(permutation) != list(range(count)):
         text = (

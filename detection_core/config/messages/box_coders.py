@@ -1,4 +1,4 @@
-"""Box coders, and how many numbers their codes have."""
+"""Box coders and their code sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEYPOINTS = Range(1, 10_000, "a number from 1 to 10,000; faster_rcnn_box_coder 
 
 
 def code_size(coder: BoxCoder) -> int:
-    """Return how many numbers a box code has; 0 where no coder is set."""
+    """Return the length of a box code; 0 if no coder is set."""
     if coder.HasField("keypoint_box_coder"):
         return 4 + 2 * coder.keypoint_box_coder.num_keypoints
     return _CODE_SIZES.get(str(coder.WhichOneof("box_coder_oneof")), 0)

@@ -1,4 +1,4 @@
-"""Detectors: what every family of them has, and which families are built here."""
+"""Rules that all detector families share, and the families that are built here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ from detection_core.protos.model_pb2 import DetectionModel
 
 
 def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
-    """Return how a model's images are resized, and the path of that field.
+    """Return a model's image resizer and its field path.
 
-    Without an `image_resizer` in the config, images are resized to the family's input size. Without that,
-    the message is empty.
-
-    Args:
-        model: whose `options` are right.
+    Without an `image_resizer` in the config, images are resized to the family's input size. Without that, the
+    message is empty. The model's `options` must be valid.
     """
     message, path = model_message(model)
     resizer = getattr(message, "image_resizer", ImageResizer())
@@ -34,7 +31,7 @@ def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
 
 
 def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
-    """Do what `model_resizer` does; where options are wrong, the family is not asked for its input size."""
+    """Do the same as `model_resizer`, but ignore the family's input size if options are invalid."""
     message, path = model_message(model)
     if any(_option_problems(model, path)):
         return getattr(message, "image_resizer", ImageResizer()), f"{path}.image_resizer"
@@ -42,7 +39,6 @@ def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
 
 
 def _own_size(model: DetectionModel) -> tuple[int, int] | None:
-    """Return the input size that the family says; None where it says none."""
     family = find_family(model)
     return family.input_size(model_message(model)[0]) if family else None
 
@@ -54,7 +50,7 @@ def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 
 def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
-    """Find a missing resizer, and one that does not give what the family takes."""
+    """Find a missing resizer, and one whose output size the family does not accept."""
     resizer, size = model_resizer(model)[0], _own_size(model)
     yield from missing_arm(resizer, "image_resizer_oneof", path)
     family = find_family(model)
@@ -75,10 +71,10 @@ def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 
 def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
-    """Check what every family has."""
+    """Check the fields that every family has."""
     message, _ = model_message(model)
     family, arm = find_family(model), model.WhichOneof("model")
-    # Without its family an experimental_model is only a name; that name is refused.
+    # Without a registered family, only the name of an experimental_model can be refused.
     if message is None or (family is None and arm == "experimental_model"):
         return
     path = f"{path}.{arm}"
@@ -95,7 +91,7 @@ def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 
 def missing_classes_problems(model: DetectionModel) -> Iterator[Problem]:
-    """Find a number of classes that is left out, which only a detector that is to be built must have."""
+    """Find a missing number of classes, which is required only to build a detector."""
     message, place = model_message(model)
     if message is not None and not message.HasField("num_classes"):
         text = (

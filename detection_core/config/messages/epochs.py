@@ -1,4 +1,4 @@
-"""Lengths of a training in epochs, passes over its examples, in place of updates."""
+"""Training lengths given in epochs instead of steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.config.problems import raise_first
 from detection_core.errors import Problem
 from detection_core.protos.train_pb2 import TrainConfig
 
-_MOST = (1 << 32) - 1  # what a field of the schema holds
+_MOST = (1 << 32) - 1  # maximum value of the schema's field
 EPOCHS = Range(0, 1_000_000, "a number from 0 to 1,000,000")
 
 STEPS_OF: Mapping[str, Mapping[str, str]] = {
@@ -25,17 +25,17 @@ STEPS_OF: Mapping[str, Mapping[str, str]] = {
         "hold_base_rate_epochs": "hold_base_rate_steps",
     },
 }
-"""Message to its fields in epochs, each with the one in steps that it stands for."""
+"""Message to its fields in epochs, each with the field in steps that it replaces."""
 
 
 def epochs_given(message: Any, field: str) -> bool:
-    """Tell whether a field in steps is given in epochs instead."""
+    """Tell whether a field in steps is set through its field in epochs."""
     fields = STEPS_OF[_name(message)].items()
     return any(message.HasField(epochs) for epochs, steps in fields if steps == field)
 
 
 def both_problems(message: Any, path: str) -> Iterator[Problem]:
-    """Find lengths that are given twice, in epochs and in steps."""
+    """Find lengths that are set both in epochs and in steps."""
     for epochs, steps in STEPS_OF[_name(message)].items():
         if message.HasField(epochs) and message.HasField(steps):
             text = f"expected {epochs} or {steps}, found both; remove one"
@@ -43,7 +43,7 @@ def both_problems(message: Any, path: str) -> Iterator[Problem]:
 
 
 def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
-    """Return each field of a train_config that is set in epochs: message, its name, that of the steps."""
+    """Return message, name and name in steps of each train_config field that is set in epochs."""
     rate = learning_rate_of(train)
     messages = [train, *([rate] if rate is not None else []), *getattr(rate, "schedule", ())]
     return [
@@ -55,12 +55,11 @@ def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
 
 
 def _name(message: Any) -> str:
-    """Return a message's key in `STEPS_OF`."""
     return str(message.DESCRIPTOR.full_name).removeprefix(f"{message.DESCRIPTOR.file.package}.")
 
 
 def learning_rate_of(train: TrainConfig) -> Any:
-    """Return the message of the schedule; None where there is none."""
+    """Return the message of the schedule; None without a schedule."""
     optimizer = train.optimizer.WhichOneof("optimizer")
     if optimizer is None:
         return None
@@ -70,16 +69,12 @@ def learning_rate_of(train: TrainConfig) -> Any:
 
 
 def in_steps(config: Config, updates: float) -> Config:
-    """Return a config in which every length is in steps.
+    """Return a config with every length in steps, given the updates per epoch.
 
-    A length is rounded to whole updates, and is at least one where it is above 0.
-
-    Args:
-        config: left as it is.
-        updates: of an epoch.
+    Lengths are rounded to whole updates; a length above 0 is at least one update.
 
     Raises:
-        ConfigError: when a length has more updates than a field holds.
+        ConfigError: when a length exceeds the maximum of its field.
     """
     result = copy.deepcopy(config)
     for message, epochs, steps in fields_in_epochs(result.train_config):

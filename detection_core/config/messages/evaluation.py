@@ -1,4 +1,4 @@
-"""Metrics that cannot be measured, and contradictions inside eval_config."""
+"""Check eval_config: metrics that cannot be measured, and contradictions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ NOT_MEASURED: Mapping[str, str] = {
         "weighted_pascal_voc_detection_metrics"
     ),
 }
-"""Sets of metrics of the Object Detection API that no detector here could have a value of, and why."""
+"""Metric sets of the Object Detection API that no detector here can produce, with reasons."""
 
 
 def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
-    """Find sets of metrics that cannot be measured, and groups of classes and colours that say nothing."""
+    """Find sets of metrics that cannot be measured, and class groups and colours without effect."""
     for i, name in enumerate(message.metrics_set):
         if name not in MEASURED and name not in REGISTERED_SETS:
             where = f"{path}.metrics_set[{i}]"

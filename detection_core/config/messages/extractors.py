@@ -1,4 +1,4 @@
-"""Feature extractors by name: what a name says, names from outside, and names of TensorFlow 1."""
+"""Feature extractors by name: built-in ones, registered ones, and names of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from detection_core.errors import Problem
 
 NECKS = ("extra_layers", "fpn", "bifpn")
 EXTRA_CHANNELS = (512, 256, 256, 128)
-"""Nominal channels of the maps that the `extra_layers` neck can put on top of a backbone's."""
+"""Nominal channels of the maps that an `extra_layers` neck can add to a backbone."""
 _SHOWN = 80
 _UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
 _OLD = {*COUNTERPARTS, *WITHOUT_COUNTERPART}
-"""Extractors that TensorFlow 1 had."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Extractor:
-    """What a feature extractor's name says.
+    """The parts and limits of a feature extractor.
 
     Attributes:
-        backbone: the network that features are taken from, by its name in `builders.backbones.BACKBONES`.
+        backbone: the network that gives the features, by its name in `builders.backbones.BACKBONES`.
         neck: "extra_layers", "fpn" or "bifpn".
         maps: levels of the backbone's features that an `extra_layers` neck starts with, finest first.
-        expanded: whether the neck starts with the finest of them before its block's last convolution.
+        expanded: whether the neck takes the finest map before its block's last convolution.
         fixed: fields that must keep their defaults, because the extractor lacks these options.
-        extra: nominal channels of the maps that an `extra_layers` neck can put on top.
+        extra: nominal channels of the maps that an `extra_layers` neck can add.
         overridden: the message must override hyperparameters, because the backbone has no defaults.
-        sides: rows or columns of the input -> those of `maps`; None where each stride rounds up.
-        least_side: fewest rows and columns of an input.
+        sides: rows or columns of the input -> those of `maps`; None if each stride rounds up.
+        least_side: minimum rows and columns of an input.
     """
 
     backbone: str
@@ -52,13 +51,13 @@ class Extractor:
 
 
 REGISTERED: dict[str, Extractor] = {}
-"""Extractors from outside of the package."""
+"""Extractors registered from outside the package."""
 
 
 def register_extractor(name: str, extractor: Extractor) -> None:
-    """Let configs name an extractor from outside the package by `type`.
+    """Register an extractor from outside the package, which configs select by `type`.
 
-    Its backbone is registered by `builders.backbones.register_backbone`; registering here needs no
+    Register its backbone with `builders.backbones.register_backbone`. Registering an extractor needs no
     TensorFlow.
 
     Raises:
@@ -72,17 +71,12 @@ def register_extractor(name: str, extractor: Extractor) -> None:
 
 
 def unregister_extractor(name: str) -> None:
-    """Forget an extractor from outside, as tests do."""
+    """Remove a registered extractor, for tests."""
     REGISTERED.pop(name, None)
 
 
 def name_problems(name: str, path: str) -> Iterator[Problem]:
-    """Find an extractor without a name, and one that only TensorFlow 1 had.
-
-    Args:
-        name: type of the extractor, of any family.
-        path: its field path.
-    """
+    """Find an extractor without a name, or one that only TensorFlow 1 had."""
     if not name:
         yield Problem(path=path, message=_UNNAMED)
     elif name in COUNTERPARTS:
@@ -92,13 +86,7 @@ def name_problems(name: str, path: str) -> Iterator[Problem]:
 
 
 def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:
-    """Find an extractor that a family does not have.
-
-    Args:
-        name: type of the extractor.
-        path: its field path.
-        known: types that the family has.
-    """
+    """Find an extractor type that is not among a family's known types."""
     if name in known:
         return
     if not name or name in _OLD:

@@ -1,4 +1,4 @@
-"""Contradictions between the fields of train_config that are about the checkpoint to start from."""
+"""Find contradictions between the train_config fields for the initial checkpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES
 from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO, is_named
 
-# What a checkpoint is taken for, by its format.
+# Values of fine_tune_checkpoint_type by checkpoint format: object-based, name-based.
 OBJECT_TYPES = ("classification", "detection", "full")
 NAMED_TYPES = ("classification", "detection")
-# What published weights are taken for, by what they are of.
+# Values of fine_tune_checkpoint_type by published weights: of a detector, of a classifier.
 DETECTOR_TYPES = ("detection", "full")
 CLASSIFIER_TYPES = ("classification",)
 
@@ -30,12 +30,9 @@ _HEADS = "train_config.load_all_detection_checkpoint_vars"
 def fine_tuning_problems(
     train: TrainConfig, extractor: str, support: CheckpointSupport | None
 ) -> Iterator[Problem]:
-    """Find what cannot be taken from a checkpoint of the given version.
+    """Find settings that do not fit the given checkpoint version.
 
-    Args:
-        train: the message.
-        extractor: type of the model's feature extractor; "" where no family here has the model.
-        support: the family's; None where it starts from no checkpoint.
+    The extractor is "" if no family builds the model; `support` is None without checkpoints.
     """
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:
@@ -45,7 +42,7 @@ def fine_tuning_problems(
         return
     yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
-        # An unknown family or an extractor that is gone is reported separately.
+        # Unknown families and removed extractors are reported separately.
         if extractor and extractor not in WITHOUT_COUNTERPART:
             named = support.named_extractors if support else ()
             yield from _named(train, COUNTERPARTS.get(extractor, extractor), named)
@@ -74,7 +71,7 @@ def _type(kind: str) -> Iterator[Problem]:
 
 
 def _published(train: TrainConfig, backbone_of: Callable[[str], str], extractor: str) -> Iterator[Problem]:
-    """Find published weights that are none, or not of this network, or that are taken for something else."""
+    """Find published weights that do not exist, belong to another network, or have the wrong type."""
     start = train.fine_tune_checkpoint
     types = DETECTOR_TYPES if start.startswith(ZOO) else CLASSIFIER_TYPES
     if train.fine_tune_checkpoint_type not in ("", *types):
@@ -97,7 +94,6 @@ def _published(train: TrainConfig, backbone_of: Callable[[str], str], extractor:
 
 
 def _network(start: str, backbone_of: Callable[[str], str], backbone: str) -> Iterator[Problem]:
-    """Find published weights of another backbone than the config's."""
     try:
         if start.startswith(ZOO):
             own = backbone_of(find_model(start.removeprefix(ZOO)).extractor)
@@ -119,14 +115,14 @@ def _network(start: str, backbone_of: Callable[[str], str], backbone: str) -> It
 
 
 def _path(path: str) -> Iterator[Problem]:
-    r"""Find a path of Windows that lost its backslashes in text format: "C:\temp" holds a tab."""
+    r"""Find a Windows path that lost its backslashes in text format: "C:\temp" contains a tab."""
     if any(ord(character) < ord(" ") for character in path):
         message = f"expected a path, found {path!r}, with control characters; {BACKSLASHES}"
         yield Problem(path=_CHECKPOINT, message=message)
 
 
 def _named(train: TrainConfig, extractor: str, named_extractors: tuple[str, ...]) -> Iterator[Problem]:
-    """Check a checkpoint of TensorFlow 1, which is also what a config without a version asks for."""
+    """Check a checkpoint of TensorFlow 1, the default when a config names no version."""
     if extractor not in named_extractors:
         message = (
             f"expected V2, as TensorFlow 1 had no {extractor}, found V1 (the default of"

@@ -1,4 +1,4 @@
-"""Quantization settings, and which files can be made of what is trained by them."""
+"""Quantization settings, and the export formats that they allow."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 
 INTEGER_BITS = 8
-"""Of weights and of activations in integer files."""
+"""Bits of weights and of activations in integer files."""
 BITS: Mapping[str, tuple[int, int]] = {
     "weight_bits": (INTEGER_BITS, 4),
     "activation_bits": (INTEGER_BITS, 16),
 }
-"""Field to the numbers of bits that files have: 4 those of int4_weights_aware, 16 those of int16x8_aware."""
+"""Field to its allowed numbers of bits: 4 is for int4_weights_aware, 16 for int16x8_aware."""
 FORMATS_OF_8_BITS = ("int8", "int8_int8_input", "int8_float32_input", "int8_mixed_aware")
-"""Files whose integers are those of a quantization-aware network, where there is one."""
+"""Formats that take their integers from the quantization-aware network, if there is one."""
 AWARE = "_aware"
-"""Ends the name of a format that there is none of without a quantization-aware network."""
+"""Suffix of formats that require a quantization-aware network."""
 
 
 def _bit_problems(message: Quantization, path: str) -> Iterator[Problem]:
@@ -32,24 +32,19 @@ def _bit_problems(message: Quantization, path: str) -> Iterator[Problem]:
 
 
 class QuantizedBits(Protocol):
-    """How many bits a training quantizes to, whoever says it."""
+    """Number of bits that quantization-aware training uses."""
 
     @property
     def weight_bits(self) -> int:
-        """Of kernels."""
+        """Return the bits of kernels."""
 
     @property
     def activation_bits(self) -> int:
-        """Of activations."""
+        """Return the bits of activations."""
 
 
 def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> Iterator[Problem]:
-    """Find files that cannot be made of what is trained.
-
-    Args:
-        message: how the detector is quantized in training; None: it is not.
-        formats: of files.
-    """
+    """Find export formats that the trained network does not support; None: it is not quantized."""
     if message is None:
         lacking = [name for name in formats if name.endswith(AWARE)]
         if lacking:

@@ -32,13 +32,13 @@ _SCALED = tuple(name for name in _SNAKE if name.startswith(("glorot", "he_", "le
 _SECOND = tuple(f"{name}V2" for name in (*_CLASSES, *_SCALED))
 
 INITIALIZER_NAMES = frozenset((*_CLASSES, *_SNAKE, *_SECOND, "normal", "uniform", "one", "zero"))
-"""Names of tf_keras initializers that can fill the kernel of a convolution; Identity cannot."""
+"""Names of tf_keras initializers for the kernel of a convolution, which Identity cannot fill."""
 
 _SHOWN = 60
 
 
 def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
-    """Find a name that stands for no initializer of a convolution's kernel."""
+    """Find a name that is no initializer of a convolution's kernel."""
     if message.WhichOneof("initializer_oneof") != "keras_initializer_by_name":
         return
     name = message.keras_initializer_by_name

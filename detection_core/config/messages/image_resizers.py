@@ -1,4 +1,4 @@
-"""Image resizers, and the size of the images that a network is given."""
+"""Image resizers, and the size of the network's input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from detection_core.protos.image_resizer_pb2 import (
 
 
 def network_size(message: ImageResizer) -> tuple[int, int] | None:
-    """Return rows and columns that every image has after resizing and padding; None where they differ."""
+    """Return rows and columns of every resized and padded image; None if sizes differ between images."""
     arm = message.WhichOneof("image_resizer_oneof")
     resizer: Any = getattr(message, arm or "", None)
     if arm in ("fixed_shape_resizer", "automl_resizer"):
@@ -28,12 +28,7 @@ def network_size(message: ImageResizer) -> tuple[int, int] | None:
 
 
 def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find a resizer that gives images of different sizes, which no one-stage detector's network takes here.
-
-    Args:
-        message: the resizer.
-        path: its field path.
-    """
+    """Find a resizer that gives images of different sizes, which no one-stage detector here accepts."""
     arm = message.WhichOneof("image_resizer_oneof")
     if arm is not None and network_size(message) is None:
         text = (
@@ -45,7 +40,7 @@ def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
 
 
 def fixed_size(message: ImageResizer) -> tuple[int, int]:
-    """Return rows and columns of every image for a checked one-stage detector, which takes one size."""
+    """Return rows and columns of every image of a checked one-stage detector."""
     return cast(tuple[int, int], network_size(message))
 
 
@@ -68,12 +63,7 @@ _GREY = {
 
 
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find a resizer that gives several sizes; a TensorFlow Lite file has one.
-
-    Args:
-        message: the resizer.
-        path: field path of the model.
-    """
+    """Find a resizer of a model that gives several sizes; a TensorFlow Lite file has one."""
     found = message.WhichOneof("image_resizer_oneof")
     if found != "fixed_shape_resizer":
         text = (

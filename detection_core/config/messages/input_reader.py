@@ -1,4 +1,4 @@
-"""Input readers: what of them is read, and lists that have to fit together."""
+"""Input readers: supported fields, and lists that must match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.protos.input_reader_pb2 import InputReader
 
 
 def _reader(reader: InputReader, path: str) -> Iterator[Problem]:
-    """Find lists that do not fit together; whether files exist is seen when they are read."""
+    """Find lists that do not match; missing files are reported when they are read."""
     yield from _weights(reader, path)
     kinds = len(reader.keypoint_type_weight)
     if kinds not in (0, reader.num_keypoints):

@@ -1,4 +1,4 @@
-"""Losses on box codes and class logits, and what chooses the examples that count."""
+"""Losses on box codes and class logits, and the selection of examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MINING = "only expected_loss_weights reads it, which is refused"
 
 
 def _loss(loss: Loss, path: str) -> Iterator[Problem]:
-    """Find ways of choosing examples that exclude each other."""
+    """Find example selections that exclude each other."""
     if loss.HasField("hard_example_miner") and loss.classification_loss.HasField("weighted_sigmoid_focal"):
         text = "expected none beside weighted_sigmoid_focal, which weighs examples itself; remove one"
         yield Problem(path=f"{path}.hard_example_miner", message=text)

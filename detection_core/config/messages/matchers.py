@@ -1,4 +1,4 @@
-"""Matchers of anchors to objects, and the similarities that they compare by."""
+"""Matchers of anchors to objects, and their similarity measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a training is followed: the settings of a tracking server."""
+"""Settings of the experiment tracking servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READER = "builders.train_plan"
 
 
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
-    """Find an experiment without a name, and a server whose address is none."""
+    """Find an experiment without a name, and a server address with a password."""
     if not message.experiment.strip():
         yield Problem(
             path=f"{path}.experiment", message="expected a name, found none; give one, or remove it"
@@ -27,7 +27,7 @@ def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
 
 
 def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
-    """Find a project without a name, and one that its addresses could not hold."""
+    """Find a project without a name, and one with characters that its address cannot hold."""
     name = message.project
     if not name.strip() or set(name) & set("/\\#?%:"):
         text = f"expected a name without any of / \\ # ? % :, found {name!r}; correct it"

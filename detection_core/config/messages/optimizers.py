@@ -1,4 +1,4 @@
-"""Optimizers and the schedules of their learning rates."""
+"""Optimizers and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
 
 def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
     yield from both_problems(schedule, path)
-    # Lengths of which one is in steps and one in epochs are compared when the examples are counted.
+    # A length in steps and one in epochs are compared once the examples are counted.
     units = {
         field: "epochs" if schedule.HasField(f"{field}_epochs") else "steps" for field in ("total", "warmup")
     }

@@ -1,4 +1,4 @@
-"""The whole pipeline.config: what its messages ask of each other."""
+"""Contradictions between the messages of a pipeline.config."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
-    del path  # It is the root.
+    del path  # the root
     yield from shape_metric_problems(config)
     if not config.HasField("train_config"):
         return
@@ -42,7 +42,7 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
 
 
 def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find sets of metrics of masks or keypoints where none are found, or none are read."""
+    """Find metric sets for masks or keypoints that are not predicted or not read."""
     family = find_family(config.model)
     message, _ = model_message(config.model)
     for i, name in enumerate(config.eval_config.metrics_set):
@@ -62,13 +62,13 @@ def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def training_input_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find labels and augmentations that need what is not read."""
+    """Find labels and augmentations that need unread input."""
     yield from label_problems(config)
     yield from reading_problems(config.train_config, config.train_input_reader)
 
 
 def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find labels that are to be trained on and are not read."""
+    """Find labels that training needs but the reader does not read."""
     yield from score_problems(config.train_config, config.train_input_reader)
     message, path = model_message(config.model)
     family = find_family(config.model)
@@ -86,10 +86,7 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find a model or a batch that needs more memory than there can be.
-
-    The single numbers have ranges; here are their products.
-    """
+    """Find a model or a batch above the memory limits; ranges bound only single numbers, not products."""
     message, path = model_message(config.model)
     batch_size = config.train_config.batch_size if config.HasField("train_config") else 1
     problems, size = image_size_problems(*unchecked_resizer(config.model), batch_size)
@@ -100,7 +97,7 @@ def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def tflite_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find what keeps a detector from being a TensorFlow Lite file with a fixed input."""
+    """Find obstacles to exporting a TensorFlow Lite file with a fixed input."""
     family = find_family(config.model)
     if family and family.tflite:
         yield from family.tflite.problems(*model_message(config.model))
@@ -109,7 +106,7 @@ def tflite_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find box codes that are clipped, with which a detector is trained and served but not exported."""
+    """Find clipped box codes, which training and serving support but the export does not."""
     return (problem for problem in tflite_problems(config) if problem.path.endswith(f".{CLIP_RANGE}"))
 
 

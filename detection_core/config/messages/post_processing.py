@@ -35,7 +35,7 @@ def _knots(message: XYPairs, path: str) -> Iterator[Problem]:
 
 
 def _per_class(message: ClassIdFunctionApproximations, path: str) -> Iterator[Problem]:
-    """Check the values of a map, which no walk over the messages of a config comes to."""
+    """Check the values of a map, which the walk over messages does not reach."""
     for key, pairs in message.class_id_xy_pairs_map.items():
         where = f"{path}.class_id_xy_pairs_map[{key}]"
         yield from _knots(pairs, where)

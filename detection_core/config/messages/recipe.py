@@ -1,4 +1,4 @@
-"""Mixing augmentations, and what else detflow adds to how detectors are trained."""
+"""Mixing augmentations, and other training options that detflow adds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
 
 
 def _colour(message: Any, path: str) -> Iterator[Problem]:
-    """Find a colour that is not given by three values."""
     found = list(message.per_channel_pad_value)
     if len(found) not in (0, 3):
         text = f"expected 3 values or none, found {len(found)}; give R, G and B"
@@ -24,7 +23,7 @@ def _colour(message: Any, path: str) -> Iterator[Problem]:
 
 
 def _scales(message: Any, path: str) -> Iterator[Problem]:
-    """Find a range of scales whose ends are exchanged."""
+    """Find a range of scales with swapped ends."""
     if message.scale_max < message.scale_min:
         text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
         yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
@@ -36,7 +35,7 @@ def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
 
 
 def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
-    """Find more sizes than there is time to compile."""
+    """Find too many sizes, because each one is compiled."""
     if len(message.scale) > _MOST_SCALES:
         text = f"expected at most {_MOST_SCALES} scales, found {len(message.scale)}; each is compiled"
         yield Problem(path=f"{path}.scale", message=text)

@@ -1,11 +1,11 @@
-"""Parts from outside the package: losses and augmentations that a config names, with their options.
+"""Losses and augmentations that are registered from outside the package, with options.
 
-A part is registered where the process starts, before a config is checked, by `register_part`. The config
-then asks for it by name, here for a classification loss:
+Call `register_part` when the process starts, before a config is checked. The config then names the part, here
+a classification loss:
 
     classification_loss { registered { name: "poly" options { key: "epsilon" value: "1.5" } } }
 
-Registering needs no TensorFlow: `build` may import it when it is called.
+Registering needs no TensorFlow; `build` may import it when it is called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Registration:
     """A part from outside.
 
     Attributes:
-        build: from all options, by name, to the part: a `ClassificationLoss`, a `LocalizationLoss` or an
+        build: takes all options by name, returns the part: a `ClassificationLoss`, a `LocalizationLoss` or an
             `Augmentation`.
         options: name -> option.
         check: finds options that contradict each other, from the message and its field path.
@@ -53,14 +53,14 @@ def register_part(
     options: Mapping[str, Option] | None = None,
     check: Check = no_problems,
 ) -> None:
-    """Make a part from outside the package known to configs.
+    """Register a part from outside the package.
 
     Args:
         kind: where a config may name it.
-        name: what a config calls it.
-        build: from all options as keyword arguments to the part.
-        options: the options that it has.
-        check: further checks of its `RegisteredPart` message, run where each option fits by itself.
+        name: its name in configs.
+        build: takes all options as keyword arguments, returns the part.
+        options: by name.
+        check: further checks of its `RegisteredPart` message, run after each option is valid.
 
     Raises:
         ValueError: when another part of the kind has the name.
@@ -71,18 +71,12 @@ def register_part(
 
 
 def unregister_part(kind: PartKind, name: str) -> None:
-    """Forget a part, as tests do; nothing happens where it is not known."""
+    """Remove a part, for tests; an unknown name is ignored."""
     _PARTS.pop((kind, name), None)
 
 
 def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> Iterator[Problem]:
-    """Find a part that is not registered, and options that it does not have or that do not fit.
-
-    Args:
-        kind: what the config needs.
-        message: what it names.
-        path: field path of the message.
-    """
+    """Find an unregistered part, and unknown or invalid options."""
     part = _PARTS.get((kind, message.name))
     if part is None:
         known = sorted(name for of_kind, name in _PARTS if of_kind == kind)
@@ -108,13 +102,7 @@ def build_registered(kind: PartKind, message: RegisteredPart) -> Any:
 def option_problems(
     options: Mapping[str, Option], message: RegisteredPart | ExperimentalModel, path: str
 ) -> Iterator[Problem]:
-    """Find options that are not known, and values that do not fit.
-
-    Args:
-        options: those that there are.
-        message: whose `name` has them, and whose `options` sets some.
-        path: field path of the message.
-    """
+    """Find options in a message that are not among the known ones, and invalid values."""
     for name in message.options:
         if name not in options:
             has = ", ".join(options) or "none"
@@ -130,7 +118,7 @@ def option_problems(
 def option_values(
     options: Mapping[str, Option], message: RegisteredPart | ExperimentalModel
 ) -> dict[str, Value]:
-    """Return every option's value, of the type of its default; the message is one without problems."""
+    """Return the value of every option, in the type of its default; the message must be valid."""
     return {
         name: _parsed(option, message.options[name]) if name in message.options else option.default
         for name, option in options.items()
@@ -149,11 +137,7 @@ def _wrong(option: Option, text: str, path: str) -> Iterator[Problem]:
 
 
 def _parsed(option: Option, text: str) -> Value:
-    """Read an option's value.
-
-    Raises:
-        ValueError: when the text is not of the option's type.
-    """
+    """Read an option's value; raise ValueError if the text does not have the option's type."""
     if isinstance(option.default, bool):
         if text not in _BOOLEANS:
             raise ValueError(text)

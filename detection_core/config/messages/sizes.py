@@ -1,4 +1,4 @@
-"""How much memory a config asks for, computed without tensors, to refuse it before allocation."""
+"""Estimate a config's memory without tensors, to refuse it before allocation."""
 
 from __future__ import annotations
 
@@ -10,30 +10,20 @@ from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 
 MAX_IMAGE_PIXELS = 2**26
-"""Of the network's input; 8,192 x 8,192."""
+"""Maximum pixels of the network's input, 8,192 x 8,192."""
 MAX_BATCH_PIXELS = 2**32
-"""Of all images of a batch: 48 GiB of float32 with three channels."""
+"""Maximum pixels of a batch: 48 GiB of float32 with three channels."""
 MAX_ANCHORS = 2**23
 MAX_SCORES = 2**31
-"""Scores and box codes for one image: 8 GiB of float32."""
+"""Maximum scores and box codes of an image: 8 GiB of float32."""
 MAX_PREDICTOR_CHANNELS = 2**23
-"""Of one layer that predicts scores: with 256 channels before it its kernel has 2^31 numbers."""
+"""Maximum channels of a layer that predicts scores; with 256 input channels its kernel has 2^31 numbers."""
 
 
 def image_size_problems(
     resizer: ImageResizer, path: str, batch_size: int
 ) -> tuple[list[Problem], tuple[int, int] | None]:
-    """Find images, or batches of them, that are too large.
-
-    Args:
-        resizer: the message.
-        path: its field path.
-        batch_size: images of a batch.
-
-    Returns:
-        The problems, and rows and columns of the network's input; None where they are not known or are
-        themselves too many.
-    """
+    """Find too large images or batches; also return the input size, None if unknown or too large."""
     size = network_size(resizer)
     if size is None or min(size) < 1:
         return [], None
@@ -48,7 +38,7 @@ def image_size_problems(
 
 
 class Laid(NamedTuple):
-    """The number of anchors of an image, the most at one location, and the field that sets it."""
+    """Number of anchors of an image, the maximum at one location, and the field that sets it."""
 
     anchors: int
     most: int
@@ -56,13 +46,7 @@ class Laid(NamedTuple):
 
 
 def prediction_problems(laid: Laid, num_classes: int, path: str) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        laid: the anchors.
-        num_classes: scores of each anchor.
-        path: field path of the number of classes.
-    """
+    """Find too many anchors, scores or head channels for memory; `path` is that of the number of classes."""
     columns = num_classes + 4
     if laid.anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"

@@ -52,13 +52,13 @@ RULES: Mapping[str, Rules] = {
     **registered.RULES,
     **recipe.RULES,
 }
-"""Name of a message that no single family has, as in `Loss.EqualizationLoss`, to its rules."""
+"""Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 
 _NONE = Rules()
 
 
 def all_rules() -> dict[str, Rules]:
-    """Return the rules of every message, those of the families included."""
+    """Return the rules of every message, including those of the families."""
     return {**RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
 
 
@@ -68,7 +68,7 @@ def message_name(descriptor: Any) -> str:
 
 
 def rules_of(descriptor: Any) -> Rules:
-    """Return the rules of a message type; those of parts of refused messages are empty."""
+    """Return the rules of a message type; empty for parts of refused messages."""
     name = message_name(descriptor)
     if name in RULES:
         return RULES[name]

@@ -1,6 +1,6 @@
-"""Names of what TensorFlow Lite detectors end with."""
+"""Names used at the output of TensorFlow Lite detectors."""
 
 CLIP_RANGE = "box_encodings_clip_range"
-"""A head's field; a TensorFlow Lite file does not clip codes."""
+"""A field of the prediction head; a TensorFlow Lite file does not clip codes."""
 OPERATION = "TFLite_Detection_PostProcess"
-"""The custom operation that decodes and suppresses boxes."""
+"""The custom operator that decodes boxes and applies non-maximum suppression."""

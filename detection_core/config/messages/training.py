@@ -1,4 +1,4 @@
-"""What a model is trained on: train_config by itself, and beside the reader."""
+"""Training data of a model: checks of train_config, alone and with the reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUEUE = "input is a tf.data pipeline, not a queue"
 
 
 def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
-    """Find class scores that are to be trained on and are not read, or are beside merged boxes."""
+    """Find class scores that training needs but that are not read, or that are combined with merged boxes."""
     if train.use_multiclass_scores and not reader.load_multiclass_scores:
         message = "expected scores to use, found none; set train_input_reader.load_multiclass_scores: true"
         yield Problem(path="train_config.use_multiclass_scores", message=message)
@@ -30,7 +30,7 @@ def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]
 
 
 def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
-    """Find a training without an end; a config that is only evaluated or imported needs none."""
+    """Find a training without a length; evaluating or importing a config needs none."""
     if train.num_steps < 1 and not train.num_epochs > 0:
         message = (
             "expected the number of updates, found 0, which would train without end. Set num_steps, or"
@@ -40,7 +40,7 @@ def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
 
 
 def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a factor of the loss that nothing would use."""
+    """Find a loss scale that has no effect."""
     if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
         found = Precision.Name(train.precision)
         message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
@@ -48,7 +48,6 @@ def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a batch that cannot be computed in equal parts."""
     parts = train.gradient_accumulation_steps
     if parts > 1 and train.batch_size % parts:
         message = (
@@ -59,7 +58,7 @@ def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a training that is longer than a schedule of which the warm-up leaves nothing."""
+    """Find a warm-up that takes the whole schedule, unless training ends within it."""
     rate = learning_rate_of(train)
     if not isinstance(rate, AutomlCosineLearningRate):
         return

@@ -1,4 +1,4 @@
-"""Validation while training: what it needs beside its own message."""
+"""Validation during training: checks beyond its message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _YEAR = 366 * 24 * 60
 
 
 def validation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find a validation without images; a workflow's readers are filled in before they are read."""
+    """Find a validation without images; a workflow fills in its readers later."""
     if config.train_config.HasField("validation") and not config.eval_input_reader:
         text = "expected an eval_input_reader, whose images are validated on, found none; add one"
         yield Problem(path="eval_input_reader", message=text)
 
 
 def _problems(message: Validation, path: str) -> Iterator[Problem]:
-    """Find metrics without a name, and ones that are named twice."""
+    """Find metrics without a name, and duplicate names."""
     names = [metric.name for metric in message.metric]
     for i, name in enumerate(names):
         where = f"{path}.metric[{i}].name"

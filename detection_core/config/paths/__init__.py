@@ -1,1 +1,1 @@
-"""Fields of a config by their paths: overrides and the short names of common ones."""
+"""Access to fields of a config by path: overrides and short names."""

@@ -1,7 +1,7 @@
-"""Field paths such as `train_config.data_augmentation_options[0].random_crop_image.min_area`.
+"""Field paths, for example `train_config.data_augmentation_options[0].random_crop_image.min_area`.
 
-An index is a number (negative from the end), `+` for a new element, `*` for every element, or the key of a
-map field. `+2`, `+3` and so on are new elements too, for mappings, where each key can stand once only.
+An index is a number (negative from the end), or the key of a map field. `+` adds an element, `*` selects
+every element. `+2`, `+3` and so on also add elements; they keep keys unique in mappings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Segment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A field of a message in the config that is to be set.
+    """A field to set in a message of the config.
 
     Attributes:
         container: the message that has the field.
@@ -55,8 +55,6 @@ class Target:
 
 
 class _Walk:
-    """The state of walking a path through a message, for errors."""
-
     def __init__(self, root: Message, path: str, where: str) -> None:
         self.root = cast(Descriptor, root.DESCRIPTOR)
         self.path = path
@@ -75,7 +73,7 @@ class _Walk:
         return ConfigError(message, where=self.where)
 
     def children(self, message: Message, step: Segment) -> list[Message]:
-        """Return the messages that a segment in the middle of the path leads to."""
+        """Return the messages that a segment before the last one leads to."""
         field, index = self.field(message, step.name), step.index
         if not holds_messages(field):
             raise self.error(f"{field.name} holds {describe_expected(field)}, so nothing follows it")
@@ -101,16 +99,14 @@ def _elements(values: Any, index: str, where: str) -> list[Message]:
 
 
 def is_new(index: str | None) -> bool:
-    """Tell whether an index asks for a new element."""
+    """Tell whether an index adds an element."""
     return index is not None and _NEW.fullmatch(index) is not None
 
 
 def key_beside(path: str, taken: Collection[str]) -> str:
-    """Return a path that says the same as this one, and is none of those taken where it adds an element.
+    """Return an equivalent path that is not in `taken`, if the path adds an element.
 
-    Args:
-        path: such as `train_config.data_augmentation_options[+]`.
-        taken: keys of a mapping.
+    An example is `train_config.data_augmentation_options[+]`; `taken` has the keys of a mapping.
     """
     before, plus, after = path.partition("[+]")
     if not plus:
@@ -138,17 +134,12 @@ def split_path(path: str, *, where: str) -> list[Segment]:
 
 
 def find_targets(root: Message, path: str, *, where: str) -> list[Target]:
-    """Walk a path and return the fields at its end: one, or several where the path holds `[*]`.
+    """Walk a path and return the fields at its end: one, or several if the path contains `[*]`.
 
-    Messages on the way are made where they are missing, once something is set in them.
-
-    Args:
-        root: the message the path starts in; changed in place.
-        path: the path.
-        where: place for errors.
+    Missing messages on the way are created once one of their fields is set. `root` is changed in place.
 
     Raises:
-        ConfigError: naming the field that does not exist, with candidates, or the index that is wrong.
+        ConfigError: naming an unknown field, with candidates, or a wrong index.
     """
     walk = _Walk(root, path, where)
     *steps, last = split_path(path, where=where)
@@ -162,7 +153,7 @@ def element_index(index: str, length: int, where: str) -> int:
     """Return the position of an existing element.
 
     Raises:
-        ConfigError: when the text is no number or the element does not exist.
+        ConfigError: when the text is not a number or the element does not exist.
     """
     try:
         number = int(index)
@@ -176,7 +167,7 @@ def element_index(index: str, length: int, where: str) -> int:
 
 
 def leave_other_arm(message: Message, field: FieldDescriptor, where: str) -> None:
-    """Say that setting a field drops another one, where the two exclude each other."""
+    """Log that setting a field clears another field of the same oneof."""
     oneof = field.containing_oneof
     arm = message.WhichOneof(oneof.name) if oneof is not None else None
     if arm is not None and arm != field.name:
@@ -189,7 +180,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def holds_messages(field: FieldDescriptor) -> bool:
-    """Tell whether a field, the elements of a list or the values of a map are messages."""
+    """Tell whether a field holds messages, also as list elements or map values."""
     value = map_entry(field).fields_by_name["value"] if is_map(field) else field
     return value.message_type is not None
 
@@ -200,7 +191,7 @@ def map_entry(field: FieldDescriptor) -> Descriptor:
 
 
 def map_key(field: FieldDescriptor, text: str, where: str) -> Any:
-    """Return the key of a map field from the text between the brackets, quotes or not.
+    """Return the key of a map field from the text between the brackets, with or without quotes.
 
     Raises:
         ConfigError: when the key is not of the map's type.
@@ -217,7 +208,7 @@ def map_key(field: FieldDescriptor, text: str, where: str) -> Any:
 
 
 def nearest_paths(path: str, root: Descriptor) -> list[str]:
-    """Return up to three paths of the schema that end like `path`, or else look like it, nearest first."""
+    """Return up to three schema paths with the same ending as `path`, or else similar ones, nearest first."""
     bare = re.sub(r"\[[^\]]*\]", "", path)
     known = list(_all_paths(root))
     ending = [p for p in known if f".{p}".endswith(f".{bare}")]

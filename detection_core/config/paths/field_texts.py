@@ -1,4 +1,4 @@
-"""Every field that a config sets, by its path, as people and tracking servers list them."""
+"""List every field that a config sets by its path, for users and tracking servers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from detection_core.config.problems import child_path, walk_messages
 
 
 def field_texts(config: Message) -> dict[str, str]:
-    """Return path to value of every field that is set, in the order of the schema.
+    """Return path to value of every set field, in schema order.
 
-    A path is one that an override takes; a message without fields has the value `{}`.
+    The paths are valid for overrides; a message without fields has the value `{}`.
     """
     found = {}
     for path, message in walk_messages(config):

@@ -1,4 +1,4 @@
-"""Values of fields from text, as on a command line, or from Python values, as in YAML."""
+"""Convert field values from command line text, or from Python values of YAML."""
 
 from __future__ import annotations
 
@@ -19,15 +19,10 @@ _ELEMENT = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+)""")
 
 
 def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
-    """Return a value that a number, boolean, enum or text field takes.
-
-    Args:
-        field: the field, not a message.
-        value: text or a Python scalar; the text of a text field may be quoted.
-        where: place for errors.
+    """Convert text (quoted or not) or a Python scalar to the type of a field that is not a message.
 
     Raises:
-        ConfigError: saying what the field takes.
+        ConfigError: naming the values that the field accepts.
     """
     text = str(value).lower() if isinstance(value, bool) else str(value)
     try:
@@ -37,15 +32,12 @@ def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
 
 
 def scalar_list(field: FieldDescriptor, value: Any, *, where: str) -> list[Any]:
-    """Return the elements of a repeated field of numbers, booleans, enums or texts.
+    """Convert a value to the elements of a repeated field of numbers, booleans, enums or texts.
 
-    Args:
-        field: the field, not a message.
-        value: a list; text in brackets; numbers with commas; or a single element.
-        where: place for errors.
+    The value is a list, text in brackets, numbers with commas, or a single element.
 
     Raises:
-        ConfigError: saying what the field takes.
+        ConfigError: naming the values that the field accepts.
     """
     if isinstance(value, list | tuple):
         return [scalar_value(field, element, where=where) for element in value]

@@ -1,4 +1,4 @@
-"""Overrides of single fields: any path of the schema, through its descriptors."""
+"""Override single fields of a config by any path of the schema."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
-# Clears a field, whatever its type; a text field takes the word itself in quotes.
+# Clears a field of any type; to set a text field to this word, quote it.
 UNSET = "unset"
 
 
 YAML_SUFFIXES = (".yaml", ".yml")
 
 Overrides = Mapping[str, Any] | Sequence[tuple[str, Any]]
-"""Paths and values; pairs where a path may come twice."""
+"""Paths and values; a sequence of pairs may repeat a path."""
 
 
 def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> TrainEvalPipelineConfig:
@@ -44,17 +44,17 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> Tr
     A path names any field: `model.ssd.num_classes`, `eval_input_reader[*].shuffle`,
     `train_config.data_augmentation_options[1].random_crop_image.min_area`. Paths and short names
     (`learning_rate`, `batch_size`, ...) are applied in the order given. Setting a field in another arm of a
-    oneof drops the old arm.
+    oneof clears the old arm.
 
     Args:
-        config: left as it is.
-        overrides: path to value. A value is text as on a command line, or a Python value as from YAML:
-            numbers, booleans, text (quoted or not), enum names; `{...}` or a mapping for a message, which is
-            replaced whole; `[...]`, a list, or numbers with commas for a whole list; `unset` or None to clear
-            the field.
+        config: not modified.
+        overrides: path to value. A value is command line text, or a Python value as from YAML. It is a
+            number, a boolean, text (quoted or not) or an enum name. `{...}` or a mapping replaces a whole
+            message. `[...]`, a list, or numbers with commas replace a whole list. `unset` or None clears the
+            field.
 
     Raises:
-        ConfigError: naming the path, what it takes, and the nearest paths where it does not exist.
+        ConfigError: naming the path, the values that it accepts, and the nearest paths if it does not exist.
     """
     result = type(config)()
     result.CopyFrom(config)
@@ -69,13 +69,8 @@ def merge_override_text(
 ) -> TrainEvalPipelineConfig:
     """Return a copy of the config with a partial pipeline.config merged into it.
 
-    Single values are replaced, messages are merged field by field, and lists grow: an `eval_input_reader` in
-    the text is one more reader.
-
-    Args:
-        config: left as it is.
-        text: text format, with the fields that are to change.
-        where: file the text came from, for errors.
+    Scalars are replaced, messages are merged field by field, and lists are extended. So an
+    `eval_input_reader` in the text is added to the readers.
 
     Raises:
         ConfigError: when the text does not fit the schema, with line and field.
@@ -87,10 +82,10 @@ def merge_override_text(
 
 
 def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEvalPipelineConfig:
-    """Return a copy of the config with what a file of overrides says.
+    """Return a copy of the config with a file of overrides applied.
 
-    It is a partial pipeline.config to merge into it; or, by its name, YAML: a mapping of paths to values as
-    `apply_overrides` takes them, such as `detflow tune` writes.
+    The file is a partial pipeline.config to merge. A file with a YAML name is a mapping of paths to values,
+    as `apply_overrides` takes them and `detflow tune` writes them.
 
     Raises:
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
@@ -108,16 +103,12 @@ def _read_mapping(path: str) -> Mapping[str, Any]:
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:
-    """Set what a path names in a message, in place; see `apply_overrides` for paths and values.
+    """Set the field at a path of a message, in place; see `apply_overrides` for paths and values.
 
-    Args:
-        message: any message.
-        path: path from this message.
-        value: text or a Python value.
-        where: place for errors; the path itself by default.
+    `where` is the place for errors, the path itself by default.
 
     Raises:
-        ConfigError: naming the path and what it takes.
+        ConfigError: naming the path and the values that it accepts.
     """
     where = where or f"override {path}"
     targets = find_targets(message, path, where=where)
@@ -189,7 +180,6 @@ def _set_map(target: Target, value: Any, where: str) -> None:
 
 
 def _list(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> list[Any]:
-    """Return the elements of a repeated field."""
     if field.message_type is None:
         return scalar_list(field, value, where=where)
     if isinstance(value, list | tuple):
@@ -200,7 +190,7 @@ def _list(container_type: type[Message], field: FieldDescriptor, value: Any, whe
 
 
 def _message(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> Message:
-    """Return a message that a field takes, from its text with or without outer braces, or from a mapping."""
+    """Return a message for a field, from text with or without outer braces, or from a mapping."""
     if isinstance(value, Mapping):
         message = GetMessageClass(cast(Descriptor, field.message_type))()
         for path, inner in value.items():
@@ -213,7 +203,7 @@ def _message(container_type: type[Message], field: FieldDescriptor, value: Any, 
 
 
 def _scratch(container_type: type[Message], field: FieldDescriptor, text: str, where: str) -> Message:
-    """Parse the text of one field in an empty message of the type that has it."""
+    """Parse the text of one field into an empty message of the field's container type."""
     try:
         message = parse_message(text, container_type)
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""Short names of often changed settings, as the Object Detection API's command lines have them.
+"""Short names of common settings, from the Object Detection API's command lines.
 
-A short name becomes full field paths; which ones may depend on the config, as the learning rate stands in
-another field for every schedule.
+A short name expands to full field paths. Some depend on the config: each schedule has its learning rate in
+another field.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Overrides = list[tuple[str, Any]]
 
 _TRAIN_READER, _EVAL_READERS = "train_input_reader", "eval_input_reader[*]"
 
-# Names that always stand for the same fields.
+# Names that always expand to the same fields.
 _FIXED: dict[str, tuple[str, ...]] = {
     "train_steps": ("train_config.num_steps",),
     "eval_steps": ("eval_config.num_examples",),
@@ -42,7 +42,7 @@ _FIXED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Words that a field has no value for -> the override that they stand for.
+# Words that are not values of the field -> the override that they stand for.
 _WORDS: dict[tuple[str, str], tuple[str, Any]] = {
     ("train_config.batch_size", "auto"): ("train_config.gradient_accumulation_steps", 0),
     ("train_config.gradient_accumulation_steps", "auto"): ("train_config.gradient_accumulation_steps", 0),
@@ -50,18 +50,15 @@ _WORDS: dict[tuple[str, str], tuple[str, Any]] = {
 
 
 def expand_short_name(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrides:
-    """Return the overrides that a short name, or a word as a field's value, stands for in this config.
+    """Expand a short name, or a word as a field's value, to overrides of this config.
 
-    Args:
-        config: the config that the name is for.
-        name: short name, or a full path, which is returned as it is.
-        value: the value given.
+    A full path is returned unchanged.
 
     Raises:
-        ConfigError: when the config has nothing that the name could stand for.
+        ConfigError: when the config has no field for the name.
     """
     if value is None and name in SHORT_NAMES:
-        return []  # a setting that was not given
+        return []  # setting not given
     return [_WORDS.get((path, str(one)), (path, one)) for path, one in _expanded(config, name, value)]
 
 
@@ -95,7 +92,6 @@ def _num_classes(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
 
 
 def _optimizer_path(config: TrainEvalPipelineConfig, name: str) -> tuple[str, str]:
-    """Return the optimizer's name and the path of its message."""
     arm = config.train_config.optimizer.WhichOneof("optimizer")
     if arm is None:
         message = "the config has no optimizer; set train_config.optimizer.momentum_optimizer first"
@@ -113,7 +109,7 @@ def _momentum(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
 
 
 def _learning_rate(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
-    """Name the rate reached after warm-up; the schedule's other rates keep their ratio to it."""
+    """Set the rate reached after warm-up; the schedule's other rates keep their ratio to it."""
     arm, optimizer_path = _optimizer_path(config, "learning_rate")
     schedule: LearningRate = getattr(config.train_config.optimizer, arm).learning_rate
     kind = schedule.WhichOneof("learning_rate")
@@ -175,7 +171,7 @@ def _loss_ratio(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
 
 
 def _load_pretrained(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
-    """Take away the checkpoint to start from, or leave what the config says, as `model_main.py` did."""
+    """Remove the initial checkpoint, or keep the config's, as `model_main.py` did."""
     text = str(value).strip().lower()
     if text in ("true", "1", "yes"):
         return []
@@ -207,7 +203,7 @@ def _for_model(config: TrainEvalPipelineConfig, table: dict[str, T], name: str) 
     return table[arm]
 
 
-# Names whose fields follow from the model, optimizer or loss in use.
+# Names whose fields depend on the model, optimizer or loss in use.
 _BY_CONFIG: dict[str, Callable[[TrainEvalPipelineConfig, Any], Overrides]] = {
     "num_classes": _num_classes,
     "learning_rate": _learning_rate,

@@ -1,1 +1,1 @@
-"""The text of a pipeline.config: parsed with positions, edited in place."""
+"""The text of a pipeline.config: parse with positions, edit in place."""

@@ -1,4 +1,4 @@
-"""Comments in the text of a config, each above the field that it is about."""
+"""Add comments above fields in the text of a config."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ _WIDTH = 110
 def with_comments(text: str, root: Descriptor, comments: Mapping[str, str]) -> str:
     """Return text-format text with comments above fields.
 
-    A field that is not in the text has its comment above the nearest message around it.
-
-    Args:
-        text: parses to a message of `root`.
-        root: its type.
-        comments: field path to what to say of it, in one line; long lines are broken.
+    The comment of a field that is not in the text goes above the nearest enclosing message. `root` is the
+    text's message type. Comments have one line; long lines are wrapped.
     """
     places = field_lines(text, root)
     above: dict[int, list[str]] = {}
@@ -37,12 +33,9 @@ def with_comments(text: str, root: Descriptor, comments: Mapping[str, str]) -> s
 
 
 def comment_lines(comment: str, indent: str = "", width: int = _WIDTH) -> list[str]:
-    """Return a comment as lines of a config or settings file; whatever is in it stays a comment.
+    """Format a comment as lines of a config or settings file; no content can end the comment.
 
-    Args:
-        comment: the text; control characters become spaces.
-        indent: of the lines.
-        width: in characters; a longer word is not broken.
+    Control characters become spaces; words longer than `width` characters are not broken.
     """
     plain = "".join(character if character.isprintable() else " " for character in comment)
     prefix = f"{indent}# "

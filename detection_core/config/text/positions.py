@@ -1,7 +1,7 @@
-"""Where each field of a text-format message stands: line, column and field path.
+"""Position of each field in a text-format message: line, column and field path.
 
-protobuf's parser tells the line of an error but not the field it was in, and forgets all lines once done.
-This scanner follows braces and names only; it accepts broken text, up to where it breaks.
+protobuf's parser gives the line of an error but not its field, and keeps no lines after parsing. This scanner
+only follows braces and names; it reads invalid text up to the first fault.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Token:
 
 
 class _Frame:
-    """An open message: its path, its type and how often each repeated field has occurred."""
+    """An open message: its path, its type and the count of each repeated field."""
 
     def __init__(self, path: str, message: Descriptor | None, *, in_list: bool = False) -> None:
         self.path = path
@@ -74,7 +74,7 @@ class _Frame:
 
 
 class _Scanner:
-    """Follows the tokens; `state` is what the next one may be: a name, a value or a list element."""
+    """Follow the tokens; `state` is the expected next one: a name, a value or a list element."""
 
     def __init__(self, root: Descriptor | None) -> None:
         self.frames = [_Frame("", root)]
@@ -85,7 +85,7 @@ class _Scanner:
         return self.frames[-1]
 
     def take(self, kind: str, text: str) -> bool:
-        """Move on by one token and tell whether it was a field's name."""
+        """Advance by one token; return whether it was a field's name."""
         if text in _CLOSING:
             self._close()
         elif text in _OPENING and self.state != "name":
@@ -141,11 +141,9 @@ class _Scanner:
 
 
 def scan(text: str, root: Descriptor | None) -> Iterator[Token]:
-    """Yield every token of a text-format message with the field it belongs to.
+    """Yield every token of a text-format message with its field.
 
-    Args:
-        text: the message; it need not be valid.
-        root: type of the message, which tells repeated fields from single ones.
+    The text need not be valid; its root type defines the repeated fields.
     """
     scanner = _Scanner(root)
     line, line_start, position = 1, 0, 0
@@ -171,7 +169,7 @@ def scan(text: str, root: Descriptor | None) -> Iterator[Token]:
 
 
 def _name_path(frame: _Frame) -> str:
-    """Path at a field's name, where the occurrence that it begins is not counted yet."""
+    """Return the path at a field's name, before its occurrence is counted."""
     counts = dict(frame.counts)
     frame.start_element()
     path = frame.field_path()
@@ -180,7 +178,7 @@ def _name_path(frame: _Frame) -> str:
 
 
 def field_lines(text: str, root: Descriptor) -> dict[str, int]:
-    """Return the line on which each field path of a message first stands."""
+    """Return the first line of each field path of a message."""
     lines: dict[str, int] = {}
     for token in scan(text, root):
         if token.is_name:
@@ -189,14 +187,14 @@ def field_lines(text: str, root: Descriptor) -> dict[str, int]:
 
 
 def nearest_line(path: str, lines: Mapping[str, int]) -> int:
-    """Return the line of a field, or of the nearest message around it, or 0."""
+    """Return the line of a field, or of the nearest enclosing message, or 0."""
     while path and path not in lines:
         path = path.rpartition(".")[0]
     return lines.get(path, 0)
 
 
 def token_at(text: str, root: Descriptor, line: int, column: int) -> Token | None:
-    """Return the last token that begins at or before a position, or None before the first."""
+    """Return the last token that begins at or before a position, or None."""
     found = None
     for token in scan(text, root):
         if (token.line, token.column) > (line, column):

@@ -1,4 +1,4 @@
-"""Changing single values of a text-format message while comments and layout stay."""
+"""Edit single values of a text-format message, keeping comments and layout."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARKS = frozenset("{}<>[]:,;")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Written:
-    """A value as it stands in a text.
+    """A value as written in a text.
 
     Attributes:
-        path: field path from the root message, with an index where the field is repeated.
+        path: field path from the root message, with an index if the field is repeated.
         line: of the field's name, from 1.
         name_start: offset of the field's name.
         start: offset of the value.
-        end: offset behind the value; strings that stand side by side are one value.
+        end: offset behind the value; adjacent strings are one value.
         text: the value as written.
     """
 
@@ -37,7 +37,7 @@ class Written:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A replacement of characters; offsets refer to the text before all edits."""
+    """A replacement of characters; offsets refer to the unedited text."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class Edit:
 
 
 def written_values(text: str, root: Descriptor) -> list[Written]:
-    """Return every value that is not a message, in the order of the text, which need not be valid."""
+    """Return every value that is not a message, in text order; the text need not be valid."""
     line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
     found: list[Written] = []
     name_line, name_start = 1, 0
@@ -73,19 +73,15 @@ def written_values(text: str, root: Descriptor) -> list[Written]:
 
 
 def replacement(value: Written, new: str) -> Edit:
-    """Replace a string by another one, in the same quotes."""
+    """Replace a string by another one, keeping its quotes."""
     quote = value.text[0]
     return Edit(start=value.start, end=value.end, text=f"{quote}{new}{quote}")
 
 
 def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None:
-    """Put a field at the beginning of a message; None where the message is not written with braces.
+    """Insert a field at the start of a message; None if the message is not written with braces.
 
-    Args:
-        text: the whole message, which need not be valid.
-        root: its type.
-        path: field path of the message that gets the field.
-        field: name and value, as in "decay: 0".
+    The text need not be valid. `path` is that of the message, `field` a name and value as in "decay: 0".
     """
     line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
     named = False
@@ -98,7 +94,7 @@ def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None
 
 
 def removal(text: str, value: Written) -> Edit:
-    """Take out a field with its value, and its whole line where nothing else stands there."""
+    """Remove a field with its value, and its line if nothing else is on it."""
     behind = re.compile(r"[ \t]*[,;]?").match(text, value.end)
     start, end = value.name_start, behind.end() if behind else value.end
     line_start = text.rfind("\n", 0, start) + 1

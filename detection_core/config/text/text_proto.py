@@ -1,4 +1,4 @@
-"""Text-format messages in and out, with errors that name line, field and remedy."""
+"""Parse and format text-format messages; errors name line, field and remedy."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ from detection_core.errors import ConfigError, one_line, shorten
 M = TypeVar("M", bound=Message)
 
 BACKSLASHES = r"a backslash begins an escape here: write / or \\ instead"
-"""What to do about a path of Windows."""
+"""Advice about a Windows path."""
 
 
 def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
     """Parse a text-format message.
-
-    Args:
-        text: the message in protobuf's text format.
-        message_type: class of the message.
-        where: file the text came from, for errors.
 
     Raises:
         ConfigError: naming line and field path of the first thing that does not fit the schema.
@@ -42,17 +37,12 @@ def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
 
 
 def format_message(message: Message, *, one_line: bool = False) -> str:
-    """Return a message as text that parses to an equal message, fields in the order of the schema's text.
-
-    Args:
-        message: any message.
-        one_line: whether to leave out line breaks and indentation.
-    """
+    """Return text that parses to an equal message, with fields in schema order; optionally in one line."""
     return text_format.MessageToString(message, as_one_line=one_line)
 
 
 def line_of(where: str, line: int) -> str:
-    """Return the location `file:line`, or `line N` for a text that came from no file."""
+    """Return `file:line`, or `line N` if the text came from no file."""
     return f"{where}:{line}" if where else f"line {line}"
 
 
@@ -68,7 +58,7 @@ def _translate(error: text_format.ParseError, text: str, message: Message, where
 
 
 def _bare_message(raw: str, text: str, line: int, column: int) -> str:
-    """Strip the position and the quoted line that protobuf puts before its message."""
+    """Remove the position and the quoted line that precede protobuf's message."""
     rows = text.split("\n")
     bare = raw.removeprefix(f"{line}:{column} : ")
     return bare.removeprefix(f"'{rows[line - 1]}': ") if line <= len(rows) else bare
@@ -117,7 +107,7 @@ def _syntax(token: Token, raw: str) -> str:
     return f"{raw.rstrip('.')} near {shorten(token.text)}; check braces, quotes and colons before it"
 
 
-# What protobuf says, and how to say it with the schema at hand; the first match counts.
+# protobuf's message, and a clearer one that uses the schema; the first match counts.
 _REASONS: tuple[tuple[str, Callable[[Token, str], str]], ...] = (
     ("has no field named", _unknown_field),
     ("not registered", _unknown_extension),

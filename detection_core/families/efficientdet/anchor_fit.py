@@ -1,7 +1,4 @@
-"""Chooses the anchors of google/automl's EfficientDet by the boxes of a data set.
-
-Nothing here imports TensorFlow.
-"""
+"""Fit the anchors of google/automl's EfficientDet to the boxes of a data set, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 def fit_anchors(message: EfficientDet, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
-    """Choose scale, sizes an octave and ratios by boxes; see `family.FitAnchors`."""
+    """Choose scale, sizes per octave and ratios that fit the boxes; see `family.FitAnchors`."""
     settings = settings_of(message)
     pixels = to_pixels(boxes, settings.image_size)
     given = Candidate({}, anchor_maps(settings, settings.image_size))

@@ -1,6 +1,6 @@
 """Anchors of google/automl's EfficientDet, without TensorFlow.
 
-Strides are the input's sides over the map's, a fraction where a side is no multiple.
+Strides are the input's sides divided by the map's, a fraction where a side is not a multiple.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:
-    """Return the anchors of each level, finest first.
-
-    Args:
-        settings: of the detector.
-        size: rows and columns of the network's input.
-    """
+    """Return the anchors of each level, finest first, for an input of (rows, columns)."""
     maps = []
     for shape, scale in zip(settings.map_shapes(size), settings.anchor_scale, strict=True):
         stride = size[0] / shape[0], size[1] / shape[1]
@@ -35,16 +30,7 @@ def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[A
 
 
 def anchors_px(settings: EfficientDetSettings, size: tuple[int, int]) -> np.ndarray:
-    """Lay the anchors.
-
-    Args:
-        settings: of the detector.
-        size: rows and columns of the network's input.
-
-    Returns:
-        float32 [A, 4], pixels of the input, not clipped: level after level, row by row, and at each place
-        scale after scale, with all shapes of each.
-    """
+    """Return anchors by level, row, column, scale and shape, float32 [A, 4], input pixels, not clipped."""
     return np.concatenate([_laid(level) for level in anchor_maps(settings, size)]).astype(np.float32)
 
 

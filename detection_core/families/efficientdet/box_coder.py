@@ -10,13 +10,13 @@ from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
 
 
 class EfficientDetBoxCoder(FasterRcnnBoxCoder):
-    """Codes without factors, in which a side is at least `EPSILON` rather than that much longer."""
+    """Box coder without scale factors; sides are clamped to at least `EPSILON`, not increased by it."""
 
     def __init__(self) -> None:
         super().__init__(y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0)
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
+        """Encode boxes relative to anchors, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
         anchor_places, anchor_sides = tf.split(box_ops.to_centers(anchors), 2, axis=-1)
         places, sides = tf.split(box_ops.to_centers(boxes), 2, axis=-1)
         anchor_sides, sides = tf.maximum(anchor_sides, EPSILON), tf.maximum(sides, EPSILON)

@@ -1,4 +1,4 @@
-"""EfficientDet messages -> detectors."""
+"""Build detectors from EfficientDet messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ SOFT_LEAST_SCORE = 0.001
 
 
 def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) -> EfficientDetModel:
-    """Build the detector that a checked message describes.
-
-    Args:
-        message: of the detector.
-        where: its path in the configuration.
-        seed: of the first weights; None: zeros.
-    """
+    """Build the detector of a checked message; `seed` None makes the initial weights zeros."""
     del where  # Nothing is refused here.
     settings = settings_of(message)
     size = settings.image_size
@@ -45,7 +39,7 @@ def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) 
 
 
 def suppression_options(message: EfficientDet.NonMaxSuppression) -> SuppressionOptions:
-    """Read how detections are chosen; a number that is 0 means what google/automl's means."""
+    """Read the suppression settings; 0 has the same meaning as in google/automl."""
     soft = message.method == "gaussian"
     return SuppressionOptions(
         mode=message.mode,

@@ -1,4 +1,4 @@
-"""What is refused of an EfficientDet's message."""
+"""Check EfficientDet messages."""
 
 from __future__ import annotations
 
@@ -58,12 +58,7 @@ _CHOICES = {
 
 
 def problems(message: EfficientDet, path: str) -> Iterator[Problem]:
-    """Find names that there are not, and fields that contradict each other.
-
-    Args:
-        message: the model.
-        path: its field path.
-    """
+    """Find unknown names, and fields that contradict each other."""
     if not message.name:
         text = f"expected one of {', '.join(MODELS)}, found none; name the model whose sizes are to hold"
         yield Problem(path=f"{path}.name", message=text)
@@ -131,7 +126,7 @@ def _segmentation_problems(
 
 
 def _shape_problems(size: tuple[int, int], levels: range, path: str) -> Iterator[Problem]:
-    """Find an input so narrow that of two levels one side is equal and the other is not."""
+    """Find an input so narrow that between two levels one side stays equal and the other does not."""
     for level in levels:
         finer, coarser = (tuple(-(-side >> each) for side in size) for each in (level, level + 1))
         if (finer[0] > coarser[0]) != (finer[1] > coarser[1]):
@@ -145,14 +140,8 @@ def _shape_problems(size: tuple[int, int], levels: range, path: str) -> Iterator
 
 
 def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        message: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
-    # A message with other problems cannot be resolved, and is refused for them.
+    """Find more anchors, scores or channels of a head than fit into memory."""
+    # A message with other problems cannot be resolved; those are reported instead.
     if any(problems(message, path)):
         return
     settings = settings_of(message)
@@ -163,12 +152,7 @@ def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> It
 
 
 def tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
-    """Find what keeps an EfficientDet from being a TensorFlow Lite file.
-
-    Args:
-        message: of the detector; without a resizer images are stretched to one size.
-        path: its field path.
-    """
+    """Find obstacles to exporting to TensorFlow Lite; without a resizer, images are stretched to one size."""
     if message.HasField("image_resizer"):
         yield from fixed_size_problems(message.image_resizer, path)
 
@@ -207,7 +191,7 @@ RULES: Mapping[str, Rules] = {
     "EfficientDet.FeatureNode": Rules("families.efficientdet.settings"),
     "EfficientDet.AnchorShape": Rules(
         "families.efficientdet.settings",
-        # 0 is the schema's value for a side that is not set.
+        # The schema's default for an unset side is 0.
         ranges={"width_factor": POSITIVE, "height_factor": POSITIVE},
     ),
     "EfficientDet.NonMaxSuppression": Rules(

@@ -1,7 +1,7 @@
-"""What google/automl's checkpoints call the variables of a network.
+"""Names of a network's variables in google/automl's checkpoints.
 
-Keys are those of object-based checkpoints whose root is the network, names those of name-based ones. The
-order of the variables is the reference's too.
+Keys are those of object-based checkpoints with the network as root; names are those of name-based ones. The
+order of the variables is also google/automl's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REGULARIZED = ("kernel", "weight")
 
 
 class AutomlVariable(NamedTuple):
-    """A variable and what the checkpoints call it.
+    """A variable and its names in checkpoints.
 
     Attributes:
         key: in an object-based checkpoint, without the suffix of its attribute.
@@ -49,19 +49,14 @@ class AutomlVariable(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Where the variables of one of our layers lie: path of the object, and scope of the names."""
+    """Object path and name scope of the variables of one of our layers."""
 
     path: str
     name: str
 
 
 def automl_variables(network: tf_keras.Model, settings: EfficientDetSettings) -> list[AutomlVariable]:
-    """Name every variable of a network, in the order in which google/automl's network lists them.
-
-    Args:
-        network: as it was built, before any rewriting.
-        settings: that it was built of.
-    """
+    """Name every variable of an unmodified network, in the order of google/automl's network."""
     layers = {layer.name: layer for layer in network.layers if layer.weights}
     found = []
     for ours, scope in _Names(settings, list(layers)).scopes():
@@ -74,7 +69,7 @@ def automl_variables(network: tf_keras.Model, settings: EfficientDetSettings) ->
 
 
 def regularized(variables: Iterable[AutomlVariable]) -> Iterator[AutomlVariable]:
-    """Yield the variables that weight decay is for: kernels, also those of depthwise convolutions."""
+    """Yield the variables with weight decay: kernels, including those of depthwise convolutions."""
     return (found for found in variables if found.key.endswith(_REGULARIZED))
 
 
@@ -86,24 +81,17 @@ def _named(variable: tf.Variable, layer: str, scope: _Scope) -> AutomlVariable:
 
 
 def _both(name: str) -> tuple[str, ...]:
-    """Our layers that are one convolution there: a plain one, or the halves of a separable one."""
+    """Return our layers for one of their convolutions: a plain one, or the halves of a separable one."""
     return name, f"{name}_depthwise", f"{name}_pointwise"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Names:
-    """The names of a network's layers.
-
-    Attributes:
-        settings: of the detector.
-        layers: names of the network's layers that have variables.
-    """
-
     settings: EfficientDetSettings
     layers: Sequence[str]
 
     def scopes(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
-        """Yield our layers that share a scope, with the scope, in the reference's order."""
+        """Yield groups of our layers that share a scope, with the scope, in google/automl's order."""
         yield from self._backbone()
         yield from self._coarse()
         for cell in range(self.settings.fpn_cell_repeats):
@@ -126,7 +114,7 @@ class _Names:
     def _block(
         self, index: int, layer: str, own: list[LayerName]
     ) -> Iterator[tuple[tuple[str, ...], _Scope]]:
-        """Layers of a kind are numbered in the order in which they are made, and the number 0 is left out."""
+        """Number layers of a kind in creation order; the number 0 is left out."""
         path, name = f"backbone/_blocks/{index}", f"{self.settings.backbone_name}/blocks_{index}"
         expands = any(part.piece == "expand" for part in own)
         first = int(expands)
@@ -200,9 +188,9 @@ _BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
 _HEADS = (_CLASS_NET, _BOX_NET, "seg_head/")
 _HUB_MODULE = "base_model/"
 _BESIDE_HUB_MODULE = {f"{_CLASS_NET}class-predict/": "classes", f"{_BOX_NET}box-predict/": "boxes"}
-# What the optimizer with moving averages keeps of a variable in object-based checkpoints of a training.
+# Slot of the moving-average optimizer in object-based training checkpoints.
 _AVERAGE_SLOT = f"{OPTIMIZER_SLOT}average"
-# What a kind of checkpoint has of the network, by what its keys begin with.
+# Parts of the network in each kind of checkpoint, by the prefix of their keys.
 _PARTS: Mapping[str, Callable[[str], bool]] = {
     "classification": lambda key: key.startswith(_BACKBONE),
     "detection": lambda key: not key.startswith(_HEADS),
@@ -211,11 +199,7 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
 
 
 def _hub_path(name: str) -> str:
-    """Return the path of a variable by its name, where all but the last layers came from TensorFlow Hub.
-
-    These trainings, Model Maker's among them, have the module as one layer, whose variables are its children
-    by their whole names.
-    """
+    """Return a variable's path in trainings with a TensorFlow Hub module as one layer (Model Maker's)."""
     for scope, layer in _BESIDE_HUB_MODULE.items():
         if name.startswith(scope):
             return f"{layer}/{name.removeprefix(scope)}"
@@ -226,7 +210,7 @@ def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], Fil
     def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
         settings = model.parts.settings
         found = (own for own in automl_variables(model.network, settings) if _PARTS[kind](own.key))
-        # A checkpoint of training has averages of what was trained in its optimizer, the better values.
+        # The optimizer of a training checkpoint holds moving averages, which give better results.
         ends = (_AVERAGE_SLOT, "") if settings.restore_moving_averages else ("",)
         return [
             (own.variable, [f"{path}{end}" for end in ends for path in (own.key, _hub_path(own.name))])
@@ -241,7 +225,7 @@ def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], Fillab
         part = _PARTS["full" if options.heads and kind == "detection" else kind]
         settings = model.parts.settings
         found = automl_variables(model.network, settings)
-        # A checkpoint of training has the averaged values too, which are the better ones.
+        # A training checkpoint also holds averaged values, which give better results.
         ends = (AVERAGED, "") if settings.restore_moving_averages else ("",)
         return [(own.variable, [f"{own.name}{end}" for end in ends]) for own in found if part(own.key)]
 
@@ -267,5 +251,5 @@ EFFICIENTDET_NAMES = CheckpointNames(
 
 
 def checkpoint_names() -> CheckpointNames:
-    """Return how checkpoints name the variables of EfficientDet."""
+    """Return the names of EfficientDet's variables in checkpoints."""
     return EFFICIENTDET_NAMES

@@ -1,4 +1,4 @@
-"""What `validate` prints of an EfficientDet."""
+"""Describe an EfficientDet for `validate`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from detection_core.families.efficientdet.segmentation import HEAD
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EfficientDetDescription:
-    """What a message would build.
+    """The detector that a message describes.
 
     Attributes:
-        name: of the model whose sizes hold.
+        name: of the model that supplies the sizes.
         backbone: its name.
         anchors: boxes predicted for one image.
         levels: level, rows and columns of each map, finest first.
@@ -41,7 +41,7 @@ class EfficientDetDescription:
 
 
 def describe_efficientdet(detector: EfficientDetModel) -> EfficientDetDescription:
-    """Say what a message built."""
+    """Describe a detector."""
     settings, suppression = detector.parts.settings, detector.parts.suppression
     losses = [f"focal + {settings.box_loss_weight:g} x huber"]
     if settings.iou_loss_type:

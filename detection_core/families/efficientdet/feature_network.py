@@ -1,7 +1,7 @@
-"""The feature network of google/automl's EfficientDet: cells of nodes that add up maps of any level.
+"""The feature network of google/automl's EfficientDet: cells of nodes that add maps of any level.
 
-It differs from the Object Detection API's pyramid in the nodes being listed, in how a map is brought to
-another level, and in the weights of a sum, which are a variable for each map.
+It differs from the Object Detection API's pyramid in three ways. Nodes are listed, maps are resampled
+differently, and each map of a sum has a weight variable.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _POOLS = {"max": tf_keras.layers.MaxPooling2D, "avg": tf_keras.layers.AveragePoo
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class NodeFusion(WeightedFusion):
-    """Adds up maps of one shape, each times its share, from a variable for each: `WSM`, `WSM_1`, ...
+    """Weighted sum of maps of one shape, with one variable per map: `WSM`, `WSM_1`, ...
 
-    The methods are "fastattn", each weight by the sum of all, and "attn", the softmax of all; with "channel_"
-    before it each channel has separate weights.
+    "fastattn" divides each weight by the sum of all weights; "attn" takes their softmax. With the prefix
+    "channel_", each channel has separate weights.
     """
 
     def build(self, input_shape: Any) -> None:
-        """Make a weight, [] or [C], for each map, 1 at first."""
+        """Create a weight, [] or [C], for each map, initially 1."""
         shape = (input_shape[0][-1],) if self.method.startswith("channel_") else ()
         self.map_weights = [
             self.add_weight(
                 name=f"WSM_{index}" if index else "WSM",
                 shape=shape,
                 initializer="ones",
-                experimental_autocast=False,  # EPSILON is lost in fewer bits
+                experimental_autocast=False,  # EPSILON underflows in half precision
             )
             for index in range(len(input_shape))
         ]
         tf_keras.layers.Layer.build(self, input_shape)
 
     def shares(self) -> list[tf.Tensor]:
-        """Return the share of each map, float32, broadcastable to it."""
+        """Return the normalised weight of each map, float32, broadcastable to it."""
         weights = tf.stack([tf.convert_to_tensor(weight) for weight in self.map_weights])
         if self.method.removeprefix("channel_") == "attn":
             return tf.unstack(tf.nn.softmax(weights, axis=0))
@@ -60,9 +60,9 @@ class NodeFusion(WeightedFusion):
 
 
 class FeatureNetwork:
-    """Makes the layers of the feature network.
+    """Build the layers of the feature network.
 
-    Layers are called `bifpn_coarse_LEVEL` for levels that the backbone has not, and `bifpn_CELL_NODE`.
+    Layers are called `bifpn_coarse_LEVEL` for levels above the backbone's, and `bifpn_CELL_NODE`.
 
     Args:
         settings: of the detector.
@@ -80,14 +80,7 @@ class FeatureNetwork:
         self._layers = layers.under(hyperparams)
 
     def __call__(self, levels: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
-        """Build it on a backbone.
-
-        Args:
-            levels: features of the backbone by level.
-
-        Returns:
-            Features of each level of the settings, finest first.
-        """
+        """Return the features of each level, finest first, from backbone features by level."""
         settings = self._settings
         maps = {level: levels[level] for level in settings.levels if level <= LAST_BACKBONE_LEVEL}
         for level in range(LAST_BACKBONE_LEVEL + 1, settings.max_level + 1):
@@ -116,7 +109,7 @@ class FeatureNetwork:
         return self.after_combining(self.combined(inputs, name), name)
 
     def combined(self, inputs: list[tf.Tensor], name: str) -> tf.Tensor:
-        """Add up maps of one shape, each times its share."""
+        """Return the weighted sum of maps of one shape."""
         method = self._settings.fpn_weight_method
         if method != "sum":
             return NodeFusion(method, name=f"{name}_combine")(inputs)
@@ -137,7 +130,7 @@ class FeatureNetwork:
         return layers.norm(f"{name}_bn")(features)
 
     def resampled(self, features: tf.Tensor, size: tuple[int, int], name: str) -> tf.Tensor:
-        """Bring a map to rows and columns, and to the network's channels.
+        """Resample a map to the given rows and columns, and project it to the network's channels.
 
         Raises:
             ValueError: when one side has to shrink and the other to stay or grow.
@@ -162,7 +155,7 @@ class FeatureNetwork:
         )
 
     def _projected(self, features: tf.Tensor, name: str) -> tf.Tensor:
-        """The features with the network's channels; maps that have them are left as they are."""
+        """Project features to the network's channels, if they have another number of channels."""
         channels = self._settings.fpn_num_filters
         if features.shape[-1] == channels:
             return features
@@ -173,17 +166,17 @@ class FeatureNetwork:
 
 
 def activation_name(act_type: str) -> str:
-    """Return what the makers of layers call an activation of google/automl's."""
+    """Return our name of one of google/automl's activations."""
     return "swish" if act_type in ("silu", "swish_native") else act_type
 
 
 def batch_norm(settings: EfficientDetSettings) -> BatchNormOptions:
-    """Return the normalisation of every layer; a replica alone computes it the same for both settings."""
+    """Return the batch normalisation of every layer; `sync_batch_norm` needs several replicas to matter."""
     return dataclasses.replace(BATCH_NORM, synchronized=settings.sync_batch_norm)
 
 
 def with_activation(layers: NetworkLayers, settings: EfficientDetSettings, **changes: Any) -> NetworkLayers:
-    """Return a maker of layers normalised and activated as the settings say."""
+    """Return a maker of layers with the normalisation and activation of the settings."""
     hyperparams = LayerHyperparams(
         batch_norm=batch_norm(settings), activation=activation_name(settings.act_type)
     )

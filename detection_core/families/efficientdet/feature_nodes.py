@@ -1,7 +1,7 @@
-"""The nodes of a cell of EfficientDet's feature networks.
+"""Nodes of a cell in EfficientDet's feature networks.
 
-A cell starts from one map a level, and each node adds up maps that were there before it. A level's output is
-the last node of the level, or its input where it has none.
+A cell starts from one map per level, and each node adds earlier maps. A level's output is its last node, or
+its input if it has no node.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Node(NamedTuple):
     """A sum of maps.
 
     Attributes:
-        level: of the sum; its stride is two to its power.
-        inputs: places in the list of the cell's inputs, finest first, and the nodes made so far.
+        level: of the sum; its stride is 2^level.
+        inputs: indices into the cell's inputs, finest first, followed by the earlier nodes.
     """
 
     level: int
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 class _Cell:
-    """The list of a cell's maps while nodes are added."""
+    """The maps of a cell while nodes are added."""
 
     def __init__(self, low: int, high: int) -> None:
         self.nodes: list[Node] = []
@@ -33,14 +33,14 @@ class _Cell:
         self.last = dict(self.inputs)
 
     def add(self, level: int, *inputs: int) -> int:
-        """Add a node and return its place; it becomes the last of its level."""
+        """Add a node and return its index; it becomes the last of its level."""
         self.nodes.append(Node(level, inputs))
         self.last[level] = len(self.inputs) + len(self.nodes) - 1
         return self.last[level]
 
 
 def _bifpn(cell: _Cell, low: int, high: int) -> None:
-    """From the coarsest level to the finest and back, https://arxiv.org/abs/1911.09070."""
+    """Add nodes from the coarsest level to the finest and back, https://arxiv.org/abs/1911.09070."""
     for level in range(high - 1, low - 1, -1):
         cell.add(level, cell.inputs[level], cell.last[level + 1])
     for level in range(low + 1, high):
@@ -49,7 +49,7 @@ def _bifpn(cell: _Cell, low: int, high: int) -> None:
 
 
 def _qufpn(cell: _Cell, low: int, high: int) -> None:
-    """A BiFPN, one that goes the other way round, and the sum of both at each level."""
+    """Add a BiFPN, one in the opposite direction, and the sum of both at each level."""
     _bifpn(cell, low, high)
     first = dict(cell.last)
     cell.last = dict(cell.inputs)
@@ -68,31 +68,18 @@ PYRAMIDS: Mapping[str, Callable[[_Cell, int, int], None]] = {
     "qufpn": _qufpn,
     "bifpn_dyn": _bifpn,
 }
-"""Name, as in google/automl's hyper-parameters, to what adds the nodes."""
+"""Name in google/automl's hyper-parameters to the function that adds the nodes."""
 
 
 def named_nodes(name: str, low: int, high: int) -> tuple[Node, ...]:
-    """Return the nodes of a published feature network.
-
-    Args:
-        name: in `PYRAMIDS`.
-        low: finest level.
-        high: coarsest level, above the finest.
-    """
+    """Return the nodes of a feature network in `PYRAMIDS`, from the finest to a coarser level."""
     cell = _Cell(low, high)
     PYRAMIDS[name](cell, low, high)
     return tuple(cell.nodes)
 
 
 def node_problems(nodes: Sequence[Node], low: int, high: int, path: str) -> Iterator[Problem]:
-    """Find nodes that cannot be made.
-
-    Args:
-        nodes: in the order in which they are made.
-        low: finest level.
-        high: coarsest level.
-        path: field path of the list.
-    """
+    """Find invalid nodes of a list in creation order."""
     for index, node in enumerate(nodes):
         if not low <= node.level <= high:
             text = f"expected a level from {low} to {high}, found {node.level}; change it"

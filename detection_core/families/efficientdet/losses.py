@@ -1,4 +1,4 @@
-"""Losses of google/automl's EfficientDet, with what they leave out and what they are divided by."""
+"""Losses of google/automl's EfficientDet, including what they ignore and their normalizers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ SEGMENTATION_LOSS = "Loss/segmentation_loss"
 
 
 def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> AnchorTargetAssigner:
-    """Return what labels anchors: those that overlap an object enough, and the best one of each object.
+    """Return the target assigner: it matches anchors above the IoU threshold, and each object's best anchor.
 
-    Args:
-        num_classes: C, without background.
-        threshold: least overlap.
+    The background is not counted as a class.
     """
     matcher = ArgMaxMatcher(
         ArgMaxMatcherOptions(
@@ -49,11 +47,11 @@ def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> Anc
 
 
 def huber_loss(prediction: tf.Tensor, target: tf.Tensor, delta: float) -> tf.Tensor:
-    """Sum Huber's loss over all numbers of a code whose target is not 0, a float32 scalar.
+    """Sum the Huber loss over all code elements with a non-zero target, a float32 scalar.
 
     Args:
         prediction: float32 [B, A, 4].
-        target: float32 [B, A, 4]; 0 where there is no object, and where a number happens to be 0.
+        target: float32 [B, A, 4]; 0 without an object, and where an element happens to be 0.
         delta: error from which the loss grows linearly.
     """
     error = tf.abs(prediction - target)
@@ -63,16 +61,10 @@ def huber_loss(prediction: tf.Tensor, target: tf.Tensor, delta: float) -> tf.Ten
 
 
 def box_overlap_loss(prediction: tf.Tensor, target: tf.Tensor, kind: str) -> tf.Tensor:
-    """One minus the overlap of boxes, 0 where the target has no area.
+    """Return one minus the overlap of boxes [..., 4], float32 [...], 0 where the target has no area.
 
-    Args:
-        prediction: float32 [..., 4].
-        target: float32 [..., 4].
-        kind: "iou", "giou" (https://arxiv.org/abs/1902.09630), "diou" or "ciou"
-            (https://arxiv.org/abs/1911.08287).
-
-    Returns:
-        float32 [...].
+    The kinds are "iou", "giou" (https://arxiv.org/abs/1902.09630), "diou" and "ciou"
+    (https://arxiv.org/abs/1911.08287).
     """
     low, high = tf.split(prediction, 2, axis=-1)
     target_low, target_high = tf.split(target, 2, axis=-1)
@@ -107,7 +99,7 @@ def _aspect_difference(sides: tf.Tensor, target_sides: tf.Tensor) -> tf.Tensor:
 
 
 def moving_normalizer() -> tf.Variable:
-    """Make the moving average of what losses are divided by; of several replicas each has its own."""
+    """Create the moving average of the loss normalizer; each replica has a separate one."""
     return tf.Variable(
         0.0,
         trainable=False,
@@ -118,12 +110,10 @@ def moving_normalizer() -> tf.Variable:
 
 
 def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | None) -> tf.Tensor:
-    """Return what losses are divided by, so that it varies less.
+    """Return the smoothed loss normalizer of the replica's batch, float32 [].
 
-    Args:
-        normalizer: of the replica's batch, float32 [].
-        momentum: above 0, of a moving average; below 0, the mean over the replicas is taken.
-        positives: from `moving_normalizer`, updated where the momentum is above 0; None: it is not kept.
+    A momentum above 0 is that of a moving average, kept in `positives` from `moving_normalizer`. Below 0, the
+    mean over the replicas is taken.
     """
     context = tf.distribute.get_replica_context()
     if momentum < 0 and context is not None:
@@ -136,26 +126,16 @@ def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | No
 
 @dataclasses.dataclass(frozen=True)
 class DetectionLosses:
-    """The losses of boxes and classes.
-
-    Attributes:
-        settings: of the detector.
-    """
+    """The losses of boxes and classes, for the settings of a detector."""
 
     settings: EfficientDetSettings
 
     def __call__(
         self, predictions: AnchorPredictions, truth: GroundTruth, positives: tf.Variable | None = None
     ) -> dict[str, tf.Tensor]:
-        """Compare predictions with ground truth.
+        """Return weighted losses, name to float32 scalar, of boxes in pixels of the network's input.
 
-        Args:
-            predictions: anchors and boxes in pixels of the network's input.
-            truth: boxes in pixels of it, too.
-            positives: moving average of what losses are divided by; None: they are divided by the batch's.
-
-        Returns:
-            Name to float32 scalar, weighted.
+        `positives` is the moving average of the loss normalizer; None: the batch's normalizer is used.
         """
         settings = self.settings
         targets = target_assigner(settings.num_classes).assign(predictions.anchors, truth)
@@ -178,7 +158,7 @@ class DetectionLosses:
         return found
 
     def _overlap_loss(self, codes: tf.Tensor, targets: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Compare decoded boxes, each number of which is 0 where the code's target is."""
+        """Compare decoded boxes, with coordinates set to 0 where the code's target is 0."""
         coder, mask = EfficientDetBoxCoder(), tf.cast(targets != 0.0, tf.float32)
         boxes, target_boxes = coder.decode(codes, anchors) * mask, coder.decode(targets, anchors) * mask
         return tf.reduce_sum(box_overlap_loss(boxes, target_boxes, self.settings.iou_loss_type))

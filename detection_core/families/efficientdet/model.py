@@ -43,13 +43,13 @@ from detection_core.structures import Batch, Detections, GroundTruth, Images
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EfficientDetParts:
-    """What a detector is made of, besides its network.
+    """The parts of a detector besides its network.
 
     Attributes:
-        settings: its numbers and names.
+        settings: its settings.
         input_size: rows and columns of the network's input.
         anchors_px: float32 [A, 4], pixels of the network's input.
-        suppression: how detections are chosen.
+        suppression: options of non-maximum suppression.
         regularizers: on the network's weights, "layer/weight" -> regularizer.
         frozen: weights that are not trained, as "layer/weight".
     """
@@ -63,14 +63,14 @@ class EfficientDetParts:
 
 
 class EfficientDetModel(Detector):
-    """A one-stage detector whose boxes, losses and suppression are in pixels of the network's input.
+    """A one-stage detector with boxes, losses and suppression in pixels of the network's input.
 
     Attributes:
         network: flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class
             logits [B, A, C]) and, with a segmentation head, its logits.
         num_classes: C, without background.
-        parts: what it is made of.
-        positives: moving average of what losses are divided by; None where they are divided by the batch's.
+        parts: its parts besides the network.
+        positives: moving average of the loss normalizer; None if the batch's normalizer is used.
     """
 
     def __init__(self, network: tf_keras.Model, parts: EfficientDetParts) -> None:
@@ -82,17 +82,17 @@ class EfficientDetModel(Detector):
 
     @property
     def parts(self) -> EfficientDetParts:
-        """What it is made of."""
+        """Return its parts besides the network."""
         return self._parts
 
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
-        """The one network."""
+        """Return the one network."""
         return {"detector": self.network}
 
     @property
     def trainable_variables(self) -> list[tf.Variable]:
-        """The variables that are trained: those that nothing froze."""
+        """Return the variables that are not frozen."""
         variables = super().trainable_variables
         return [variable for variable in variables if not self._is_frozen(variable)]
 
@@ -102,12 +102,12 @@ class EfficientDetModel(Detector):
 
     @property
     def input_shape(self) -> InputShape:
-        """Images of one size; see `Detector.input_shape`."""
+        """Return the one size of images; see `Detector.input_shape`."""
         return InputShape.fixed(self._parts.input_size)
 
     @property
     def anchors(self) -> np.ndarray:
-        """The anchors, float32 [A, 4], normalised to the network input."""
+        """Return the anchors, float32 [A, 4], normalised to the network input."""
         return normalized_anchors(self._parts.settings)
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
@@ -123,10 +123,11 @@ class EfficientDetModel(Detector):
         return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
     def gradient_factor(self, images: int) -> float:
-        """Count the pixels of a batch's segmentation; see `Detector.gradient_factor`.
+        """Return the segmentation pixels of a batch, 1 without that head; see `Detector.gradient_factor`.
 
-        google/automl adds the losses of boxes and weights to that of each pixel and follows the gradient of
-        the map of sums: that of the mean times the number of pixels, which shows where gradients are clipped.
+        google/automl adds the losses of boxes and weights to each pixel's loss and differentiates the map.
+        This gives the gradient of the mean times the number of pixels, which matters when gradients are
+        clipped.
         """
         factor = 1.0
         for _, height, width, _ in self.network.output_shape[2:]:
@@ -134,11 +135,7 @@ class EfficientDetModel(Detector):
         return factor
 
     def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
-        """Objects in pixels of the network's input.
-
-        Boxes around crowds are left out in training, unless a config says otherwise, and count in evaluation,
-        as in google/automl's `dataloader.py`.
-        """
+        """Convert objects to input pixels; as in google/automl, training drops crowd boxes by default."""
         left_out = truth.is_crowd if training and self._parts.settings.skip_crowd_during_training else False
         return truth._replace(
             boxes=box_ops.scale(truth.boxes, *self._parts.input_size),
@@ -150,12 +147,12 @@ class EfficientDetModel(Detector):
         return self.suppress(self.predict(images, training=False), images.true_sizes)
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return what a SavedModel's signature gives, with the predictions before suppression.
+        """Return the outputs of a SavedModel's signature, with the predictions before suppression.
 
         Returns:
-            As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network
-            input, raw_detection_scores [B, A, C] and, with a segmentation head, segmentation_logits
-            [B, h, w, C].
+            As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network input,
+            and raw_detection_scores [B, A, C]. With a segmentation head also segmentation_logits [B, h, w,
+            C].
         """
         predictions, segmentation = self._outputs(self._prepared(images), training=False)
         boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
@@ -167,14 +164,7 @@ class EfficientDetModel(Detector):
         }
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized pixels.
-
-        Args:
-            pixels: float32 [B, H, W, 3], RGB, 0..255.
-
-        Returns:
-            float32 [B, H, W, 3].
-        """
+        """Normalise resized pixels, float32 [B, H, W, 3], RGB, 0..255."""
         settings = self._parts.settings
         normalized = (pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
@@ -182,12 +172,7 @@ class EfficientDetModel(Detector):
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
         """Run the network; padding pixels have the value of the mean after normalisation.
 
-        Args:
-            images: a batch of the input size.
-            training: normalise with batch statistics and collect them, drop features.
-
-        Returns:
-            Predictions with anchors in pixels.
+        Training uses and updates batch statistics, and applies dropout. Anchors are in pixels.
 
         Raises:
             ModelError: when the images do not have the network's input size (static check).
@@ -218,7 +203,7 @@ class EfficientDetModel(Detector):
         return predictions, segmentation
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone; see `Family.level_outputs`."""
+        """Run the network without post-processing; see `Family.level_outputs`."""
         found = self.run(preprocessed, training=False)
         settings = self._parts.settings
         anchors = settings.anchors_per_location
@@ -226,20 +211,15 @@ class EfficientDetModel(Detector):
         return by_level(found.class_logits, shapes), by_level(found.box_codes, shapes)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
-        """Choose detections.
+        """Return detections after non-maximum suppression, normalised to the true image.
 
-        Args:
-            predictions: of `predict`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
-
-        Returns:
-            Detections normalised to the true image.
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
         """
         found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
         return in_true_image(found, true_sizes)
 
     def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        """Return the same detector with a rewritten network that has the same inputs and outputs."""
         return type(self)(network, self._parts)
 
 

@@ -23,7 +23,7 @@ from detection_core.parts.layers.layer_hyperparams import InitializerOptions, La
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 CODE_SIZE = 4
-# With it every anchor's first score is 0.01, as for RetinaNet, https://arxiv.org/abs/1708.02002.
+# Sets each anchor's initial score to 0.01, as for RetinaNet, https://arxiv.org/abs/1708.02002.
 CLASS_BIAS = -math.log((1 - 0.01) / 0.01)
 _BACKBONE_INITIALIZER = InitializerOptions(
     class_name="VarianceScaling",
@@ -36,14 +36,11 @@ _PLAIN_INITIALIZER = InitializerOptions(class_name="RandomNormal", arguments={"s
 def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: int | None) -> tf_keras.Model:
     """Build the network.
 
-    Args:
-        settings: of the detector.
-        size: rows and columns of its input.
-        seed: of the first weights; None: zeros.
+    `seed` is that of the initial weights; None makes them zeros.
 
     Returns:
-        Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits
-        [B, A, C]), level after level, row by row; with a segmentation head also its logits.
+        Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits [B, A,
+        C]). The order is level after level, row by row. With a segmentation head, its logits follow.
     """
     layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=seed)
     inputs = tf_keras.Input((*size, 3), name="image")
@@ -56,14 +53,14 @@ def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: i
 
 
 def build_backbone(settings: EfficientDetSettings, inputs: tf.Tensor, layers: NetworkLayers) -> Endpoints:
-    """Build the backbone that the settings name on an input, float32 [B, H, W, 3] preprocessed."""
+    """Build the backbone of the settings on an input, float32 [B, H, W, 3] preprocessed."""
     name = settings.backbone_name.removeprefix("efficientnet-")
     options = EfficientNetOptions(
         version=L2 if name == "l2" else int(name[-1]),
         max_level=min(settings.max_level, LAST_BACKBONE_LEVEL),
         lite=name.startswith("lite"),
         whole_stages=True,
-        # Detectors on B0 were published without stochastic depth in it.
+        # Detectors on B0 were published without stochastic depth in the backbone.
         drop_rate=0.0 if "b0" in name else DROP_RATE,
     )
     return efficientnet(inputs, with_activation(layers, settings, initializer=_BACKBONE_INITIALIZER), options)

@@ -1,4 +1,4 @@
-"""Post-processing of google/automl's EfficientDet: predictions of anchors to detections."""
+"""Post-processing of google/automl's EfficientDet: anchor predictions to detections."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _NO_CANDIDATE = -1.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SuppressionOptions:
-    """How detections are chosen.
+    """Options of non-maximum suppression.
 
     Attributes:
-        mode: "global": boxes of all classes suppress each other; "per_class": those of one class do;
-            "combined": the same, hard, of all classes of each anchor; "numpy_per_class": those of one class
-            do as `_numpy_per_class` says.
-        soft: lower the scores of boxes that overlap, https://arxiv.org/abs/1704.04503, in place of dropping
+        mode: "global": boxes of all classes suppress each other. "per_class": boxes of the same class do.
+            "combined": hard suppression per class, with all classes of each anchor. "numpy_per_class": see
+            `_numpy_per_class`.
+        soft: lower the scores of overlapping boxes, https://arxiv.org/abs/1704.04503, instead of dropping
             them.
-        iou_threshold: overlap from which a box is dropped.
-        score_threshold: candidates have a score above it.
-        sigma: of soft suppression, as the paper has it.
-        max_inputs: pairs of anchor and class with the best scores that are looked at; 0: each anchor with
-            its best class.
+        iou_threshold: IoU from which a box is dropped.
+        score_threshold: candidates have a higher score.
+        sigma: of soft suppression, as in the paper.
+        max_inputs: number of highest-scoring pairs of anchor and class to consider; 0: each anchor with its
+            best class.
         max_detections: D.
     """
 
@@ -46,7 +46,7 @@ class SuppressionOptions:
 
     @property
     def nms(self) -> NmsOptions:
-        """The same for `multiclass_nms`, which takes half of the paper's sigma."""
+        """Return the options of `multiclass_nms`, which takes half of the paper's sigma."""
         return NmsOptions(
             score_threshold=self.score_threshold,
             iou_threshold=SOFT_IOU_THRESHOLD if self.soft else self.iou_threshold,
@@ -58,10 +58,6 @@ class SuppressionOptions:
 
 def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Decode boxes and choose a class for each.
-
-    Args:
-        predictions: anchors in pixels.
-        max_inputs: as in `SuppressionOptions`.
 
     Returns:
         N boxes, float32 [B, N, 4] in pixels, their scores, float32 [B, N], and classes, int32 [B, N].
@@ -82,16 +78,11 @@ def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tens
 def detections_px(
     predictions: AnchorPredictions, options: SuppressionOptions, size: tuple[int, int]
 ) -> Detections:
-    """Choose detections.
-
-    Args:
-        predictions: anchors in pixels.
-        options: how they are chosen.
-        size: rows and columns of the network's input.
+    """Apply non-maximum suppression.
 
     Returns:
-        Boxes in pixels of the network's input, clipped to it but for those of single classes. Rows past the
-        count are 0.
+        Boxes in pixels of the network's input, clipped to it except in per-class modes. Rows past the count
+        are 0.
     """
     return _MODES[options.mode](predictions, options, tf.constant([0.0, 0.0, *size], tf.float32))
 
@@ -120,10 +111,11 @@ def _combined(predictions: AnchorPredictions, options: SuppressionOptions, windo
 def _numpy_per_class(
     predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor
 ) -> Detections:
-    """Suppress as google/automl's evaluation in NumPy does.
+    """Suppress as in google/automl's NumPy evaluation.
 
-    A box holds its last pixel, so that its sides are a pixel longer where overlaps are measured. Hard: no
-    score is too low. Soft: no overlap is too large, and the best box of a class is kept whatever its score.
+    Boxes include their last pixel, so their sides are one pixel longer when overlaps are measured. Hard:
+    there is no score threshold. Soft: there is no IoU threshold, and the best box of each class is always
+    kept.
     """
     del window  # Boxes are not clipped.
     boxes, scores = _by_class(predictions, options)
@@ -144,7 +136,7 @@ def _numpy_per_class(
 
 
 def _by_class(predictions: AnchorPredictions, options: SuppressionOptions) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the candidates' boxes and their scores, float32 [B, N, C], minus infinity in other classes."""
+    """Return the candidates' boxes and scores, float32 [B, N, C], minus infinity for other classes."""
     boxes, scores, classes = candidates(predictions, options.max_inputs)
     own = tf.one_hot(classes, predictions.class_logits.shape[2], True, False, dtype=tf.bool)
     return boxes, tf.where(own, scores[..., tf.newaxis], -float("inf"))
@@ -169,14 +161,10 @@ def _detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, count: 
 
 
 def in_true_image(detections: Detections, true_sizes: tf.Tensor) -> Detections:
-    """Express boxes in the true image, and drop those that are outside it.
+    """Convert boxes from pixels of the input to the true image; clip them and drop those outside it.
 
-    Args:
-        detections: boxes in pixels of the network's input.
-        true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
-
-    Returns:
-        Boxes normalised to the true image and clipped to it, sorted by falling score.
+    `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image. The result is sorted by
+    descending score.
     """
     sides = tf.cast(tf.concat([true_sizes, true_sizes], axis=-1), tf.float32)[:, tf.newaxis]
     boxes = tf.clip_by_value(detections.boxes / sides, 0.0, 1.0)

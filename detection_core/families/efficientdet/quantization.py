@@ -1,4 +1,4 @@
-"""Quantization of EfficientDet: its one network carries it, what follows stays in float."""
+"""Quantize EfficientDet's network; post-processing stays in float."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from detection_core.quantization.rewriting import FLOAT_STAGES, RewrittenDetecto
 def rewrite_efficientdet(
     detector: EfficientDetModel, options: QuantizationOptions, step: tf.Variable | None
 ) -> RewrittenDetector[EfficientDetModel]:
-    """Put fake quantization into the network; see `quantization.rewriting.rewrite`."""
+    """Insert fake quantization into the network; see `quantization.rewriting.rewrite`."""
     return rewrite(detector, options, float_stages=FLOAT_STAGES, step=step)

@@ -1,8 +1,8 @@
-"""Running numbers in the names of google/automl's name-based checkpoints.
+"""Match running numbers in the names of google/automl's name-based checkpoints.
 
 The stem, its layers and the transposed convolutions of the segmentation head have no fixed names. They are
-numbered within a process: the first network has `stem/conv2d`, a second one `stem_1/conv2d_5`. google/automl
-itself does not find these when it restores.
+numbered per process: the first network has `stem/conv2d`, a second one `stem_1/conv2d_5`. google/automl
+itself does not find these on restore.
 """
 
 from __future__ import annotations
@@ -16,22 +16,18 @@ _SEGMENTATION, _TRANSPOSED = "segmentation_head", "conv2d_transpose"
 
 
 class _Stored(NamedTuple):
-    """A name in a checkpoint, and the name that it stands for."""
+    """The name in the first network of a process, and the name stored in the checkpoint."""
 
     meant: str
     stored: str
 
 
 def running_names(names: Iterable[str]) -> dict[str, list[str]]:
-    """Find the names that stand in a checkpoint with other running numbers.
-
-    Args:
-        names: the checkpoint's.
+    """Find names that a checkpoint stores with different running numbers.
 
     Returns:
-        Name in a checkpoint of the only network of its process -> the names that could be it; the name itself
-        where the checkpoint has it and it is not that of another layer. Names that no network has under
-        another one are left out.
+        Name in the first network of a process -> the stored names that may match it. An exact match is the
+        only one, unless it is another layer's name. Names without running numbers are left out.
     """
     known = set(names)
     candidates: dict[str, list[str]] = collections.defaultdict(list)
@@ -40,12 +36,12 @@ def running_names(names: Iterable[str]) -> dict[str, list[str]]:
         candidates[meant].append(stored)
     moved = {stored for meant, stored in found if meant != stored}
     exact = {meant: [meant] if meant in stored else stored for meant, stored in candidates.items()}
-    # A name that another layer has taken is not its own any more: the fourth of 3, 4, 5, 6 is 6, not 3.
+    # A stored name may belong to another layer: the fourth of 3, 4, 5, 6 is 6, not 3.
     return {name: [] for name in moved} | exact
 
 
 def _number(name: str, base: str) -> int | None:
-    """Return the running number of a name: 0 of `base` itself, 2 of `base_2`; None of another name."""
+    """Return the running number of a name: 0 for `base` itself, 2 for `base_2`; None for another name."""
     if name == base:
         return 0
     number = name.removeprefix(f"{base}_")
@@ -64,7 +60,7 @@ def _stems(names: Iterable[str]) -> Iterator[_Stored]:
 
 
 class _InHead(NamedTuple):
-    """A name below a segmentation head: the head's own, the transposed convolution's number, what follows."""
+    """A name below a segmentation head: scope, number of the transposed convolution, and the rest."""
 
     stored: str
     scope: str
@@ -92,7 +88,7 @@ def _segmentations(names: Iterable[str]) -> Iterator[_Stored]:
 
 
 def _first_numbers(found: Iterable[_InHead]) -> Mapping[str, int]:
-    """Return the number that a head's convolutions begin with; 0 where some are missing between them."""
+    """Return the first number of each head's convolutions; 0 if there are gaps between them."""
     numbers: dict[str, set[int]] = collections.defaultdict(set)
     for each in found:
         if each.number is not None:

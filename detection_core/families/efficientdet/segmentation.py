@@ -1,4 +1,4 @@
-"""The segmentation head of google/automl's EfficientDet: a class for each pixel of a smaller picture."""
+"""The segmentation head of google/automl's EfficientDet: a class for each pixel of a smaller map."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ HEAD = "segmentation"
 def segmentation_head(
     settings: EfficientDetSettings, features: list[tf.Tensor], layers: NetworkLayers
 ) -> tf.Tensor:
-    """Double the coarsest map until it is twice as large as the finest, and join each map of its size to it.
+    """Upsample the coarsest map to twice the finest map's size, and merge each level on the way.
 
-    Args:
-        settings: of the detector.
-        features: of the feature network, finest first; each has twice the rows and columns of the next.
-        layers: maker of layers.
+    Features are ordered finest first; each map has twice the rows and columns of the next.
 
     Returns:
         float32 [B, 2 h, 2 w, seg_num_classes], logits; h and w are those of the finest map.
@@ -53,15 +50,11 @@ def _doubling(
 
 
 def pixel_classes(settings: EfficientDetSettings, truth: GroundTruth, size: tuple[int, int]) -> tf.Tensor:
-    """Turn the masks of objects into a class for each pixel.
-
-    Args:
-        settings: of the detector.
-        truth: with masks in the frame of the network's input.
-        size: rows and columns of the map of classes.
+    """Convert the masks of objects, in the frame of the network's input, to a class for each pixel.
 
     Returns:
-        int32 [B, rows, columns], 0 where no object is, else its class and one; of several the highest.
+        int32 [B, rows, columns], 0 without an object, else class + 1; the highest class where objects
+        overlap.
 
     Raises:
         ConfigError: when masks are not read, or there are more classes than the head has.
@@ -84,14 +77,10 @@ def pixel_classes(settings: EfficientDetSettings, truth: GroundTruth, size: tupl
 
 
 def segmentation_loss(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Average the cross entropy over all pixels, a float32 scalar.
+    """Average the cross entropy of logits, float32 [B, h, w, C], over all pixels of int32 [B, h, w].
 
-    There the losses of boxes and weights are added to each pixel's, and the sum is minimised: the same
-    gradient, but for the number of pixels as its factor, see `EfficientDetModel.gradient_factor`.
-
-    Args:
-        logits: float32 [B, h, w, C].
-        classes: int32 [B, h, w].
+    google/automl adds the losses of boxes and weights to each pixel's loss and minimises the sum. The
+    gradient is the same up to a factor, the number of pixels; see `EfficientDetModel.gradient_factor`.
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=logits)
     return tf.reduce_mean(losses)

@@ -1,4 +1,4 @@
-"""The settings of an EfficientDet: what its message sets, and the named model's values for the rest."""
+"""The settings of an EfficientDet: its message's fields, with the named model's values as defaults."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 LAST_BACKBONE_LEVEL = 5
 
-# Fields that no hyper-parameter is called by; the schema has their defaults.
+# Fields that are not hyper-parameters; the schema has their defaults.
 _OWN = ("pooling_type", "sync_batch_norm", "restore_moving_averages")
-# Hyper-parameters that are null there.
+# Replacements for hyper-parameters that are null in google/automl.
 _NULLS: Mapping[str, Any] = {
     "fpn_name": "bifpn",
     "fpn_weight_method": "fastattn",
@@ -29,13 +29,13 @@ _NULLS: Mapping[str, Any] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EfficientDetSettings:
-    """What a message comes to: each field as it is set, else as the named model has it.
+    """The resolved settings of a message: each field as set, else the named model's value.
 
     Attributes:
-        image_size: rows and columns of the network's input where no resizer is set.
+        image_size: rows and columns of the network's input if no resizer is set.
         anchor_shapes: factors of width and height of the anchors of each size.
         anchor_scale: of each level, in strides.
-        nodes: of a cell of the feature network, in the order in which they are made.
+        nodes: of a cell of the feature network, in creation order.
         mean_rgb: of each channel.
         stddev_rgb: of each channel.
     """
@@ -82,29 +82,25 @@ class EfficientDetSettings:
 
     @property
     def levels(self) -> range:
-        """Levels of the feature network, finest first; a level's stride is two to its power."""
+        """Return the levels of the feature network, finest first; a level's stride is 2^level."""
         return range(self.min_level, self.max_level + 1)
 
     @property
     def anchors_per_location(self) -> int:
-        """Anchors at each place of each level."""
+        """Return the number of anchors at each location of each level."""
         return self.num_scales * len(self.anchor_shapes)
 
     def freezes(self, variable: str) -> bool:
-        """Tell whether a variable is not trained, by the name that google/automl gives it."""
+        """Tell whether a variable is frozen, by its name in google/automl."""
         return bool(self.var_freeze_expr and re.match(self.var_freeze_expr, f"{variable}:0"))
 
     def map_shapes(self, size: tuple[int, int]) -> list[tuple[int, int]]:
-        """Return rows and columns of each level's map; each halving rounds up.
-
-        Args:
-            size: rows and columns of the network's input.
-        """
+        """Return rows and columns of each level's map for an input size; each halving rounds up."""
         return [(-(-size[0] >> level), -(-size[1] >> level)) for level in self.levels]
 
 
 def input_size(message: EfficientDet) -> tuple[int, int] | None:
-    """Return the named model's rows and columns; None for a name that there is not."""
+    """Return the named model's rows and columns; None for an unknown name."""
     if message.name not in MODELS:
         return None
     side = MODELS[message.name]["image_size"]
@@ -126,7 +122,7 @@ def model_fields(name: str) -> dict[str, Any]:
 
 
 def settings_of(message: EfficientDet) -> EfficientDetSettings:
-    """Return what a checked message comes to."""
+    """Return the settings of a checked message."""
     values = {**model_fields(message.name), **set_fields(message)}
     side = values.pop("image_size")
     levels = values["max_level"] - values["min_level"] + 1
@@ -148,7 +144,7 @@ def settings_of(message: EfficientDet) -> EfficientDetSettings:
 
 
 def all_values(message: EfficientDet) -> dict[str, Any]:
-    """Return the settings by name, those of suppression included."""
+    """Return the settings by name, including those of suppression."""
     nms = message.nms_configs
     suppression = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
     return {**dataclasses.asdict(settings_of(message)), "nms_configs": suppression}
@@ -158,12 +154,12 @@ def _each(values: tuple[float, ...], count: int) -> tuple[float, ...]:
     return values * count if len(values) == 1 else values
 
 
-# Fields that no hyper-parameter gives a default, or that are messages.
+# Messages, and fields without a default among the hyper-parameters.
 _OTHERS = ("image_resizer", "nms_configs", "num_classes")
 
 
 def set_fields(message: EfficientDet) -> dict[str, Any]:
-    """Return what the message itself sets in fields of `EfficientDetSettings`."""
+    """Return the fields of `EfficientDetSettings` that the message sets."""
     values: dict[str, Any] = {}
     for field, value in message.ListFields():
         if field.name == "fpn_nodes":

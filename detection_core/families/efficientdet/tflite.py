@@ -1,4 +1,4 @@
-"""EfficientDet as TensorFlow Lite files."""
+"""Export EfficientDet to TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) -> PostProcessOptions:
-    """Read the operation's attributes from a config.
+    """Read the operator's attributes from a config.
 
-    Args:
-        message: of the detector; the operation suppresses hard whatever the method.
-        outputs: what the file gives; no more classes of a box than there are.
+    The operator always uses hard suppression. Classes per box are limited to the number of classes.
     """
     nms = message.nms_configs
     return PostProcessOptions(
@@ -41,23 +39,17 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
 
 
 INPUT = "images"
-"""Of the signature, as in files of google/automl and of Model Maker, whose scripts name it."""
+"""Input name of the signature, as in google/automl's and Model Maker's files, whose scripts use it."""
 
 
 def tflite_function(
     model: EfficientDetModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
 ) -> Any:
-    """Make what TensorFlow Lite runs: one image in, post-processed detections out.
+    """Create the function to convert: one image in, post-processed detections out.
 
-    Args:
-        model: detector.
-        options: of the post-processing operation.
-        integer: the network's outputs are going to be integers.
-        form: of `allowed_values.TFLITE_FORMS`.
-
-    Returns:
-        A concrete function: `images` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
-        says -> count, scores, classes, boxes, or what the form gives.
+    Its input `images` is float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`. It returns
+    count, scores, classes, boxes, or the outputs of the form in `allowed_values.TFLITE_FORMS`. `integer`
+    tells whether the network's outputs will be quantized to integers.
     """
     normalisation = normalisation_of(model.preprocess)
 
@@ -79,13 +71,13 @@ def tflite_function(
 
 
 def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
-    """Make `tflite_function` for a config; see `TFLiteExport.function`."""
+    """Create `tflite_function` for a config; see `TFLiteExport.function`."""
     options = post_process_options(config.model.efficientdet, outputs)
     return tflite_function(detector, options, integer=integer, form=outputs.form)
 
 
 def box_decoding(model: EfficientDetModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
-    """Return how the outputs of a file without post-processing are decoded."""
+    """Return how to decode the outputs of a file without post-processing."""
     options = post_process_options(config.model.efficientdet, outputs)
     return BoxDecoding(
         anchors=np.asarray(centred(tf.constant(np.asarray(model.anchors)))),
@@ -96,5 +88,5 @@ def box_decoding(model: EfficientDetModel, config: Any, outputs: TFLiteOutputOpt
 
 
 def input_normalisation(model: EfficientDetModel) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is the file's input."""
+    """Return mean and std of each channel; the file's input is (pixel - mean) / std."""
     return file_normalisation(normalisation_of(model.preprocess))

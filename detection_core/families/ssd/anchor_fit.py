@@ -1,7 +1,4 @@
-"""Chooses the anchors of a one-stage detector by the boxes of a data set.
-
-Nothing here imports TensorFlow.
-"""
+"""Fit the anchors of a one-stage detector to the boxes of a data set, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -33,12 +30,7 @@ Size = tuple[float, float]
 
 
 def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
-    """Return the anchors of a checked configuration, feature map by feature map.
-
-    Args:
-        ssd: the configuration.
-        size: rows and columns of the network's input.
-    """
+    """Return the anchors of a checked message by feature map, for an input of (rows, columns)."""
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
     shapes = map_shapes(ssd.feature_extractor, *size)
     levels = map_levels(ssd.feature_extractor) or ()
@@ -46,15 +38,9 @@ def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
 
 
 def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
-    """Choose the anchors' sizes and ratios by boxes.
+    """Choose anchor sizes and ratios that fit the boxes; see `family.FitAnchors`.
 
     Candidates are tried on a sample of the boxes; see `parts.anchors.choice`.
-
-    Args:
-        ssd: checked.
-        where: its field path.
-        boxes: float [N, 4], normalised to the network's input.
-        keep_count: as many anchors at each place as there are, as weights to start from may need it.
     """
     size = fixed_size(ssd.image_resizer)
     pixels = to_pixels(boxes, size)
@@ -70,7 +56,7 @@ def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) ->
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where anchors lie: rows and columns of the input, levels and shapes of the feature maps."""
+    """Input size, and levels and shapes of the feature maps."""
 
     size: tuple[int, int]
     levels: tuple[int, ...]
@@ -127,7 +113,7 @@ def _pair(message: Any, kind: str, layer: int) -> tuple[float, float] | None:
 
 
 def _ssd_scales(message: Any) -> list[float]:
-    """Return the scale of every layer and one past the last."""
+    """Return the scale of every layer, and one after the last."""
     layers = ssd_anchor_layers(message)
     if message.scales:
         return [*message.scales[:layers], 1.0]
@@ -170,14 +156,14 @@ _MAPS: dict[str, Callable[[Any, _Place], list[AnchorMap]]] = {
 def _multiscale_candidates(
     message: Any, boxes: np.ndarray, size: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield smallest anchors from 1 to 8 cells, one to three an octave, in the clusters' ratios."""
+    """Yield smallest anchors of 1 to 8 cells, one to three scales per octave, with the clusters' ratios."""
     del size
     for scale, octave, ratios in scales_and_ratios(boxes, max(3, len(message.aspect_ratios))):
         yield {"anchor_scale": scale, "scales_per_octave": octave, "aspect_ratios": ratios}
 
 
 def _ssd_candidates(message: Any, boxes: np.ndarray, size: tuple[int, int]) -> Iterator[dict[str, Any]]:
-    """Yield scales between the small and the large boxes, in the clusters' ratios."""
+    """Yield scales between the small and the large boxes, with the clusters' ratios."""
     sides = np.sqrt(np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)) / min(size)
     lows, highs = np.quantile(sides, (0.02, 0.05, 0.1, 0.2, 0.3)), np.quantile(sides, (0.7, 0.9, 0.98))
     pairs = {(float(f"{low:.2g}"), float(f"{high:.2g}")) for low in lows for high in highs}

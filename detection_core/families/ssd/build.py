@@ -1,4 +1,4 @@
-"""Ssd messages -> detectors."""
+"""Build detectors from Ssd messages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from detection_core.protos import ssd_pb2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuiltNetwork:
-    """A network before the rest of the detector is put around it.
+    """A network, before the rest of the detector is built.
 
     Attributes:
         network: preprocessed images -> (box codes, class logits).
         anchors: float32 [A, 4], in the order of the predictions.
-        levels: where they are.
+        levels: feature maps with their anchors.
         regularizers: "layer/weight" -> regularizer.
     """
 
@@ -47,10 +47,7 @@ class BuiltNetwork:
 def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdModel:
     """Build the detector that a checked message describes.
 
-    Args:
-        message: of the detector.
-        where: its path in the configuration, for errors and warnings.
-        seed: of the first weights; None: zeros.
+    `seed` is that of the initial weights; None makes them zeros.
 
     Raises:
         ConfigError: when its backbone is not registered.
@@ -83,14 +80,9 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
 
 
 def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
-    """Return the anchors of a detector without building its network.
+    """Return the anchors of a checked message without building its network.
 
-    Args:
-        message: checked.
-        where: its field path; nothing is refused.
-
-    Returns:
-        float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
+    They are float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
     """
     del where
     input_size = fixed_size(message.image_resizer)

@@ -1,4 +1,4 @@
-"""One-stage detectors on anchors: what their parts ask of each other."""
+"""Check that the parts of an anchor-based one-stage detector fit together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from detection_core.families.ssd.extractors import (
 from detection_core.protos.ssd_pb2 import Ssd
 
 _CODER = "faster_rcnn_box_coder"
-# Losses that compare decoded boxes, rather than all numbers of their codes.
+# Losses on decoded boxes, not on codes.
 _OF_BOXES = ("weighted_giou", "weighted_iou")
 
 
@@ -38,12 +38,7 @@ def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find what keeps a generator's anchors from covering exactly the feature maps of the extractor.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-    """
+    """Find reasons why the anchors do not match the extractor's feature maps."""
     generator, extractor = ssd.anchor_generator, ssd.feature_extractor
     arm = generator.WhichOneof("anchor_generator_oneof")
     if arm is None:
@@ -80,7 +75,7 @@ def _is_normalised(arm: str, message: Any) -> bool:
 
 
 def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find what keeps a head from being made for the box coder and the anchors."""
+    """Find reasons why the head does not fit the box coder and the anchors."""
     arm = ssd.box_predictor.WhichOneof("box_predictor_oneof")
     head: Any = getattr(ssd.box_predictor, arm or "", None)
     if head is None or "box_code_size" not in head.DESCRIPTOR.fields_by_name:
@@ -123,7 +118,7 @@ def _keypoint_loss(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def keypoints(ssd: Ssd) -> tuple[int, str] | None:
-    """Return the keypoints that a detector is trained on and the field that sets them; None without any."""
+    """Return the number of keypoints in training and the field that sets it; None without keypoints."""
     coder = ssd.box_coder
     if not coder.HasField("keypoint_box_coder"):
         return None
@@ -131,16 +126,10 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 
 def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
+    """Find a too small input, and more anchors, scores or head channels than fit into memory."""
     yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
     levels = map_levels(ssd.feature_extractor)
-    # What is not yet known to fit is refused elsewhere, before it is multiplied out.
+    # Invalid values are refused elsewhere; do not multiply them out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
         return
     counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
@@ -153,19 +142,14 @@ def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Proble
 
 
 def _is_countable(ssd: Ssd) -> bool:
-    """Tell whether the layers of a generator are few enough to be listed."""
+    """Tell whether a generator has few enough layers to list them."""
     multiscale = ssd.anchor_generator.multiscale_anchor_generator
     spread = multiscale.max_level - multiscale.min_level
     return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
 
 
 def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find what keeps a one-stage detector from being a TensorFlow Lite file with a fixed input.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-    """
+    """Find obstacles to exporting a one-stage detector to TensorFlow Lite with a fixed input."""
     yield from fixed_size_problems(ssd.image_resizer, path)
     yield from box_coder_problems(ssd, f"{path}.box_coder")
     suppression = ssd.post_processing.batch_non_max_suppression
@@ -186,12 +170,7 @@ def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find a box coder that no reader of TensorFlow Lite detectors decodes; one that is not set is none.
-
-    Args:
-        ssd: the model.
-        path: of its box coder.
-    """
+    """Find an unset box coder, or one that consumers of TensorFlow Lite detectors do not decode."""
     found = ssd.box_coder.WhichOneof("box_coder_oneof")
     if found in (None, _CODER):
         return

@@ -1,4 +1,4 @@
-"""What `validate` prints of a one-stage detector."""
+"""Describe a one-stage detector for `validate`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from detection_core.protos.ssd_pb2 import Ssd
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SsdDescription:
-    """What a message would build.
+    """The detector that a message describes.
 
     Attributes:
         feature_extractor: its type, as the config names it.
         family: of the backbone.
-        neck: what is put on the backbone.
+        neck: between backbone and heads.
         anchors: boxes predicted for one image.
-        levels: where they are, finest feature map first.
-        parts: head and losses, by the arms that chose them.
+        levels: feature maps with their anchors, finest first.
+        parts: head and losses, by the arms of their oneofs.
     """
 
     feature_extractor: str
@@ -44,12 +44,7 @@ class SsdDescription:
 
 
 def describe_ssd(message: Ssd, detector: SsdModel) -> SsdDescription:
-    """Say what a message built.
-
-    Args:
-        message: of the detector.
-        detector: made of it.
-    """
+    """Describe a detector that was built from a message."""
     extractor, loss = message.feature_extractor.type, message.loss
     return SsdDescription(
         feature_extractor=extractor,

@@ -1,4 +1,4 @@
-"""The feature extractors of SSD: their names, checks, and the feature maps that a message asks for."""
+"""The feature extractors of SSD: names, checks, and sizes of the feature maps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
 LAST_BACKBONE_LEVEL = 5
-"""Coarsest level, of stride 2^5, that the backbones here offer."""
+"""Coarsest level, with stride 2^5, of the backbones here."""
 _MAX_LEVEL = 12
 COMBINE_METHODS = ("sum", "fast_attention", "weighted_sum", "attention")
-"""How a node of a bidirectional pyramid may add up its inputs."""
+"""Methods that combine the inputs of a node in a bidirectional pyramid."""
 
 
 def _inception_v3_sides(side: int) -> tuple[int, ...]:
-    """Count the rows or columns of the maps of stride 8, 16 and 32, whose borders are not padded."""
+    """Count the rows or columns of the maps of stride 8, 16 and 32, which are not padded."""
 
     def halved(side: int) -> int:
         return (side - 3) // 2 + 1
@@ -80,23 +80,18 @@ _BUILT_IN: dict[str, Extractor] = {
     ),
 }
 EXTRACTORS: Mapping[str, Extractor] = ChainMap(_BUILT_IN, REGISTERED)
-"""Every extractor that a config may name by `type`."""
+"""Every extractor that a config can select by `type`."""
 
 NAMED_EXTRACTORS = (
     *(name for name in COUNTERPARTS.values() if name.startswith("ssd_")),
     *KEPT,
     *(f"ssd_{backbone}" for backbone in _MOBILENETS_V3 if backbone.endswith("_minimalistic")),
 )
-"""Extractors whose networks TensorFlow 1 had, so that the names in its checkpoints are known."""
+"""Extractors that TensorFlow 1 also had, with known checkpoint names."""
 
 
 def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
-    """Find what is wrong with an extractor by itself.
-
-    Args:
-        message: the extractor.
-        path: its field path.
-    """
+    """Find problems of the extractor alone."""
     entry = EXTRACTORS.get(message.type)
     if entry is None:
         yield from type_problems(message.type, f"{path}.type", EXTRACTORS)
@@ -126,7 +121,7 @@ def backbone(extractor: str) -> str:
 
 
 def map_levels(message: SsdFeatureExtractor) -> range | None:
-    """Return the levels of the feature maps, finest first; level l has stride 2^l. None: not known."""
+    """Return the levels of the feature maps, finest first; level l has stride 2^l. None: unknown."""
     entry = EXTRACTORS.get(message.type)
     if entry is None:
         return None
@@ -137,13 +132,7 @@ def map_levels(message: SsdFeatureExtractor) -> range | None:
 
 
 def map_shapes(message: SsdFeatureExtractor, rows: int, columns: int) -> list[tuple[int, int]]:
-    """Return rows and columns of the feature maps of an image, finest first.
-
-    Args:
-        message: an extractor without problems.
-        rows: of the network's input, pixels.
-        columns: of it.
-    """
+    """Return rows and columns of the feature maps of an image in pixels, finest first."""
     multiple = max(message.pad_to_multiple, 1)
     high, wide = (-(-side // multiple) * multiple for side in (rows, columns))
     levels = map_levels(message) or range(0)
@@ -151,23 +140,16 @@ def map_shapes(message: SsdFeatureExtractor, rows: int, columns: int) -> list[tu
 
 
 def _sides(message: SsdFeatureExtractor, side: int, levels: range) -> list[int]:
-    """Return rows or columns of the feature maps of an input."""
     entry = EXTRACTORS.get(message.type)
     if entry is None or entry.sides is None:
-        # Every halving rounds up, so that the order of halvings makes no difference.
+        # Every halving rounds up, so the order of halvings does not matter.
         return [-(-side >> level) for level in levels]
     given = entry.sides(max(side, entry.least_side))
     return [given[i] if i < len(given) else -(-given[-1] >> i + 1 - len(given)) for i in range(len(levels))]
 
 
 def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find an input of which nothing would be left.
-
-    Args:
-        message: the extractor.
-        path: its field path.
-        size: rows and columns of the network's input.
-    """
+    """Find an input that is too small for the extractor."""
     entry = EXTRACTORS.get(message.type)
     if entry is not None and min(size) < entry.least_side:
         text = (
@@ -223,7 +205,7 @@ def _bifpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
 
 
 def _foreign_pyramid(entry: Extractor, message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
-    """Find settings of another pyramid than the extractor's name says, which would change nothing."""
+    """Find settings of a pyramid that the extractor does not have, which have no effect."""
     pyramid = message.WhichOneof("feature_pyramid_oneof")
     if pyramid is None or pyramid == entry.neck:
         return

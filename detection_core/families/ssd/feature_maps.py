@@ -1,4 +1,4 @@
-"""SsdFeatureExtractor messages -> the feature maps of a network: a backbone and a neck."""
+"""Build feature maps from SsdFeatureExtractor messages: a backbone and a neck."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ _logger = logging.getLogger(__name__)
 
 
 def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
-    """Look the extractor's backbone up.
-
-    Args:
-        message: the extractor, checked.
-        where: its field path, for errors.
+    """Find the extractor's backbone.
 
     Raises:
-        ConfigError: when an extractor from outside the package names a backbone that is not registered. The
-            check cannot see it, as backbones need TensorFlow.
+        ConfigError: when a registered extractor names an unregistered backbone. The check cannot detect this,
+            because backbones need TensorFlow.
     """
     name = EXTRACTORS[message.type].backbone
     if name not in BACKBONES:
@@ -44,19 +40,9 @@ def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
 def build_feature_maps(
     message: SsdFeatureExtractor, inputs: tf.Tensor, layers: NetworkLayers, where: str
 ) -> list[tf.Tensor]:
-    """Add backbone and neck to a network.
+    """Return the feature maps of backbone and neck, finest first; errors are those of `find_backbone`.
 
-    Args:
-        message: the extractor.
-        inputs: float32 [B, H, W, 3], preprocessed.
-        layers: maker of layers; its hyperparameters are replaced.
-        where: field path of the message, for errors and warnings.
-
-    Returns:
-        Feature maps, finest first.
-
-    Raises:
-        ConfigError: see `find_backbone`.
+    `inputs` are float32 [B, H, W, 3], preprocessed. The hyperparameters of `layers` are replaced.
     """
     entry = find_backbone(message, where)
     own = build_hyperparams(message.conv_hyperparams)

@@ -38,11 +38,11 @@ CLASSIFICATION_LOSS = "Loss/classification_loss"
 
 
 class RawDetections(NamedTuple):
-    """Every anchor's detection before suppression.
+    """Detections of all anchors before suppression.
 
     Attributes:
         boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
-        scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
+        scores: float32 [B, A, C + 1], converted, background first, 0 if the network has no background.
         anchors: of the `AnchorPredictions`.
     """
 
@@ -53,7 +53,7 @@ class RawDetections(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SsdOptions:
-    """Numbers of a one-stage detector.
+    """Options of a one-stage detector.
 
     Attributes:
         num_classes: C, without the background.
@@ -87,15 +87,15 @@ class AnchorLevel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SsdParts:
-    """What a one-stage detector is made of, besides its network.
+    """The parts of a one-stage detector besides its network.
 
     Attributes:
-        options: its numbers.
+        options: its options.
         anchors: float32 [A, 4], normalised to the network input, feature map after feature map.
         levels: rows, columns and anchors per location of each feature map, finest first.
-        box_coder: boxes to codes and back.
-        post_processing: logits to scores, and the choice of detections.
-        criterion: what training minimises, regularizers aside.
+        box_coder: encodes and decodes boxes.
+        post_processing: converts logits to scores, and applies non-maximum suppression.
+        criterion: the training loss without regularizers.
         regularizers: on the network's weights, "layer/weight" -> regularizer.
     """
 
@@ -127,30 +127,30 @@ class SsdModel(Detector):
         super().__init__(name="ssd")
         self.network = network
         self.num_classes = parts.options.num_classes
-        # Kept as a separate attribute: checkpoints of detectors that exist list it among their objects.
+        # A separate attribute, because existing checkpoints track it as an object.
         self.input_size = parts.options.input_size
         self.has_background = parts.options.background
         self._parts = parts
 
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
-        """The one network."""
+        """Return the one network."""
         return {"detector": self.network}
 
     @property
     def input_shape(self) -> InputShape:
-        """Images of one size; see `Detector.input_shape`."""
+        """Return the one size of images; see `Detector.input_shape`."""
         height, width = self.input_size
         return InputShape.fixed((height, width))
 
     @property
     def levels(self) -> tuple[AnchorLevel, ...]:
-        """The anchors on each feature map, finest first."""
+        """Return the anchors on each feature map, finest first."""
         return self._parts.levels
 
     @property
     def anchors(self) -> np.ndarray:
-        """The anchors, float32 [A, 4], normalised to the network input."""
+        """Return the anchors, float32 [A, 4], normalised to the network input."""
         return self._parts.anchors
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
@@ -162,12 +162,12 @@ class SsdModel(Detector):
         return self.suppress(self.predict(images, training=False), images.true_sizes)[0]
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return what a SavedModel's signature gives, with the predictions before suppression.
+        """Return the outputs of a SavedModel's signature, with the predictions before suppression.
 
         Returns:
             As `named_detections`, and float32 detection_anchor_indices [B, D], detection_multiclass_scores
-            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1] (background
-            first, where the network has it: else C columns). Rows past num_detections are 0, but for
+            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1]. The
+            background comes first; without it there are C columns. Rows past num_detections are 0, except
             classes.
         """
         predictions = self.predict(images, training=False)
@@ -184,22 +184,13 @@ class SsdModel(Detector):
         }
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized and padded pixels as the backbone expects.
-
-        Args:
-            pixels: float32 [B, H, W, 3], RGB, 0..255.
-
-        Returns:
-            float32 [B, H, W, 3].
-        """
+        """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
         return PREPROCESSORS[self._parts.options.preprocessing](pixels)
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network.
+        """Run the network on images of `input_size`.
 
-        Args:
-            images: a batch of `input_size`.
-            training: normalise with batch statistics and collect them, drop features.
+        Training uses and updates batch statistics, and applies dropout.
 
         Raises:
             ModelError: when the images do not have the network's input size (static check).
@@ -219,7 +210,7 @@ class SsdModel(Detector):
         )
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone; see `Family.level_outputs`. Classes have the background's column."""
+        """Run the network alone; see `Family.level_outputs`. Classes include the background."""
         codes, logits = self.network(preprocessed, training=False)
         shapes = [
             (level.rows, level.columns, level.anchors // (level.rows * level.columns))
@@ -228,7 +219,7 @@ class SsdModel(Detector):
         return by_level(logits, shapes), by_level(codes, shapes)
 
     def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
-        """Compare predictions with ground truth of the same images; returns as `Detector.losses`."""
+        """Compare predictions with ground truth of the same images; return the same as `Detector.losses`."""
         found = self._parts.criterion(predictions, truth)
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
         return with_total(
@@ -241,7 +232,7 @@ class SsdModel(Detector):
 
     @property
     def scores_are_sigmoids(self) -> bool:
-        """Whether scores are the sigmoids of the logits, and nothing more."""
+        """Tell whether scores are plain sigmoids of the logits."""
         return self._parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
 
     def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
@@ -257,14 +248,10 @@ class SsdModel(Detector):
         return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
-        """Turn predictions into detections, and say which anchors they come from.
+        """Return detections after non-maximum suppression, normalised to the true image, and their anchors.
 
-        Args:
-            predictions: of `predict`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
-
-        Returns:
-            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image. The anchors are int32
+        [B, D].
         """
         raw = self.raw_detections(predictions)
         fraction = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
@@ -280,5 +267,5 @@ class SsdModel(Detector):
         return detections, found.anchor_indices
 
     def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        """Return the same detector with a rewritten network that has the same inputs and outputs."""
         return type(self)(network, self._parts)

@@ -1,4 +1,4 @@
-"""Ssd messages to target assigners."""
+"""Build target assigners from Ssd messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from detection_core.protos import ssd_pb2
 
 
 def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
-    """Build what gives each anchor of a checked one-stage detector its targets."""
+    """Build the target assigner of a checked one-stage detector."""
     box_coder = build_box_coder(message.box_coder)
     background = message.add_background_class or message.explicit_background_class
     similarity = build_similarity(message.similarity_calculator)

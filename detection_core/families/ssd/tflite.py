@@ -1,4 +1,4 @@
-"""One-stage detectors as TensorFlow Lite files."""
+"""Export one-stage detectors to TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from detection_core.structures import Images
 
 
 def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
-    """Read the operation's attributes from a config.
+    """Read the operator's attributes from a config.
 
-    Args:
-        config: of an ssd model.
-        outputs: what the file gives; no more classes of a box than there are.
+    Classes per box are limited to the number of classes.
 
     Raises:
-        ExportError: when the operation cannot do what the config's box coder or suppression does.
+        ExportError: when the operator does not support the config's box coder or suppression.
     """
     ssd = config.model.ssd
     for problem in box_coder_problems(ssd, "model.ssd.box_coder"):
@@ -58,17 +56,11 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
 def tflite_function(
     model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
 ) -> Any:
-    """Make what TensorFlow Lite runs: one image in, post-processed detections out.
+    """Create the function to convert: one image in, post-processed detections out.
 
-    Args:
-        model: detector.
-        options: of the post-processing operation.
-        integer: the network's outputs are going to be integers.
-        form: of `allowed_values.TFLITE_FORMS`.
-
-    Returns:
-        A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
-        says -> count, scores, classes, boxes, or what the form gives.
+    Its input `input` is float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`. It returns
+    count, scores, classes, boxes, or the outputs of the form in `allowed_values.TFLITE_FORMS`. `integer`
+    tells whether the network's outputs will be quantized to integers.
     """
     normalisation = normalisation_of(model.preprocess)
     heads = HeadOptions(
@@ -89,13 +81,13 @@ def tflite_function(
 
 
 def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
-    """Make `tflite_function` for a config; see `TFLiteExport.function`."""
+    """Create `tflite_function` for a config; see `TFLiteExport.function`."""
     options = post_process_options(config, outputs)
     return tflite_function(detector, options, integer=integer, form=outputs.form)
 
 
 def box_decoding(model: SsdModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
-    """Return how the outputs of a file without post-processing are decoded."""
+    """Return how to decode the outputs of a file without post-processing."""
     options = post_process_options(config, outputs)
     return BoxDecoding(
         anchors=np.asarray(centred(tf.constant(model_anchors(model)))),
@@ -118,5 +110,5 @@ def model_anchors(model: SsdModel) -> np.ndarray:
 
 
 def input_normalisation(model: SsdModel) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is the file's input."""
+    """Return mean and std of each channel; the file's input is (pixel - mean) / std."""
     return file_normalisation(normalisation_of(model.preprocess))

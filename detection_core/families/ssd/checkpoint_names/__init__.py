@@ -1,1 +1,1 @@
-"""Names that object-based checkpoints of the field give to the variables of our networks."""
+"""Names of our networks' variables in the Object Detection API's object-based checkpoints."""

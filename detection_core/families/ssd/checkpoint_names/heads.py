@@ -1,4 +1,4 @@
-"""Object paths of the layers of the prediction heads."""
+"""Object paths of the prediction heads' layers."""
 
 from __future__ import annotations
 

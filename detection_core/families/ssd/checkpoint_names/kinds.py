@@ -1,4 +1,4 @@
-"""Which variables each kind of checkpoint fills, and what it calls them."""
+"""Variables that each kind of checkpoint fills, and their names there."""
 
 from __future__ import annotations
 
@@ -27,12 +27,7 @@ PREDICTOR_PATH = "model/_box_predictor/"
 
 
 def _of_objects(model: SsdModel, path_in: Callable[[str], str | None]) -> FillableVariables:
-    """The variables that an object-based checkpoint has, each with the paths that may lead to it.
-
-    Args:
-        model: to be filled.
-        path_in: path in a detector's checkpoint -> path in this one, or None for what it does not have.
-    """
+    """Return variables with candidate paths; `path_in` maps a detector's path to this checkpoint, or None."""
     found: dict[int, tuple[tf.Variable, list[str]]] = {}
     for key, variable in object_keys(model.network).items():
         path = path_in(key.removesuffix(VARIABLE_SUFFIX))
@@ -42,7 +37,7 @@ def _of_objects(model: SsdModel, path_in: Callable[[str], str | None]) -> Fillab
 
 
 def _classification_path(path: str) -> str | None:
-    """Where a classifier's checkpoint keeps what the detector's keeps in its backbone."""
+    """Return the path in a classifier's checkpoint of an object in a detector's backbone."""
     for prefix in CLASSIFICATION_PREFIXES:
         if path.startswith(f"model/{prefix}/"):
             return path.replace(f"model/{prefix}/", "feature_extractor/", 1)
@@ -85,5 +80,5 @@ SSD_NAMES = CheckpointNames(
 
 
 def checkpoint_names() -> CheckpointNames:
-    """Return how checkpoints name the variables of SSD."""
+    """Return the names of SSD's variables in checkpoints."""
     return SSD_NAMES

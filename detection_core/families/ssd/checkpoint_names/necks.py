@@ -15,7 +15,7 @@ _FPN = "_feature_extractor/_fpn_features_generator"
 _COARSE = "_feature_extractor/_coarse_feature_layers"
 _BIFPN = "_feature_extractor/_bifpn_stage"
 _EXTRA = "_feature_extractor/feature_map_generator/convolutions"
-# The extractor of MobileNetV1 calls the same object otherwise.
+# The extractor of MobileNetV1 uses a different name for the same object.
 _EXTRA_OF_MOBILENET_V1 = "_feature_extractor/_feature_map_generator/convolutions"
 
 
@@ -30,7 +30,7 @@ def _lateral(name: LayerName, names: NetworkNames) -> ObjectPaths:
 
 
 def _block(name: LayerName, names: NetworkNames) -> ObjectPaths:
-    """A convolution, normalisation and activation in a list, after padding if that is explicit."""
+    """A convolution, normalisation and activation in a list, after explicit padding, if any."""
     level = name.indices[0]
     offset = level - _top_level(names)
     coarse = name.part == "fpn_coarse"
@@ -39,7 +39,7 @@ def _block(name: LayerName, names: NetworkNames) -> ObjectPaths:
     return ObjectPaths(paths=(f"{folder}/{slot}",), leaves=SEPARABLE_HALVES.get(name.piece, {}))
 
 
-# Slots of an extra layer's list, without explicit padding.
+# Slots in an extra layer's list, without explicit padding.
 _EXTRA_SLOTS = {
     "shrink": 0,
     "shrink_bn": 1,

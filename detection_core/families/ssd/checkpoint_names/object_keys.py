@@ -1,4 +1,4 @@
-"""Checkpoint key -> variable of a network, for object-based checkpoints of the field."""
+"""Map object-based checkpoint keys of the Object Detection API to the variables of a network."""
 
 from __future__ import annotations
 
@@ -40,17 +40,16 @@ def _object_paths(layer: str, names: NetworkNames) -> ObjectPaths:
 
 
 def object_keys(network: tf_keras.Model) -> dict[str, tf.Variable]:
-    """Name every variable of a network as a checkpoint of the field does.
+    """Name every variable of a network by its object-based checkpoint key.
 
-    Args:
-        network: as a builder made it, before any rewriting.
+    The network must not be rewritten.
 
     Returns:
         Full checkpoint key, from "model/" to the attribute suffix, -> variable. A variable that the
         checkpoint tracks twice appears twice.
 
     Raises:
-        ModelError: when the network has a layer that no rule knows.
+        ModelError: when no rule names one of the network's layers.
     """
     names = names_of(network)
     keys: dict[str, tf.Variable] = {}

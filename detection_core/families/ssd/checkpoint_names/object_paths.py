@@ -1,4 +1,4 @@
-"""Where an object-based checkpoint keeps the variables of a layer."""
+"""Object paths of a layer's variables in an object-based checkpoint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ObjectPaths:
     """The checkpoint objects that hold a layer's variables.
 
     Attributes:
-        paths: object paths below the model; several where the checkpoint tracks the layer twice.
-        leaves: our variable's name -> its name there, where they differ.
+        paths: object paths below the model; several if the checkpoint tracks the layer twice.
+        leaves: our variable's name -> its name there, if they differ.
     """
 
     paths: tuple[str, ...]
@@ -25,12 +25,12 @@ class ObjectPaths:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkNames:
-    """What rules may know of a network besides the layer's own name.
+    """Names of a network's layers, for the rules.
 
     Attributes:
         all: names of all its layers.
         weighted: names of the layers that have variables, in network order.
-        parsed: what the names of all layers that belong to a part say.
+        parsed: the parsed names of all layers that belong to a part.
     """
 
     all: frozenset[str]
@@ -38,7 +38,7 @@ class NetworkNames:
     parsed: tuple[LayerName, ...]
 
     def slot_after_padding(self, name: str) -> int:
-        """First free slot in a list of layers that explicit padding may open."""
+        """Return the first free slot in a layer list, which explicit padding may shift."""
         return int(f"{name}_pad" in self.all or f"{name}_depthwise_pad" in self.all)
 
 
@@ -47,7 +47,7 @@ PathRule = Callable[[LayerName, NetworkNames], ObjectPaths]
 # (unit, role) of a `LayerName` -> rule
 PathRules = Mapping[tuple[str, str], PathRule]
 
-# Halves of a separable convolution, which the checkpoint keeps as one layer.
+# Halves of a separable convolution, which the checkpoint stores as one layer.
 SEPARABLE_HALVES = {
     "depthwise": {"depthwise_kernel": "depthwise_kernel"},
     "pointwise": {"kernel": "pointwise_kernel"},
@@ -65,5 +65,5 @@ def names_of(network: tf_keras.Model) -> NetworkNames:
 
 
 def for_roles(rule: PathRule, units: Iterable[str], roles: Iterable[str] = ("",)) -> PathRules:
-    """Apply a rule to each of the roles in each of the units."""
+    """Map each pair of unit and role to a rule."""
     return {(unit, role): rule for unit in units for role in roles}

@@ -1,8 +1,7 @@
-"""Variable name -> variable of a network, for the name-based checkpoints of TensorFlow 1.
+"""Map variable names of TensorFlow 1's name-based checkpoints to the variables of a network.
 
-Names are those of the Object Detection API in TensorFlow 1: scopes from `FeatureExtractor` or the predictor
-on. A classifier of the slim library has the backbone's variables under the same names without
-`FeatureExtractor/`.
+Names are those of the Object Detection API in TensorFlow 1, starting with `FeatureExtractor` or the
+predictor. Classifiers of the slim library use the same backbone names without `FeatureExtractor/`.
 """
 
 from __future__ import annotations
@@ -32,22 +31,21 @@ from detection_core.parts.layers.layer_names import (
 FEATURE_EXTRACTOR = "FeatureExtractor/"
 _SHARED_PREDICTOR = "WeightSharedConvolutionalBoxPredictor"
 
-# Our variable's name -> its name there. Variables of a batch norm lie in a separate scope.
+# Our variable's name -> its name there. Variables of a batch norm have a separate scope.
 _LEAVES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights"}
 _NORM_LEAVES = ("gamma", "beta", "moving_mean", "moving_variance")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScopedFamily:
-    """How a family of extractors named its variables.
+    """Variable naming of a family of extractors.
 
     Attributes:
         scope: of the backbone, below `FeatureExtractor`.
         backbone: `LayerName.unit` of a backbone's layer -> its scope below.
-        coarse: scope of a pyramid level made by a strided convolution: `level` is its own, `above` how far
-            it lies above the backbone's last; "" where no extractor of the family has a pyramid.
-        last: name of the features that extra layers start from, part of their names; "" where none has
-            extra layers.
+        coarse: scope of a pyramid level made by a strided convolution. `level` is its level, `above` its
+            distance from the backbone's last level. "" if no extractor of the family has a pyramid.
+        last: name of the features that extra layers start from, part of their names; "" without extra layers.
     """
 
     scope: str
@@ -96,7 +94,7 @@ _MOBILENET_EDGETPU = ScopedFamily(
     scope="MobilenetEdgeTPU", backbone=_EXPANDED_CONVS, last=f"layer_{len(mobilenet_edgetpu.BLOCKS) + 1}"
 )
 
-# Kind of a block -> its scope, and the scopes of its convolutions.
+# Kind of block -> its scope, and the scopes of its convolutions.
 _MOBILEDET_BLOCKS = {
     "inverted": ("IBN", {"expand": "Conv", "depthwise": "SeparableConv2d", "project": "Conv_1"}),
     "shrinking": ("IBNNoExpansion", {"depthwise": "SeparableConv2d", "project": "Conv"}),
@@ -172,12 +170,10 @@ FAMILIES: dict[str, ScopedFamily] = {
     "ssd_resnet101_v1_fpn_keras": _resnet_v1(101),
     "ssd_resnet152_v1_fpn_keras": _resnet_v1(152),
 }
-"""The extractors, by their `type` in a config, whose names in TensorFlow 1 are known."""
+"""Extractor `type` in a config -> its variable naming in TensorFlow 1."""
 
 
 class _Namer:
-    """Knows a network and its family."""
-
     def __init__(self, network: tf_keras.Model, family: ScopedFamily) -> None:
         self._network = network
         self._family = family
@@ -228,7 +224,7 @@ class _Namer:
         return f"{_SHARED_PREDICTOR}/ProjectionLayer/conv2d_{name.indices[0]}"
 
     def _predictor(self, level: int) -> str:
-        """Predictors of a single feature map have no separate scope."""
+        """Return the scope of a predictor; a single feature map has no separate scope."""
         return f"BoxPredictor_{level}/" if "box_head_1" in self._names else ""
 
 
@@ -246,7 +242,7 @@ _RULES: dict[tuple[str, str], Callable[[_Namer, LayerName], str]] = {
     **{(head, ""): _Namer.shared_head for head in _SHARED_HEADS},
     ("head_projection_N", ""): _Namer.projection,
 }
-# Layers that TensorFlow 1 keeps as the two halves of one separable convolution.
+# Layers that TensorFlow 1 stores as the two halves of one separable convolution.
 _SEPARABLE = {
     "backbone_stem",
     "fpn_smooth_N",
@@ -274,7 +270,6 @@ def _unknown(layer: str) -> ModelError:
 
 
 def _name(layer: str, leaf: str, namer: _Namer) -> str:
-    """The name of a layer's variable in the checkpoint."""
     name = parse_layer_name(layer)
     if name is None:
         raise _unknown(layer)
@@ -290,11 +285,11 @@ def _name(layer: str, leaf: str, namer: _Namer) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScopedVariable:
-    """A variable and what a checkpoint of TensorFlow 1 calls it.
+    """A variable and its name in TensorFlow 1 checkpoints.
 
     Attributes:
         name: in a detector's checkpoint.
-        backbone: whether a classifier's checkpoint has it, too.
+        backbone: whether a classifier's checkpoint also has it.
         variable: of the network.
     """
 
@@ -304,14 +299,12 @@ class ScopedVariable:
 
 
 def scoped_variables(network: tf_keras.Model, extractor: str) -> Iterator[ScopedVariable]:
-    """Name every variable of a network as a checkpoint of TensorFlow 1 does.
+    """Name every variable of a network as in TensorFlow 1 checkpoints.
 
-    Args:
-        network: as a builder made it, before any rewriting.
-        extractor: the extractor's `type` in the config, one of `FAMILIES`.
+    The network must not be rewritten; the extractor is one of `FAMILIES`.
 
     Raises:
-        ModelError: when the extractor is of another family, or the network has a layer that no rule knows.
+        ModelError: when the extractor is of another family, or no rule names one of the network's layers.
     """
     if extractor not in FAMILIES:
         raise ModelError(
