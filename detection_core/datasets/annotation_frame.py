@@ -1,6 +1,4 @@
-"""Finds whether annotations refer to the stored pixels or to the upright picture, and converts objects to
-pixels.
-"""
+"""Finds whether annotations refer to the stored or the upright picture; converts objects to pixels."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class _Window:
             yield found
 
     def _end_of_objects(self) -> int:
-        """Return the end of an object that another one follows, probably the last in the next piece; else -1."""
+        """Return the end of an object that another one follows, probably the last in reach; else -1."""
         end = min(len(self.text), self.at + PIECE)
         while (end := self.text.rfind("},", self.at, end)) >= 0:
             if _OBJECT.match(self.text, end + 2):

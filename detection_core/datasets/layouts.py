@@ -89,7 +89,7 @@ def split_of_path(path: str) -> str:
 def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
     """Return `data.splits` for a set's splits, or ratios if it has none.
 
-    If a set has two splits, the second is called `eval`, as settings expect.
+    If a set has two splits, the one beside `train` is called `eval`, as settings expect.
 
     Args:
         locations: split, from `split_word`, to its location.

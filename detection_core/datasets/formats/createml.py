@@ -1,4 +1,4 @@
-"""Create ML: a JSON list of images, with boxes about their centers in pixels.
+"""Create ML: a JSON list of images; boxes are given by center and size in pixels.
 
 https://developer.apple.com/documentation/createml/building-an-object-detector-data-source
 """
@@ -61,7 +61,7 @@ def read(root: str, location: Any) -> Annotations:
             of the format below `root`.
 
     Raises:
-        DataError: when a file as a whole cannot be used.
+        DataError: if a whole file cannot be used.
     """
     return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
