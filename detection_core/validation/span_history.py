@@ -1,4 +1,4 @@
-"""Statistics of earlier spans, in a durable folder beside the checkpoints.
+"""Statistics of earlier spans, in a durable folder next to the checkpoints.
 
 A span is compared with all earlier ones, whether or not this run reads them. Each has a separate folder
 with a few kilobytes of statistics, so its examples are not needed.
@@ -33,7 +33,7 @@ def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
 
     Args:
         folder: of the history.
-        spans: numbers or dates; one whose statistics cannot be read is left out, with a warning.
+        spans: numbers or dates; unreadable ones are skipped with a warning.
     """
     found = {}
     for span in spans:
@@ -47,7 +47,7 @@ def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
 
 
 def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]:
-    """Return span to statistics, in the order of `spans`; what cannot be read is left out, with a warning.
+    """Return span to statistics, in the order of `spans`; unreadable ones are skipped with a warning.
 
     Args:
         folder: of the history.
@@ -65,11 +65,11 @@ def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]
 
 
 def keep_spans(folder: str, spans: Mapping[str, SampleStatistics]) -> None:
-    """Keep the statistics of spans for later runs; warn if that fails.
+    """Store the statistics of spans for later runs; warn if that fails.
 
     Args:
         folder: of the history.
-        spans: span to statistics; earlier ones of the span are replaced.
+        spans: span to statistics; existing ones are overwritten.
     """
     for span, statistics in spans.items():
         try:
