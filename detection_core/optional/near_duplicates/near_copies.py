@@ -25,12 +25,12 @@ _TRAIN = "train"
 
 
 def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> None:
-    """Look for images that look alike without being copies of each other.
+    """Look for near-identical images that are not copies.
 
     Args:
         hashes: split to the hashes of its images, in the order of its records.
-        copies: images with the same file, which are reported elsewhere.
-        findings: takes what is found.
+        copies: images with the same file, which another check reports.
+        findings: receives the findings.
     """
     searches = [
         *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
@@ -49,12 +49,12 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Search:
-    """What is searched.
+    """The input of a search.
 
     Attributes:
-        split: whose images are looked at.
+        split: whose images are compared.
         hashes: split to hashes.
-        known: records that are copies, which are reported elsewhere.
+        known: records of copies, which another check reports.
         progress: of all searches.
     """
 
@@ -68,7 +68,7 @@ class _Search:
         return self.hashes[self.split]
 
     def new(self, found: np.ndarray) -> list[int]:
-        """Return the records among those found that are not known."""
+        """Return the found records that are not known."""
         return [record for record in found.tolist() if record not in self.known]
 
 
