@@ -76,7 +76,7 @@ def read_dataset(
         splits: see `splits.check_splits`.
         label_map: to use; None makes one from the categories.
         spans: of each split, if the paths contain a span pattern.
-        unannotated_images: treatment of images without annotations, see `unannotated.CHOICES`.
+        unannotated_images: treatment of images without annotations, see `image_files.CHOICES`.
 
     Raises:
         ConfigError: for an invalid format or invalid splits.

@@ -88,7 +88,7 @@ def _cosines() -> np.ndarray:
 
 @functools.cache
 def lowest_frequencies() -> np.ndarray:
-    """Return the indices of the `BITS` lowest frequencies, except the mean, in a flattened transform, int64."""
+    """Return the indices of the `BITS` lowest frequencies, except the mean, flattened, int64."""
     row, column = np.mgrid[:SIDE, :SIDE]
     order: np.ndarray = np.lexsort((column.ravel(), (row + column).ravel()))
     return order[1 : BITS + 1]
