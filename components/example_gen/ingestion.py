@@ -193,10 +193,6 @@ def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
     """Merge the shards' reports into counts, and record their rejections.
 
-    Args:
-        dataset: source of the shards.
-        reports: in the order of the shards.
-
     Returns:
         Split name to counts.
 

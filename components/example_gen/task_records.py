@@ -39,11 +39,7 @@ def format_record(image: AnnotatedImage) -> str:
 
 
 def read_record(fields: list[Any]) -> AnnotatedImage:
-    """Return the image that `format_record` serialised.
-
-    Args:
-        fields: the parsed text.
-    """
+    """Return the image that `format_record` serialised."""
     masks: list[Any] = []
     if isinstance(fields[0], list):
         fields, masks = fields

@@ -67,12 +67,7 @@ def _write_shard(task_path: bytes) -> int:
 
 
 def choose_arguments(images: int, cores: int) -> list[str]:
-    """Choose DirectRunner's mode: in this process, or one process per core for larger data sets.
-
-    Args:
-        images: number of images to read.
-        cores: number of available cores.
-    """
+    """Choose DirectRunner's mode: in this process, or one process per core for larger data sets."""
     alone = images / _IMAGES_PER_SECOND
     if alone <= _START_SECONDS + alone / cores:
         return IN_PROCESS
@@ -115,9 +110,6 @@ def run_with_workers(run: Callable[[], None]) -> None:
 
     As of Beam 2.77, the thread that waits for a worker process raises if it dies. The runner still waits for
     the worker's answer (SubprocessSdkWorker in runners/portability/local_job_service.py).
-
-    Args:
-        run: runs the pipeline to its end.
 
     Raises:
         RuntimeError: if a worker has died; the others are killed, so that nothing is written afterwards.

@@ -259,10 +259,6 @@ def path_inside(folder: str, name: str) -> str:
 def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
     """Return the bytes of an image's annotation file.
 
-    Args:
-        path: of the file.
-        longest: the maximum size in bytes.
-
     Raises:
         Rejected: if the file is missing, too large or unreadable.
     """

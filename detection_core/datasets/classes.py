@@ -79,10 +79,6 @@ class KeypointLayout:
 def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str) -> None:
     """Check that a detector can have an output for every keypoint.
 
-    Args:
-        keypoint_names: class name to the names of its keypoints.
-        where: the source, for the message.
-
     Raises:
         DataError: if a class or all classes together have too many keypoints.
     """
@@ -97,11 +93,7 @@ def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str
 
 
 def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
-    """Lay out the keypoints of all classes in the given order.
-
-    Args:
-        keypoint_names: class name to the names of its keypoints.
-    """
+    """Lay out the keypoints of all classes in the given order."""
     order: dict[str, int] = {}
     for names in keypoint_names.values():
         for name in names:
@@ -141,12 +133,6 @@ def keypoint_columns(
     """Return the keypoints of an image's objects, None if no object has any.
 
     As in the Object Detection API's records, a missing keypoint is at 0, 0 with visibility 0.
-
-    Args:
-        objects: of the image.
-        layout: of the data set.
-        height: of the image in pixels.
-        width: of the image in pixels.
 
     Raises:
         Rejected: if a keypoint is not one of the object's class, or its coordinates are invalid.

@@ -113,13 +113,7 @@ class CocoWriter:
 def open_coco(
     path: str, label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]]
 ) -> Iterator[CocoWriter]:
-    """Yield the writer of a COCO JSON file. The file appears if the block ends without an error.
-
-    Args:
-        path: of the file.
-        label_map: the categories.
-        keypoint_names: class name to the names of its keypoints.
-    """
+    """Yield the writer of a COCO JSON file. The file appears if the block ends without an error."""
     with files.atomic_file(path) as out, tempfile.SpooledTemporaryFile(_KEPT_IN_MEMORY) as annotations:
         writer = CocoWriter(out, label_map, keypoint_names, annotations)
         yield writer

@@ -31,11 +31,7 @@ yet, unlisted ones have none at the end. Parts in a block that is too large are 
 
 
 def open_index(schema: str) -> sqlite3.Connection:
-    """Open an empty database in a temporary file (TMPDIR), which is deleted on close.
-
-    Args:
-        schema: statements that create its tables.
-    """
+    """Open an empty database in a temporary file (TMPDIR), which is deleted on close."""
     index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     # The data need not survive a crash, so skip syncing and the journal.
     index.executescript(

@@ -209,9 +209,6 @@ def shown_sizes(paths: Sequence[str]) -> Iterator[tuple[int, int] | Rejected]:
     """Yield each image's width and height in pixels, or the reason why they are unknown.
 
     Only the beginning of a file is read; files on an object store are read in parallel.
-
-    Args:
-        paths: of image files, local or remote.
     """
     if not any(map(files.is_remote, paths)):
         yield from map(_size_or_reason, paths)

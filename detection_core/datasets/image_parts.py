@@ -157,10 +157,6 @@ def _names_in(line: str) -> Iterable[str]:
 def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the location of each split that image lists or folders define, for a set without splits.
 
-    Args:
-        listing: of the data set.
-        names: of some annotated images.
-
     Returns:
         Empty unless there are a training split and another one.
     """

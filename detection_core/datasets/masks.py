@@ -44,11 +44,6 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
 
     Polygons are filled as in pycocotools.
 
-    Args:
-        objects: of one image.
-        height: of the annotated image in pixels.
-        width: of the annotated image in pixels.
-
     Raises:
         Rejected: if a mask cannot be used.
     """

@@ -219,11 +219,6 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     comes
     the one value, or every value.
 
-    Args:
-        data: the stream's bytes.
-        width: of the image in pixels.
-        height: of the image in pixels.
-
     Raises:
         Rejected: if the stream is no picture of this size.
     """

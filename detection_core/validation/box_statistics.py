@@ -38,11 +38,7 @@ _PLACES = [f"row {row + 1} column {column + 1}" for row in range(GRID) for colum
 
 
 class SampleCounter:
-    """Counts images one by one.
-
-    Args:
-        classes: names of the label map.
-    """
+    """Counts images one by one."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._waiting: list[LabelledImage] = []

@@ -146,11 +146,7 @@ def _limit(name: str, values: Mapping[str, Any], where: str) -> Limit:
 
 
 class FindingList:
-    """Collects the findings of all checks.
-
-    Args:
-        limits: check to its limit.
-    """
+    """Collects the findings of all checks."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

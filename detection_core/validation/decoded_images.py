@@ -88,12 +88,7 @@ class ImageFiles:
                     )
 
     def report(self, split: str, findings: FindingList) -> None:
-        """Add the findings.
-
-        Args:
-            split: name of the split.
-            findings: receives the findings.
-        """
+        """Add the findings."""
         if not self.decoded:
             findings.not_made("undecodable_images", "no image was decoded")
             return

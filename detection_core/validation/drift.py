@@ -174,12 +174,6 @@ def check_vanished(
     """Look for classes that the sample lost, and for classes that are new in it.
 
     A class has vanished if Fisher's exact test gives a p-value below `SIGNIFICANCE` over all classes.
-
-    Args:
-        names: of the sample and of the reference, for messages.
-        sample: the newer one.
-        reference: the older one.
-        findings: receives the findings.
     """
     here, there = names
     now, before = counts_by_bin(sample, _CLASS), counts_by_bin(reference, _CLASS)
@@ -245,13 +239,7 @@ class Before:
 
 
 def check_differences(statistics: DataStatistics, before: Before, findings: FindingList) -> None:
-    """Compare splits, folders and spans with each other, and all examples with earlier data.
-
-    Args:
-        statistics: of the examples.
-        before: the earlier data.
-        findings: receives the findings.
-    """
+    """Compare splits, folders and spans with each other, and all examples with earlier data."""
     _compare_splits(statistics, findings)
     _compare_folders(statistics.folders, findings)
     _compare_spans(statistics.spans, before.spans, findings)

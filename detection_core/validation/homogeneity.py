@@ -43,10 +43,6 @@ class Comparison:
 def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
     """Compare two histograms.
 
-    Args:
-        sample: the newer one.
-        reference: the older one.
-
     Returns:
         None if no bin has enough images, or nothing varies.
     """

@@ -56,10 +56,6 @@ class LabelledImage:
 def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
     """Yield the examples of a split in the order of its files, one in memory at a time.
 
-    Args:
-        pattern: of its TFRecord files.
-        label_map: of the examples.
-
     Raises:
         DataError: naming the damaged file or record.
     """
@@ -69,11 +65,6 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
 
 def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
     """Yield the examples with these numbers; the others are not parsed.
-
-    Args:
-        pattern: of the split's TFRecord files.
-        label_map: of the examples.
-        numbers: of records in the split.
 
     Raises:
         DataError: see `read_split`.
@@ -95,11 +86,6 @@ def _records(pattern: str) -> Iterator[bytes]:
 
 def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:
     """Return a record as an image with its objects.
-
-    Args:
-        record: a serialised `tf.train.Example`.
-        number: of the record in its split.
-        label_map: of the examples.
 
     Raises:
         DataError: if parsing fails, or the columns differ in length.

@@ -90,11 +90,7 @@ class NetworkView:
     anchors: np.ndarray | None
 
     def resized_sizes(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the rows and columns of resized images without padding, float64 [N, 2].
-
-        Args:
-            sizes: int32 [N, 2], rows and columns of the images.
-        """
+        """Return the rows and columns of resized images without padding, float64 [N, 2]."""
         if not len(sizes):
             return np.zeros((0, 2))
         known, at = np.unique(np.maximum(sizes, 1), axis=0, return_inverse=True)
@@ -124,14 +120,7 @@ class NetworkView:
 
 
 def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, findings: FindingList) -> None:
-    """Look for boxes that the network cannot learn.
-
-    Args:
-        split: name of the split.
-        sample: some of its boxes.
-        view: the network's preprocessing and anchors.
-        findings: receives the findings.
-    """
+    """Look for boxes that the network cannot learn."""
     if not len(sample.boxes):
         return
     if findings.is_on("tiny_boxes"):
@@ -212,10 +201,6 @@ _DIGITS = 4
 
 def match_anchors(samples: Mapping[str, SampledBoxes], view: NetworkView) -> AnchorMatches | None:
     """Match the boxes of several splits with the anchors.
-
-    Args:
-        samples: split to some of its boxes.
-        view: the network's preprocessing and anchors.
 
     Returns:
         None for a detector without fixed anchors.

@@ -85,13 +85,7 @@ class AnnotationChecker:
                 self._repeating.append((image.record, repeated, stored_box(image.boxes[kept][again][0])))
 
     def report(self, split: str, classes: Sequence[str], findings: FindingList) -> None:
-        """Add the findings.
-
-        Args:
-            split: name of the split.
-            classes: names of the label map.
-            findings: receives the findings.
-        """
+        """Add the findings."""
         if not self._images:
             return
         examples = [

@@ -24,9 +24,6 @@ class SamplePictures:
     """Draws the first images of each class and the smallest boxes of all; other images are not decoded.
 
     ExampleGen orders images by a hash of their ids. So the first ones are a random but reproducible sample.
-
-    Args:
-        classes: names of the label map.
     """
 
     def __init__(self, classes: Sequence[str]) -> None:

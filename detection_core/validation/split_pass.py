@@ -50,11 +50,7 @@ class PassOptions:
 
 
 class FolderCounters:
-    """Counts the images of each folder, unless there are too many folders.
-
-    Args:
-        classes: names of the label map.
-    """
+    """Counts the images of each folder, unless there are too many folders."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
@@ -193,12 +189,7 @@ class ObjectCounter:
 
 
 def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> DatasetCard:
-    """Return the card of a data set.
-
-    Args:
-        label_map: of the examples.
-        splits: split to its card.
-    """
+    """Return the card of a data set."""
     return DatasetCard(
         format="TFRecord",
         classes=[

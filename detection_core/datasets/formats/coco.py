@@ -138,10 +138,6 @@ def _find_one(root: str) -> dict[str, str]:
 def read(root: str, location: Any) -> Annotations:
     """Read a COCO JSON file.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
         DataError: if the whole file cannot be used.
     """

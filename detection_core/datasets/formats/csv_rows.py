@@ -164,11 +164,7 @@ Parse = Callable[[Sequence[str], int], Row]
 
 
 def find_columns(text: str) -> tuple[str, bool, Parse] | None:
-    """Return a CSV file's delimiter, whether it has a header, and its row parser; None if unknown.
-
-    Args:
-        text: the beginning of the file.
-    """
+    """Return a CSV file's delimiter, whether it has a header, and its row parser; None if unknown."""
     lines = [line for line in text[:_HEAD].splitlines() if line.strip()]
     for delimiter in _DELIMITERS if lines else ():
         try:

@@ -122,10 +122,6 @@ def read(root: str, location: Any) -> Annotations:
 
     Images without a file count as not annotated yet.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
         DataError: if the folder is missing; while the images are read, if no file is LabelMe's.
     """
@@ -263,11 +259,6 @@ def read_objects(
 
     Shapes with LabelMe's reserved labels are skipped. Outlines with the same label and `group_id` are one
     object. A point belongs to the object with its `group_id`.
-
-    Args:
-        shapes: as listed in the file.
-        width: of the image in pixels.
-        height: of the image in pixels.
 
     Raises:
         Rejected: if a shape is malformed or has no area.

@@ -102,10 +102,6 @@ def _open(root: str, location: Any) -> tuple[list[Source], str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the rows of a split, and group them by image on disk.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
         DataError: if a whole file cannot be used, or its images are missing.
     """

@@ -226,10 +226,6 @@ def read(root: str, location: Any) -> Annotations:
     The categories are the classes that occur; the format does not list them. Without an image set, images
     without an annotation file count as not annotated yet: tools write a file for images without objects.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
         DataError: if folders or the image set are missing.
     """

@@ -71,10 +71,6 @@ def locate(root: str, location: Any) -> list[str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the label files of a split. An image without one has no objects.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
         DataError: if there is no file of classes, no image or no label file.
     """

@@ -132,12 +132,7 @@ class MlflowLogger(Logger):
 
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
-    """Return a logger for the training in this folder.
-
-    Args:
-        values: fields of `MlflowOptions`.
-        folder: of the training.
-    """
+    """Return a logger for the training in this folder."""
     return MlflowLogger(MlflowOptions(**values), RunIds(folder))
 
 

@@ -37,9 +37,6 @@ def hash_image_file(data: bytes) -> bytes | None:
 
     A JPEG file is decoded at a fraction of its size, which costs a few milliseconds for 12 megapixels.
 
-    Args:
-        data: the whole file.
-
     Returns:
         See `perceptual_hash`.
 

@@ -233,11 +233,7 @@ class FeatureCounter:
         self._columns: dict[tuple[str, str], _Column] = {}
 
     def add(self, features: Mapping[str, Any]) -> None:
-        """Count an example.
-
-        Args:
-            features: column to `tf.train.Feature`.
-        """
+        """Count an example."""
         self._examples += 1
         for key, feature in features.items():
             kind = feature.WhichOneof("kind")

@@ -35,12 +35,7 @@ _NAMES = ("image/filename", "image/source_id", "image/key/sha256")
 
 
 def infer_schema(statistics: pb.DatasetFeatureStatisticsList, classes: Sequence[str]) -> schema_pb2.Schema:
-    """Infer a schema from statistics.
-
-    Args:
-        statistics: of one data set.
-        classes: names of the label map.
-    """
+    """Infer a schema from statistics."""
     schema = schema_pb2.Schema()
     [dataset] = statistics.datasets
     for found in dataset.features:

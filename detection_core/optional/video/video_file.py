@@ -61,9 +61,6 @@ class VideoReader:
     def __init__(self, path: str) -> None:
         """Open the file.
 
-        Args:
-            path: local path.
-
         Raises:
             ConfigError: if PyAV is not installed.
             DataError: if the file has no readable video.
@@ -174,12 +171,7 @@ class VideoWriter:
     _TICKS = 90_000
 
     def __init__(self, path: str, rate: float) -> None:
-        """Create the file.
-
-        Args:
-            path: local path.
-            rate: average frames per second.
-        """
+        """Create the file."""
         self._av = _av()
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
         self._container = self._av.open(path, "w", format="mp4")

@@ -102,10 +102,5 @@ class WandbLogger(Logger):
 
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
-    """Return a logger for the training in this folder.
-
-    Args:
-        values: fields of `WandbOptions`.
-        folder: of the training.
-    """
+    """Return a logger for the training in this folder."""
     return WandbLogger(WandbOptions(**values), RunIds(folder), folder)
