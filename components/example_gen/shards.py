@@ -190,12 +190,7 @@ def read_reports(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
-    """Write a manifest of the shards outside the artifact.
-
-    Args:
-        folder: of the examples.
-        reports: in the order of the shards, from `read_reports`.
-    """
+    """Write a manifest of the shards outside the artifact, from the output of `read_reports`."""
     shards: dict[str, list[Shard]] = {}
     for report in reports:
         shards.setdefault(report["split"], []).append(Shard(**report["shard"]))

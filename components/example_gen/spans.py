@@ -69,12 +69,7 @@ def fill(text: str, span: str) -> str:
 
 
 def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[str, str, Any]]:
-    """List the sources of a split.
-
-    Args:
-        data_path: folder of the data set, optionally with a pattern.
-        location: of the split, optionally with a pattern; None for a split by ratio.
-        spans: of the split.
+    """List the sources of a split; a location of None means a split by ratio.
 
     Returns:
         (span, folder, location) of each source, with patterns filled in; span is "" for paths without a
@@ -86,12 +81,7 @@ def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[s
 
 
 def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -> Spans:
-    """Find the spans that a run reads.
-
-    Args:
-        data_path: folder of the data set, optionally with a pattern.
-        splits: split to ratio or location.
-        query: which spans to read.
+    """Find the spans that a run reads, from the patterns in the data path and the splits' locations.
 
     Raises:
         ConfigError: for an invalid pattern.

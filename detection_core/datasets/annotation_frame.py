@@ -54,14 +54,10 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
     """Return the frame of an image's annotations: `upright` or `stored`.
 
     Some annotation tools turn the picture, some do not. The annotated size shows which, if turning changes
-    the
-    size.
-
-    Args:
-        record: with the annotated size, 0 if unknown.
-        frame: of the file.
-        unsaid: result if the size is ambiguous: a quarter turn of a square picture, half a turn, a mirrored
-            picture, or no size.
+    it.
+    `unsaid` is the result if the size is ambiguous: a quarter turn of a square, half a turn, a mirrored
+    picture,
+    or no size (0).
 
     Raises:
         Rejected: if the annotated size fits neither frame.
@@ -84,13 +80,7 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
 
 
 def place_objects(record: AnnotatedImage, width: int, height: int) -> list[AnnotatedObject]:
-    """Return an image's objects in pixels.
-
-    Args:
-        record: with its objects in pixels or in fractions.
-        width: columns of the annotated picture.
-        height: rows of the annotated picture.
-    """
+    """Return an image's objects, given in pixels or fractions, in pixels of the annotated picture."""
     if not record.in_fractions:
         return record.objects
     return [_place_object(item, width, height) for item in record.objects]

@@ -105,11 +105,7 @@ def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
 def merge_keypoint_names(
     given: Iterable[Mapping[str, Sequence[str]]], label_ids: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Return the keypoint names of each class, in the order of the label map.
-
-    Args:
-        given: class name to names, of each split or span.
-        label_ids: class name to id of the label map.
+    """Return the keypoint names of each class in all splits or spans, in the order of the label map.
 
     Raises:
         DataError: if the sources disagree.

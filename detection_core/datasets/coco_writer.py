@@ -69,12 +69,7 @@ class CocoWriter:
         )
 
     def add(self, image: AnnotatedImage, file_name: str, size: tuple[int, int]) -> None:
-        """Write an image with its objects.
-
-        Args:
-            image: as a reader made it.
-            file_name: of its file, relative to the image folder.
-            size: width and height in pixels.
+        """Write an image with its objects; `size` is (width, height) in pixels.
 
         Raises:
             Rejected: if JSON cannot hold a value or a mask cannot be read; then nothing is written.

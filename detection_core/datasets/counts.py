@@ -58,13 +58,7 @@ class BoxCounter:
         self._images: list[tuple[int, int, int]] = []
 
     def add(self, boxes: Sequence[Box], width: int, height: int) -> None:
-        """Count the boxes of an image.
-
-        Args:
-            boxes: (xmin, ymin, xmax, ymax) in pixels, without crowd boxes.
-            width: of the image in pixels.
-            height: of the image in pixels.
-        """
+        """Count an image's boxes, (xmin, ymin, xmax, ymax) in pixels, without crowd boxes."""
         self._boxes += boxes
         self._images.append((len(boxes), width, height))
         if len(self._boxes) + len(self._images) > _CHUNK:

@@ -92,14 +92,11 @@ def plain_line(line: str) -> str:
 
 
 def keep_part(found: Annotations, root: str, names: Sequence[str]) -> Annotations:
-    """Keep the annotations of the images in the given folders or lists.
+    """Keep the annotations of the images in the given folders or lists; see `part_names`.
 
-    A rejection is dropped only if its image is known to belong to another split.
-
-    Args:
-        found: of the whole set; its images are read together with those of the result.
-        root: folder of the set.
-        names: see `part_names`.
+    A rejection is dropped only if its image is known to belong to another split. The images of `found` are
+    read
+    together with those of the result.
 
     Raises:
         DataError: if a folder or list is missing.

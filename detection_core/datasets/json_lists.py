@@ -45,12 +45,7 @@ class JsonLists:
     """
 
     def __init__(self, path: str, names: Collection[str]) -> None:
-        """Choose the lists.
-
-        Args:
-            path: of the file, local or remote.
-            names: of the lists; other members are skipped. `OUTERMOST` is the file's own list.
-        """
+        """Choose the lists; other members are skipped. `OUTERMOST` is the file's own list."""
         self.found: set[str] = set()
         self._path, self._names = path, names
 

@@ -111,9 +111,7 @@ def find_layout(root: str) -> Layout:
 def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
     """Return the folder and format of a data set whose settings give no format.
 
-    Args:
-        root: `data.path`.
-        locations: of the splits, relative to `root`; None for a set that is divided by ratio.
+    The splits' locations are relative to `root`; None means a set that is divided by ratio.
 
     Raises:
         DataError: if there is none; the message lists the formats that were tried.

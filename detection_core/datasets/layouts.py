@@ -154,13 +154,9 @@ def find_image_folder(
     """Return the folder of a listing that image names are relative to; None if no image is found.
 
     A name in missing folders is matched by its last part; a name without suffix matches any suffix. If no
-    folder holds all images that are found, return the common parent of their folders.
-
-    Args:
-        listing: of the data set.
-        names: of some images.
-        split: its folder comes first in a tie.
-        beside: this folder comes second in a tie.
+    folder holds all images that are found, return the common parent of their folders. Ties go to the folder
+    of
+    `split`, then to the folder `beside`.
     """
     names = list(map(name_here, names))
     places: dict[str, list[str]] = collections.defaultdict(list)

@@ -39,14 +39,9 @@ def check_limit(
     *,
     remedy: str = "mend the data or raise data.quarantine_limit",
 ) -> None:
-    """Stop the run if too much is in quarantine.
+    """Stop the run if more than `limit`, a fraction of the annotated images, is in quarantine.
 
-    Args:
-        quarantine: the rejections.
-        annotated: number of annotated images in all.
-        limit: the fraction of them that may be in quarantine.
-        list_path: where to write the list for the user, outside the output folder, which is not created.
-        remedy: advice for the user.
+    The list is then written to `list_path`, outside the output folder, which is not created.
 
     Raises:
         DataError: with counts, reasons and the path of the list.

@@ -60,12 +60,7 @@ class AnnotationReader:
     image_files: bool = True
 
     def locate_split(self, root: str, location: Any) -> Sequence[str]:
-        """Return the files and folders of a split; "" for none.
-
-        Args:
-            root: folder of the data set.
-            location: for `locate`, or a part of the images, see `image_parts`.
-        """
+        """Return the files and folders of a split, or of a part of its images (`image_parts`); "" for none."""
         names = part_names(location)
         if names is None or not self.image_files:
             return self.locate(root, location)
@@ -74,10 +69,7 @@ class AnnotationReader:
     def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
         """Read a split, including background images if the format has them.
 
-        Args:
-            root: folder of the data set.
-            location: of the split.
-            class_names: id to name, if a source other than the annotations gives them.
+        `class_names` is id to name, if a source other than the annotations gives them.
         """
         found = self.read_annotations(root, location, class_names)
         if not self.background:

@@ -36,15 +36,7 @@ def make_object(
     mask: Mask | None = None,
     keypoints: Sequence[Keypoint] | None = None,
 ) -> AnnotatedObject:
-    """Return an object with a class and a position only.
-
-    Args:
-        name: of its class.
-        box: (xmin, ymin, xmax, ymax) in pixels.
-        label: name in messages.
-        mask: the object's pixels.
-        keypoints: in the order of its class.
-    """
+    """Return an object with a box (xmin, ymin, xmax, ymax) in pixels, a mask and keypoints."""
     return AnnotatedObject(
         name=name,
         box=box,
@@ -83,12 +75,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
 
 
 def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
-    """Merge two parts of one object, with the outlines of both.
-
-    Args:
-        one: its outlines are moved, not copied, so that many parts can be joined.
-        other: unchanged.
-    """
+    """Merge two parts of one object; the outlines of `one` are moved, not copied, to join many parts fast."""
     box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
     if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
         cast(list[Any], one.mask.rings).extend(other.mask.rings)

@@ -61,12 +61,7 @@ def split_position(source_id: str) -> float:
 
 
 def split_at(position: float, ratios: Mapping[str, float]) -> str:
-    """Return the split at a position between 0 and 1.
-
-    Args:
-        position: see `split_position`.
-        ratios: split name to fraction, as `check_splits` returns them.
-    """
+    """Return the split at a `split_position`, with the ratios that `check_splits` returns."""
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     return next((name for edge, name in edges if position < edge), edges[-1][1])
 

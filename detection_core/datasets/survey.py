@@ -78,12 +78,7 @@ class Survey:
         return sum(self.classes.values())
 
     def count(self, split: str, splits: Mapping[str, Any]) -> int:
-        """Return the number of images of a split with these `splits`.
-
-        Args:
-            split: its name.
-            splits: as `data.splits`; ratios are rounded to the hundredth.
-        """
+        """Return a split's number of images with these `data.splits`; ratios are rounded to the hundredth."""
         if not is_by_ratio(splits):
             return self.located.get(split, 0)
         return _count(self.positions, split, splits)

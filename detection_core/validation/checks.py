@@ -104,11 +104,7 @@ Limits = Mapping[str, Limit]
 
 
 def make_limits(given: Mapping[str, Mapping[str, Any]], where: str = "checks") -> dict[str, Limit]:
-    """Return the limit of every check, defaults overridden by the settings.
-
-    Args:
-        given: check to `threshold` and `severity`; both are optional.
-        where: path of the settings, for errors.
+    """Return the limit of every check: defaults, overridden by optional `threshold` and `severity`.
 
     Raises:
         ConfigError: for an unknown check or field, or a value out of range.

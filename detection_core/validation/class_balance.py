@@ -15,13 +15,7 @@ _NAMED = 10
 def check_classes(
     splits: Mapping[str, SampleStatistics], classes: Sequence[str], findings: FindingList
 ) -> None:
-    """Look for classes that cannot be learned or evaluated, and for splits without objects.
-
-    Args:
-        splits: split to statistics, `train` among them.
-        classes: of the label map.
-        findings: receives the findings.
-    """
+    """Look for classes that cannot be learned or evaluated, and for splits without objects."""
     counts = {split: counts_by_bin(sample, "class") for split, sample in splits.items()}
     if TRAIN in counts:
         _check_train(counts[TRAIN], classes, findings)

@@ -28,10 +28,9 @@ def _threads() -> int:
 class ImageFiles:
     """Checks the image files of a split, in the order of its records.
 
-    Args:
-        images: number of images.
-        decoding: selects the images to decode in full, and the decoder.
-        hashes: hash every image, which decodes it, JPEG files at reduced size.
+    `decoding` selects the images to decode in full. `hashes` hashes every image, which decodes it, JPEG files
+    at
+    reduced size.
     """
 
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:

@@ -64,14 +64,9 @@ def draw_image(
     sides: tuple[int, int],
     emphasis: Emphasis = EVERYTHING,
 ) -> Image.Image:
-    """Draw an example with its objects, named ones on top; crowd regions are dashed.
+    """Draw objects on uint8 [H, W, 3] pixels, named ones on top; crowd regions are dashed.
 
-    Args:
-        pixels: uint8 [H, W, 3], from `pixels_of`.
-        image: the example.
-        classes: names of the label map.
-        sides: minimum and maximum of the picture's longer side in pixels.
-        emphasis: the objects to highlight.
+    `sides` are the minimum and maximum of the picture's longer side in pixels.
     """
     boxes = [
         LabelledBox(

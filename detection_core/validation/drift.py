@@ -54,11 +54,7 @@ def find_drift(
 ) -> list[Drift]:
     """Return the histograms in which two samples differ, the most different first.
 
-    Args:
-        sample: the newer one.
-        reference: the older one.
-        divergence: minimum Jensen-Shannon divergence in bits.
-        significance: maximum adjusted p-value.
+    Their Jensen-Shannon divergence is above `divergence` bits, their adjusted p-value below `significance`.
     """
     compared = {
         name: found
@@ -114,15 +110,9 @@ def check_drift(
     *,
     comparisons: int = 1,
 ) -> None:
-    """Compare two samples and add a finding for each difference.
+    """Compare two samples, the newer one first, and add a finding for each difference.
 
-    Args:
-        check: name of the comparing check.
-        names: of the sample and of the reference, for messages.
-        sample: the newer one.
-        reference: the older one.
-        findings: receives the findings.
-        comparisons: number of comparisons that share `SIGNIFICANCE`.
+    `comparisons` is the number of comparisons that share `SIGNIFICANCE`.
     """
     here, there = names
     if min(sample.images, reference.images) < LEAST_IMAGES:

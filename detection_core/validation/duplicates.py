@@ -87,9 +87,7 @@ Copies = Mapping[tuple[str, str], Sequence[Pair]]
 def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> Copies:
     """Look for images that are in a split twice, or in `train` and in another split.
 
-    Args:
-        digests: split to digests.
-        findings: receives the findings; ids are filled in later.
+    The ids of the findings' examples are filled in later.
 
     Returns:
         Every duplicate image.

@@ -38,14 +38,7 @@ class _Seen:
 def complete_examples(
     findings: Sequence[Finding], read: ReadRecords, classes: Sequence[str], folder: str
 ) -> list[Finding]:
-    """Return the findings with ids for all examples, and pictures with boxes for the first ones.
-
-    Args:
-        findings: their examples have a split and a record.
-        read: reads some records of a split.
-        classes: names of the label map.
-        folder: receives `pictures/*.jpg`.
-    """
+    """Return the findings with ids for all examples; the first ones get pictures in `folder`/pictures."""
     wanted: dict[str, dict[int, set[_Marked]]] = defaultdict(lambda: defaultdict(set))
     for finding in findings:
         for example in finding.examples:

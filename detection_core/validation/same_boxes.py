@@ -155,13 +155,7 @@ def _objects_digest(image: LabelledImage) -> int:
 def check_copies(
     pairs: Sequence[Pair], checkers: Mapping[str, AnnotationChecker], findings: FindingList
 ) -> None:
-    """Find duplicate images with different objects.
-
-    Args:
-        pairs: records with the same image.
-        checkers: split to the checker of its images.
-        findings: receives the findings.
-    """
+    """Find records of the same image with different objects."""
     if not pairs:
         return
     found = [

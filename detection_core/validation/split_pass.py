@@ -111,15 +111,7 @@ def pass_over(
     folders: FolderCounters,
     progress: Progress,
 ) -> SplitPass:
-    """Read every example of a split once.
-
-    Args:
-        split: its name.
-        images: its examples.
-        count: number of examples.
-        options: what to gather.
-        folders: counts images by folder, over all splits.
-        progress: of all splits.
+    """Read every example of a split once; `folders` counts over all splits.
 
     Raises:
         DataError: if examples are damaged.

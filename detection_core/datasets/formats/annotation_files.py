@@ -59,12 +59,7 @@ class Source:
 
 
 def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
-    """Return the only file of a split.
-
-    Args:
-        root: of the data set, for the message.
-        paths: of the candidates.
-        usual: prefix of the preferred file's name, if other files annotate the same images.
+    """Return the only file of a split, or the only one whose name begins with `usual`.
 
     Raises:
         DataError: if there are several.
@@ -82,13 +77,7 @@ def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
 def locate_images(listing: FolderListing, path: str, names: Sequence[str], split: str) -> dict[str, str]:
     """Return a split's location: its annotation file, and the folder that its file names are relative to.
 
-    The folder is omitted if no image is found.
-
-    Args:
-        listing: of the data set.
-        path: of the annotation file.
-        names: of some of its images.
-        split: of the file, "" if it has none.
+    The folder is omitted if no image is found. `split` is "" if the file has none.
     """
     folder = find_image_folder(listing, names, split, posixpath.dirname(path))
     return {"annotations": path} if folder is None else {"annotations": path, "images": folder or "."}
@@ -127,14 +116,7 @@ def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterato
 def describe_files(
     listing: FolderListing, data_format: str, what: str, found: Found, usual: str = "\0"
 ) -> Layout | None:
-    """Describe a data set of annotation files; None if there are none.
-
-    Args:
-        listing: of the data set.
-        data_format: a key of `readers.READERS`.
-        what: name of these files in messages.
-        found: the files.
-        usual: see `only_file`.
+    """Describe a data set of annotation files, None if there are none; see `only_file` for `usual`.
 
     Raises:
         DataError: if there are several files and their splits are ambiguous.
@@ -165,12 +147,8 @@ def locate_sources(
 ) -> list[Source]:
     """Find the annotation files and image folders of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
-            `"subset": NAME`; None for every file that `find_files` finds.
-        find_files: returns the format's files in a listing.
-        what: name of these files in messages.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
+    `"subset": NAME`. None means every file that `find_files` finds.
 
     Raises:
         ConfigError: if the location has another form.

@@ -92,11 +92,10 @@ def _some_names(text: bytes) -> list[str]:
 def locate(root: str, location: Any) -> tuple[str, str]:
     """Find the annotation file and the image folder of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
-            folder defaults to `images` if that exists, else to `root`. None means the only COCO JSON file
-            below `root`, with the folder in which its images are found.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
+    folder defaults to `images` if that exists, else to `root`. None means the only COCO JSON file below
+    `root`,
+    with the folder in which its images are found.
 
     Raises:
         ConfigError: if the location has another form.

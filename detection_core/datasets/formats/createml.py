@@ -55,10 +55,8 @@ find, locate = _FORMAT.find, _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the files of a split. The categories are the classes that occur.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for all files
-            of the format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
+    format.
 
     Raises:
         DataError: if a whole file cannot be used.

@@ -62,11 +62,9 @@ def read(root: str, location: Any) -> Annotations:
     """Read CSV files of boxes. The categories are the classes that occur; the format does not list them.
 
     A row without class and box means an image without objects. Rows without a set belong to training.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "TRAIN"` for
-            the rows of a set; None for all files of the format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "TRAIN"` restricts
+    it
+    to the rows of a set. None means all files of the format.
 
     Raises:
         DataError: if a whole file cannot be used.

@@ -181,11 +181,7 @@ def find_columns(text: str) -> tuple[str, bool, Parse] | None:
 
 
 def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
-    """Yield the rows of a CSV file; for invalid rows, their line and fault.
-
-    Args:
-        text: opened with newline="".
-        where: name of the file in messages.
+    """Yield the rows of a CSV file opened with newline=""; for invalid rows, their line and fault.
 
     Raises:
         DataError: if the columns are unknown, or the file is no CSV.

@@ -102,10 +102,9 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "Train"` for
-            the images of a subset; None for all files of the format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "Train"` restricts
+    it
+    to the images of a subset. None means all files of the format.
 
     Raises:
         DataError: if a whole file cannot be used.
@@ -201,11 +200,7 @@ def read_objects(
 ) -> list[AnnotatedObject]:
     """Return the objects of an image. Polygons with the same label and group are one object.
 
-    Args:
-        image: its element.
-        width: of the image in pixels.
-        height: of the image in pixels.
-        keypoint_names: class to the names of its keypoints; names are added for a class without any.
+    Names are added to `keypoint_names` for a class without any.
 
     Raises:
         Rejected: if a shape cannot be used or has no area.

@@ -92,12 +92,9 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
-    without any has not been annotated yet.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for the only export
-            below `root`.
+    without any has not been annotated yet. `location` is `{"annotations": FILE, "images": FOLDER}`, relative
+    to
+    `root`; None means the only export.
 
     Raises:
         DataError: if the whole file cannot be used.
@@ -251,11 +248,7 @@ def read_objects(
     """Return the objects of an image, and its width and height in pixels, 0 if unknown.
 
     Positions are in percent of the image, turned about the first corner. A keypoint belongs to the region in
-    its `parentID`.
-
-    Args:
-        results: of one annotation.
-        keypoint_names: class to the names of its keypoints in order; new names are added.
+    its `parentID`. New names are added to `keypoint_names`.
 
     Raises:
         Rejected: if a result cannot be used.

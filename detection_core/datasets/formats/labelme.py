@@ -94,11 +94,7 @@ def _is_labelme(listing: FolderListing, path: str) -> bool:
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: a folder below it; None for all of `root`.
+    """Find the folder of a split; None means all of `root`.
 
     Returns:
         The folder, and `root`, because images may lie elsewhere in it.

@@ -70,11 +70,9 @@ def find(listing: FolderListing) -> Layout | None:
 def locate(root: str, location: Any) -> list[str]:
     """Find the files of a split and its image folder.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None for all files of the
-            format below `root`. With `"hierarchy": FILE` an object also counts for all classes that contain
-            its class. Class descriptions, image labels and masks of the split are found next to that file.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None means all files of the
+    format. With `"hierarchy": FILE` an object also counts for all classes that contain its class. Class
+    descriptions, image labels and masks of the split are found next to that file.
 
     Raises:
         ConfigError: if the location has another form.

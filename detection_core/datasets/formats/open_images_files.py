@@ -57,12 +57,7 @@ def find_boxes(listing: FolderListing) -> dict[str, AnnotationFile]:
 
 
 def find_companions(listing: FolderListing, boxes: str) -> OpenImagesFiles:
-    """Return the other files for a file of boxes: of the same split, if names contain one.
-
-    Args:
-        listing: of the data set.
-        boxes: path of the file, relative to the data set.
-    """
+    """Return the other files for a file of boxes: of the same split, if names contain one."""
     split, of_kind = split_of_path(boxes), {LABEL_COLUMNS: [], MASK_COLUMNS: []}  # type: ignore[var-annotated]
     descriptions = ""
     for path, columns in _tables(listing):
@@ -85,11 +80,7 @@ def _tables(listing: FolderListing) -> Iterator[tuple[str, list[str]]]:
 
 
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str] | Rejected]]:
-    """Yield line and fields of each row of a table, or the row's fault.
-
-    Args:
-        path: of the file.
-        columns: required ones.
+    """Yield line and fields of each row of a table with these columns, or the row's fault.
 
     Raises:
         DataError: if the file cannot be read or a column is missing.

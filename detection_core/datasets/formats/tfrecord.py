@@ -47,9 +47,7 @@ LABEL_MAPS = (".pbtxt",)
 def locate(root: str, location: Any) -> list[str]:
     """Find the record files of a split and the label maps next to them.
 
-    Args:
-        root: folder of the data set.
-        location: a file, or a pattern of files with `*` and `?`, relative to `root`; None for all files.
+    `location` is a file, or a pattern of files with `*` and `?`, relative to `root`; None means all files.
 
     Raises:
         ConfigError: if the location has another form.
@@ -82,10 +80,7 @@ def read(root: str, location: Any) -> Annotations:
 def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Annotations:
     """Read the examples of TFRecord files. Classes keep their ids in the records.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-        class_names: id to name; fills in the names or the ids that records lack.
+    `class_names` fills in the names or the ids that records lack.
 
     Raises:
         DataError: if a file is damaged, or a class has two ids.

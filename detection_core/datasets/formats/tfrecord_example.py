@@ -61,12 +61,7 @@ class RecordedExample:
     """An example, as positions in a file and numbers."""
 
     def __init__(self, data: bytes, part: FilePart, class_names: Mapping[int, str]) -> None:
-        """Parse a record.
-
-        Args:
-            data: the record.
-            part: its position in the file.
-            class_names: names of classes for records with ids only.
+        """Parse the record at `part` of a file; `class_names` is for records with ids only.
 
         Raises:
             Rejected: if it is no example, or its columns differ in length.

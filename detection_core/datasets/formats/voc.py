@@ -185,10 +185,9 @@ _FLAG_VALUES = {"": 0, "unspecified": 0, "0": 0, "1": 1}
 def locate(root: str, location: Any) -> tuple[str, str, str]:
     """Find the image set file, the annotation folder and the image folder of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`; or an image set file, for
-            folders named `Annotations` and `JPEGImages`; None for all annotation files.
+    `location` is `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`. Or it is an image set file,
+    for
+    folders named `Annotations` and `JPEGImages`. None means all annotation files.
 
     Returns:
         The three paths; the first is "" without an image set.

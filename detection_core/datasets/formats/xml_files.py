@@ -54,9 +54,7 @@ def _rejected() -> Iterator[None]:
 def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[ElementTree.Element]:
     """Yield each element below the root of an XML file at its end tag; document types are rejected.
 
-    Args:
-        path: of the file, local or remote.
-        check_root: called with the root's tag; it raises an error for another kind of file.
+    `check_root` is called with the root's tag, and raises an error for another kind of file.
 
     Raises:
         Rejected: if the file is missing or cannot be parsed.

@@ -46,10 +46,8 @@ _FORMS = ({"data", "split"}, {"names", "images"})
 def locate(root: str, location: Any) -> list[str]:
     """Find the files and folders of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"data": "data.yaml", "split": "train"}`, a key of that file; or
-            `{"names": "classes.txt", "images": FOLDER}`; None for every image below `root`.
+    `location` is `{"data": "data.yaml", "split": "train"}`, a key of that file. Or it is
+    `{"names": "classes.txt", "images": FOLDER}`. None means every image below `root`.
 
     Returns:
         The file of classes, the image folders and lists, and the folders of label files. `root` if nothing

@@ -84,12 +84,7 @@ def find_file(listing: FolderListing) -> str:
 
 
 def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str]) -> list[str]:
-    """Return the paths of a split's images, in the order of the listing, without duplicates.
-
-    Args:
-        listing: of the data set.
-        found: content of its data file.
-        location: see `yolo.locate`.
+    """Return a split's image paths in the order of the listing, without duplicates; see `yolo.locate`.
 
     Raises:
         DataError: if the split's folders or lists are missing.

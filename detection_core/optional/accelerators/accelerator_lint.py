@@ -193,12 +193,7 @@ def families() -> tuple[str, ...]:
 
 
 def lint(content: bytes, family: str, *, where: str = "") -> Lint:
-    """Return the operations of a file that an accelerator runs, and the ones that stop it.
-
-    Args:
-        content: a TensorFlow Lite file.
-        family: of `families()`.
-        where: its path, for errors.
+    """Return a file's operations that an accelerator of `families()` runs, and the ones that stop it.
 
     Raises:
         ModelError: if it is damaged or no TensorFlow Lite file.

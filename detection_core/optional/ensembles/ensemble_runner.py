@@ -23,13 +23,7 @@ class EnsembleRunner:
     """Runs each detector on an image, and fuses the detections by weighted boxes fusion."""
 
     def __init__(self, path: str, runners: Sequence[Runner], iou_threshold: float = IOU_THRESHOLD) -> None:
-        """Combine detectors.
-
-        Args:
-            path: of the ensemble.
-            runners: of its detectors, which have the same classes.
-            iou_threshold: minimum overlap of boxes to fuse.
-        """
+        """Combine detectors with the same classes; boxes with at least this overlap are fused."""
         self.path = path
         self._runners = tuple(runners)
         self._iou_threshold = iou_threshold
@@ -71,12 +65,7 @@ def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
 
 
 def load_ensemble(path: str, ensemble: Ensemble, load: Callable[[str], Runner]) -> EnsembleRunner:
-    """Load the detectors of an ensemble.
-
-    Args:
-        path: its folder.
-        ensemble: content of the folder's `ensemble.json`.
-        load: loads one detector.
+    """Load the detectors of an ensemble from its folder and the content of `ensemble.json`.
 
     Raises:
         ModelError: if the detectors have different classes.

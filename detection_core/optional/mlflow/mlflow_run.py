@@ -41,14 +41,10 @@ class MlflowOptions:
 
 
 class MlflowLogger(Logger):
-    """Logs to one run, which starts with the first entry; a resumed training continues its run.
+    """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
     Characters that MLflow rejects in names become `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are skipped,
     because MLflow has none; TensorBoard's files have them.
-
-    Args:
-        options: location of the run.
-        ids: of the training's earlier runs.
     """
 
     def __init__(self, options: MlflowOptions, ids: RunIds) -> None:

@@ -107,13 +107,7 @@ def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
 
 
 def search_window(index: HammingIndex, asking: np.ndarray | None, budget: int) -> int | None:
-    """Return the maximum number of comparisons per bucket that meets the budget; None: no limit.
-
-    Args:
-        index: the index to search.
-        asking: see `HammingIndex.probes`.
-        budget: comparisons in all.
-    """
+    """Return the maximum number of comparisons per bucket that meets the budget; None: no limit."""
     counts: np.ndarray = np.zeros(1, np.int64)
     for band in range(index.bands):
         for _, _, begin, end in index.probes(band, asking):
@@ -132,11 +126,7 @@ def near_pairs(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield pairs within the distance, and their bits, as three int64 arrays; pairs may repeat.
 
-    Args:
-        index: the index to search.
-        asking: see `HammingIndex.probes`.
-        window: maximum comparisons of a hash per bucket; None: no limit.
-        on_band: called after each band.
+    `window` is the maximum number of a hash's comparisons per bucket; None means no limit.
     """
     hashes = index.hashes if asking is None else asking
     for band in range(index.bands):
@@ -152,12 +142,7 @@ def near_pairs(
 
 
 def candidates(probe: Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield pairs of hashes to compare, as two int64 arrays of about a million.
-
-    Args:
-        probe: of an index.
-        window: maximum comparisons of a hash per bucket; None: no limit.
-    """
+    """Yield pairs of hashes to compare, as two int64 arrays of about a million; `window` as in `near_pairs`."""
     rows, order, begin, end = probe
     lengths = end - begin if window is None else np.minimum(end - begin, window)
     asks = np.flatnonzero(lengths)

@@ -25,13 +25,7 @@ _TRAIN = "train"
 
 
 def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> None:
-    """Look for near-identical images that are not copies.
-
-    Args:
-        hashes: split to the hashes of its images, in the order of its records.
-        copies: images with the same file, which another check reports.
-        findings: receives the findings.
-    """
+    """Look for near-identical images, except `copies` with the same file, which another check reports."""
     searches = [
         *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
         *(

@@ -30,12 +30,7 @@ Reason = tuple[int, str, str]
 def find_anomalies(
     statistics: pb.DatasetFeatureStatisticsList, schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
-    """Return the violations of a schema.
-
-    Args:
-        statistics: of one data set.
-        schema: a schema that `schema.parse_schema` accepts.
-    """
+    """Return the violations of a schema that `schema.parse_schema` accepts."""
     result = anomalies_pb2.Anomalies()
     result.baseline.CopyFrom(schema)
     result.anomaly_name_format = anomalies_pb2.Anomalies.SERIALIZED_PATH

@@ -129,11 +129,7 @@ def read_schema_text(path: str) -> str:
 
 
 def parse_schema(text: str, where: str) -> schema_pb2.Schema:
-    """Parse a schema of examples.
-
-    Args:
-        text: of a `tensorflow.metadata.v0.Schema`, as DataValidator and TFX's SchemaGen write it.
-        where: file that the text came from, for errors.
+    """Parse a `tensorflow.metadata.v0.Schema` as text, which DataValidator and TFX's SchemaGen write.
 
     Raises:
         ConfigError: if the text is malformed, with line and field, or contradictory.

@@ -33,15 +33,10 @@ class WandbOptions:
 
 
 class WandbLogger(Logger):
-    """Logs to one run, which starts with the first entry; a resumed training continues its run.
+    """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
     The account comes from WANDB_API_KEY or `wandb login`. With WANDB_MODE=offline the run stays in files,
-    which `wandb sync` uploads later.
-
-    Args:
-        options: location of the run.
-        ids: of the training's earlier runs.
-        folder: for the run's files; "" for the current folder.
+    which `wandb sync` uploads later. They are in `folder`; "" means the current folder.
     """
 
     def __init__(self, options: WandbOptions, ids: RunIds, folder: str = "") -> None:
