@@ -102,10 +102,9 @@ def shard_settings(
 
 
 def write_shard(task_path: str) -> int:
-    """Write one shard and its report. Repeated or concurrent calls write the same files.
+    """Write the shard of a `write_tasks` path and its report.
 
-    Args:
-        task_path: one of the paths from `write_tasks`.
+    Repeated or concurrent calls write the same files.
 
     Returns:
         The number of examples.
@@ -145,11 +144,7 @@ def write_shard(task_path: str) -> int:
 
 
 class _Measured:
-    """Forwards bytes to a file and tracks their number and checksum.
-
-    Attributes:
-        size: bytes so far.
-    """
+    """Forwards bytes to a file and tracks their number and checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

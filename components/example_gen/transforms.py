@@ -31,16 +31,11 @@ IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=
 
 
 def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
-    """Write every shard.
+    """Write the shards of tasks (path from `shards.write_tasks` to number of records).
 
     One element is one shard, because Beam's cost per element is several times that of an image. A failed
-    shard
-    is retried as a whole.
-
-    Args:
-        tasks: task path, from `shards.write_tasks`, to its number of records.
-        beam_args: Beam's pipeline options; empty: chosen by the size of the work. A distributed runner needs
-            the data and the examples folder on shared storage.
+    shard is retried as a whole. Empty `beam_args` are chosen by the size of the work. A distributed runner
+    needs the data and the examples folder on shared storage.
     """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -38,14 +38,7 @@ def make_card(
 ) -> DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
-    Args:
-        data_format: of the source.
-        label_map: of the examples.
-        counts: split name to counts.
-        shards: split name to number of files.
-        quarantine: split name to its rejections.
-        decoding: how many images were decoded, and by which decoder.
-        spans: split name to its spans; None for data without spans.
+    `shards` are numbers of files; `spans` is None for data without spans.
     """
     overall = Counts()
     for split in counts.values():

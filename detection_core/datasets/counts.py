@@ -43,11 +43,7 @@ Box = tuple[float, float, float, float]
 
 
 class BoxCounter:
-    """Counts the boxes of a split.
-
-    Args:
-        state: the value of another counter's `state`; None starts at zero.
-    """
+    """Counts the boxes of a split, starting with another counter's `state`."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self._counts: dict[str, np.ndarray] = {

@@ -44,8 +44,7 @@ class Grouping:
     """Groups parts, for example annotations, by image; parts may come in any order.
 
     Only the images' keys are in memory; the rest is on disk. Parts of neighbouring images are written
-    together
-    in blocks, because single writes would be slow.
+    together in blocks, because single writes would be slow.
 
     Values must be supported by `marshal`: numbers, texts, and lists and dictionaries of them. The index is
     private to the process, so its format may change with Python.
@@ -70,11 +69,7 @@ class Grouping:
         return key in self._places
 
     def add_image(self, key: Any, value: Any) -> None:
-        """Add an image.
-
-        Args:
-            key: a number or text by which parts name the image. Images with equal keys share their parts.
-            value: the image's data.
+        """Add an image with a number or text as key; images with equal keys share their parts.
 
         Raises:
             TypeError: if the key is a list, a dictionary or not a number.
@@ -153,8 +148,7 @@ class Grouping:
         """Yield each image with its parts, both in the order of addition, then delete everything.
 
         Of an image with more than `MAX_OBJECTS` parts, only the first `MAX_OBJECTS` + 1 are yielded. Parts
-        without
-        an image come last, each with None for the image.
+        without an image come last, each with None for the image.
         """
         self._flush()
         self._write()

@@ -157,13 +157,9 @@ def images_without_annotation(
 ) -> list[AnnotatedImage]:
     """Return the images without annotations; their ids are their names without suffix.
 
-    An image keeps this id, and so its split, when an annotation file with its name is added later.
-
-    Args:
-        available: all images.
-        about: paths of the annotated images, including rejected ones.
-        used: ids of the annotated images.
-        below: restricts the result to this folder, relative to the image folder.
+    An image keeps this id, and so its split, when an annotation file with its name is added later. `about`
+    are the paths of annotated images including rejected ones, `used` their ids. `below` restricts the result
+    to a folder.
     """
     taken, found = set(used), []
     for name in available:
@@ -183,11 +179,9 @@ def images_without_annotation(
 def left_over(
     unannotated: Sequence[Iterable[AnnotatedImage]], about: Sequence[Iterable[str]]
 ) -> list[list[AnnotatedImage]]:
-    """Return the images of each split without annotations in any split, each in one split only.
+    """Return each split's images without annotations in any split, each in one split only.
 
-    Args:
-        unannotated: of each split; splits may share an image folder.
-        about: paths of the annotated images of each split.
+    Splits may share an image folder. `about` are the paths of the annotated images.
     """
     known = {path for paths in about for path in paths}
     return [list(_unseen(images, known)) for images in unannotated]
@@ -262,11 +256,7 @@ def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
 
 
 def _is_noted_behind_pixels(file: IO[bytes]) -> bool:
-    """Return whether a PNG may have an orientation after its pixels.
-
-    Raises:
-        EOFError: if the file is truncated.
-    """
+    """Return whether a PNG may have an orientation after its pixels; EOFError if truncated."""
     at, pixels, kind = file.tell(), False, b""
     file.seek(_PNG_SIGNATURE_BYTES)
     while kind != b"IEND" and not (pixels and kind in PNG_NOTES):

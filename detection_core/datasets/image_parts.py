@@ -95,8 +95,7 @@ def keep_part(found: Annotations, root: str, names: Sequence[str]) -> Annotation
     """Keep the annotations of the images in the given folders or lists; see `part_names`.
 
     A rejection is dropped only if its image is known to belong to another split. The images of `found` are
-    read
-    together with those of the result.
+    read together with those of the result.
 
     Raises:
         DataError: if a folder or list is missing.

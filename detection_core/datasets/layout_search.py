@@ -27,13 +27,10 @@ _USUAL = "coco"
 
 
 def find_layouts(root: str) -> list[Layout]:
-    """Return the data sets in a folder, the best first.
+    """Return the data sets in a folder or object store, or that of a YOLO data.yaml, the best first.
 
     A set with fewer than half the images of the largest one comes last. Ties follow the order of
     `readers.READERS`.
-
-    Args:
-        root: a folder, local or on an object store; or a YOLO data.yaml, whose folder is searched.
 
     Raises:
         DataError: if the folder is missing or holds no known data set; the message contains

@@ -57,11 +57,7 @@ class Layout:
 
 
 def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
-    """List the folder of a data set.
-
-    Args:
-        root: local folder, or its address on an object store.
-        bounded: see `folder_listing.list_folder`.
+    """List the folder of a data set, local or on an object store; see `folder_listing.list_folder`.
 
     Raises:
         DataError: if the folder does not exist.
@@ -87,12 +83,9 @@ def split_of_path(path: str) -> str:
 
 
 def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `data.splits` for a set's splits, or ratios if it has none.
+    """Return `data.splits` for the locations of a set's splits, or ratios if it has none.
 
     If a set has two splits, the one beside `train` is called `eval`, as settings expect.
-
-    Args:
-        locations: split, from `split_word`, to its location.
     """
     held_out = {name: where for name, where in locations.items() if name in (EVAL, TEST)}
     if TRAIN not in locations or not held_out:
@@ -155,8 +148,7 @@ def find_image_folder(
 
     A name in missing folders is matched by its last part; a name without suffix matches any suffix. If no
     folder holds all images that are found, return the common parent of their folders. Ties go to the folder
-    of
-    `split`, then to the folder `beside`.
+    of `split`, then to the folder `beside`.
     """
     names = list(map(name_here, names))
     places: dict[str, list[str]] = collections.defaultdict(list)

@@ -60,7 +60,7 @@ class AnnotationReader:
     image_files: bool = True
 
     def locate_split(self, root: str, location: Any) -> Sequence[str]:
-        """Return the files and folders of a split, or of a part of its images (`image_parts`); "" for none."""
+        """Return the files and folders of a split or of a part of its images (`image_parts`); "" for none."""
         names = part_names(location)
         if names is None or not self.image_files:
             return self.locate(root, location)

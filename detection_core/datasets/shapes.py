@@ -113,14 +113,7 @@ _MOST_DRAWN, _PIXELS_OF_A_RUN = 2 * MAX_PIXELS, 128
 
 
 def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, height: int) -> RunLengths:
-    """Place a small mask in a mask of the image's size.
-
-    Args:
-        patch: [h, w], the object's pixels; pixels outside of the image are cut off.
-        left: column of the patch's first pixel in the image.
-        top: row of the patch's first pixel in the image.
-        width: of the image in pixels.
-        height: of the image in pixels.
+    """Place a mask's patch, [h, w], with its first pixel at (left, top) of the image, cut off at its edges.
 
     Raises:
         Rejected: if the image is empty or too large for a mask.
@@ -141,11 +134,7 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
 
 
 def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
-    """Yield begin and end of the runs down the image's columns, unordered, some columns at a time.
-
-    Raises:
-        Rejected: if there are more runs than a real mask has.
-    """
+    """Yield begin and end of the runs down the image's columns, unordered, some columns at a time."""
     import numpy as np
 
     found = 0
@@ -163,10 +152,8 @@ def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> It
 def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
     """Return the cost of an image's masks, in painted pixels, with that of one more object.
 
-    Args:
-        drawn: cost of the objects before it.
-        item: its mask may have run lengths, each of which costs as much as some pixels.
-        pixels: painted for it; 0 for those of its box.
+    `drawn` is the cost of the objects before it. A run length costs as much as some pixels. `pixels` were
+    painted for the object; 0 means those of its box.
 
     Raises:
         Rejected: if painting them would take more than a few seconds.
@@ -203,8 +190,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     The format is that of `thi.ng/rle-pack`. Its header has the number of values (32 bits), the bits per value
     minus one (5), and four bit lengths minus one (4 each). A run begins with a bit, set if its values are all
     equal. Two bits choose one of the four lengths for the number of values minus one, which follows. Then
-    comes
-    the one value, or every value.
+    comes the one value, or every value.
 
     Raises:
         Rejected: if the stream is no picture of this size.

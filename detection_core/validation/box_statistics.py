@@ -108,13 +108,7 @@ class SampleCounter:
 
 
 def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the bin of each box, -1 for none.
-
-    Args:
-        boxes: [N, 4].
-        classes: [N].
-        sides: [N, 2], height and width of the image of each box, pixels.
-    """
+    """Return each box's bin, -1 for none; `sides` [N, 2] are its image's height and width in pixels."""
     height, width = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     size = np.sqrt(np.clip(height * width, 0.0, None))
     aspect = (width * sides[:, 1]) / np.maximum(height * sides[:, 0], 1e-9)

@@ -179,13 +179,8 @@ class FindingList:
     ) -> None:
         """Add a finding, unless its check is off.
 
-        Args:
-            check: its name.
-            about: split, class or folder concerned; distinguishes the check's findings.
-            message: the fault and its remedy.
-            measured: value that was compared.
-            count: number of affected items.
-            examples: affected items, of which some are listed.
+        `about` is the split, class or folder concerned, which distinguishes the check's findings. `message`
+        states the fault and its remedy. Some of the examples are listed.
         """
         limit = self._limits[check]
         if limit.severity == OFF:

@@ -29,8 +29,7 @@ class ImageFiles:
     """Checks the image files of a split, in the order of its records.
 
     `decoding` selects the images to decode in full. `hashes` hashes every image, which decodes it, JPEG files
-    at
-    reduced size.
+    at reduced size.
     """
 
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:

@@ -109,12 +109,7 @@ class _Sums:
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
-    """Return the Jensen-Shannon divergence in bits (Lin, 1991, https://doi.org/10.1109/18.61115).
-
-    Args:
-        p: shares, which add up to 1.
-        q: shares, which add up to 1.
-    """
+    """Return the Jensen-Shannon divergence of shares in bits (Lin, 1991, https://doi.org/10.1109/18.61115)."""
     middle = (p + q) / 2
 
     def divergence(shares: np.ndarray) -> float:

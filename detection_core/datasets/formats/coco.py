@@ -94,8 +94,7 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 
     `location` is `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
     folder defaults to `images` if that exists, else to `root`. None means the only COCO JSON file below
-    `root`,
-    with the folder in which its images are found.
+    `root`, with the folder in which its images are found.
 
     Raises:
         ConfigError: if the location has another form.
@@ -238,8 +237,7 @@ def _categories(
     """Return category id to name, and name to label map id.
 
     An unused category that is another's supercategory is no class: Roboflow writes one with id 0. Ids from 1
-    are
-    kept. If one is below 1, the categories are numbered from 1 in the order of their ids.
+    are kept. If one is below 1, the categories are numbered from 1 in the order of their ids.
     """
     names: dict[int, str] = {}
     taken: set[str] = set()

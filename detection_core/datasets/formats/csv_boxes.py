@@ -63,8 +63,7 @@ def read(root: str, location: Any) -> Annotations:
 
     A row without class and box means an image without objects. Rows without a set belong to training.
     `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "TRAIN"` restricts
-    it
-    to the rows of a set. None means all files of the format.
+    it to the rows of a set. None means all files of the format.
 
     Raises:
         DataError: if a whole file cannot be used.
@@ -95,13 +94,7 @@ def read(root: str, location: Any) -> Annotations:
 
 
 class _Grouped(NamedTuple):
-    """The rows of a file.
-
-    Attributes:
-        by_image: each image with its rows.
-        names: of all images in rows, including other sets and rejected rows.
-        in_fractions: whether boxes are fractions of the image: no coordinate exceeds 1.
-    """
+    """A file's rows by image, all image names (rejected rows included), and whether boxes are fractions."""
 
     by_image: Grouping
     names: Iterable[str]

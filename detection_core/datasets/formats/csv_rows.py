@@ -67,12 +67,7 @@ class CsvLines:
     """
 
     def __init__(self, text: TextIO, head: str = "") -> None:
-        """Wrap an open file.
-
-        Args:
-            text: opened with newline="".
-            head: lines of it that were already read.
-        """
+        """Wrap a file that was opened with newline="", after the lines of `head`."""
         self.taken = 0
         self._text = text
         self._read = io.StringIO(head, newline="").readline

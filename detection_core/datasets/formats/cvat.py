@@ -103,8 +103,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
     `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "Train"` restricts
-    it
-    to the images of a subset. None means all files of the format.
+    it to the images of a subset. None means all files of the format.
 
     Raises:
         DataError: if a whole file cannot be used.

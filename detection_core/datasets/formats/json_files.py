@@ -106,13 +106,8 @@ def read_entries(
 ) -> Annotations:
     """Read files of entries. The categories are the classes that occur.
 
-    Images without an entry count as not annotated yet.
-
-    Args:
-        sources: of the split.
-        entries_of: path of a file to its entries.
-        name_of: an entry to the image's name.
-        objects_of: an entry to its objects; may raise Rejected.
+    Images without an entry count as not annotated yet. The functions return a file's entries, an entry's
+    image name, and its objects; the last one may raise Rejected.
     """
     found = Annotations(categories={}, images=(), rejected=Rejections())
     folders = {source.images: ImageFiles(source.images) for source in sources}

@@ -93,8 +93,7 @@ def read(root: str, location: Any) -> Annotations:
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
     without any has not been annotated yet. `location` is `{"annotations": FILE, "images": FOLDER}`, relative
-    to
-    `root`; None means the only export.
+    to `root`; None means the only export.
 
     Raises:
         DataError: if the whole file cannot be used.

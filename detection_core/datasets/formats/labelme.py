@@ -136,18 +136,7 @@ def read(root: str, location: Any) -> Annotations:
 def _read_images(
     found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
 ) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files; complete `found` after the last one.
-
-    Args:
-        found: to complete.
-        root: folder of the data set.
-        inside: folder of the split in it.
-        names: of the files, relative to `root`.
-        available: images in `root`.
-
-    Raises:
-        DataError: if none of the files is LabelMe's.
-    """
+    """Yield the images of annotation files; complete `found` after the last one, or raise DataError."""
     about, ids = found.about, []
     for name in names:
         try:

@@ -149,8 +149,7 @@ class Hierarchy:
         """Return the other classes that a label implies.
 
         A present class implies its ancestors, an absent class implies the absence of its descendants. The
-        Object
-        Detection API's oid_hierarchical_labels_expansion.py does the same.
+        Object Detection API's oid_hierarchical_labels_expansion.py does the same.
         """
         return (self.ancestors if confidence >= 1 else self.descendants).get(label, ())
 

@@ -186,8 +186,7 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
     """Find the image set file, the annotation folder and the image folder of a split.
 
     `location` is `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`. Or it is an image set file,
-    for
-    folders named `Annotations` and `JPEGImages`. None means all annotation files.
+    for folders named `Annotations` and `JPEGImages`. None means all annotation files.
 
     Returns:
         The three paths; the first is "" without an image set.

@@ -361,8 +361,7 @@ def partitions(graph: TFLiteGraph, taken: Collection[int]) -> list[list[int]]:
     """Divide the operations that a delegate supports into parts that each run in one call.
 
     This is TensorFlow Lite's algorithm: all ready operations of one side, delegate or CPU, form a part; then
-    the
-    sides alternate (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
+    the sides alternate (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
 
     Args:
         graph: of a file; its operations are in execution order.

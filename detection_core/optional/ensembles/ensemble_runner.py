@@ -49,8 +49,7 @@ def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
     """Give each fused box the mask and keypoints of the overlapping detection with the largest overlap.
 
     The detection must have the same class. Masks are omitted if any detection has none, keypoints if
-    detectors
-    differ in their number.
+    detectors differ in their number.
     """
     classes, boxes, masks = (
         np.concatenate([getattr(f, name) for f in found]) for name in ("classes", "boxes", "masks")

@@ -38,12 +38,7 @@ def band_count(max_distance: int) -> int:
 
 
 class HammingIndex:
-    """Buckets of hashes by the bits of each band.
-
-    Args:
-        hashes: uint64 [M, 4].
-        max_distance: maximum distance of near-identical hashes in bits.
-    """
+    """Buckets of hashes, uint64 [M, 4], by the bits of each band."""
 
     def __init__(self, hashes: np.ndarray, max_distance: int) -> None:
         self.hashes, self.max_distance = hashes, max_distance
@@ -52,11 +47,9 @@ class HammingIndex:
         self._radius = int(max_distance >= self.bands)
 
     def probes(self, band: int, asking: np.ndarray | None = None) -> Iterator[Probe]:
-        """Yield the comparisons of a band.
+        """Yield the comparisons of a band with queries, uint64 [Q, 4].
 
-        Args:
-            band: from 0 up to, not including, `bands`.
-            asking: uint64 [Q, 4], queries; None compares the index's hashes with each other, each pair once.
+        None compares the index's hashes with each other, each pair once.
         """
         keys = _band_keys(self.hashes, band, self.bands)
         order = np.argsort(keys, kind="stable")
@@ -74,12 +67,7 @@ class HammingIndex:
 
 
 def _bounds_of(keys: np.ndarray, bits: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return a function from keys to the ranges (first, past the last) of equal keys, int64 each.
-
-    Args:
-        keys: int64 [M], sorted.
-        bits: number of bits of a key.
-    """
+    """Return a function from keys to ranges (first, past the last) in sorted `keys`, int64 each."""
     if len(keys) > _FEW:
         ends = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=1 << bits))])
         return lambda asked: (ends[asked], ends[asked + 1])
@@ -142,7 +130,7 @@ def near_pairs(
 
 
 def candidates(probe: Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield pairs of hashes to compare, as two int64 arrays of about a million; `window` as in `near_pairs`."""
+    """Yield pairs of hashes to compare, as two int64 arrays of about a million; see `near_pairs`."""
     rows, order, begin, end = probe
     lengths = end - begin if window is None else np.minimum(end - begin, window)
     asks = np.flatnonzero(lengths)

@@ -43,14 +43,7 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Search:
-    """The input of a search.
-
-    Attributes:
-        split: whose images are compared.
-        hashes: split to hashes.
-        known: records of copies, which another check reports.
-        progress: of all searches.
-    """
+    """Searches hashes by split, except `known` records of copies, which another check reports."""
 
     split: str
     hashes: Hashes

@@ -89,10 +89,9 @@ class NearDuplicates(NearestImages):
         return int((self.nearest_across >= 0).sum())
 
     def pairs(self, *, across: bool = False) -> list[tuple[int, int, int]]:
-        """Return (image, other, bits): each image with its nearest one, each pair once, nearest first.
+        """Return (image, other, bits): each image with its nearest one (across splits), each pair once.
 
-        Args:
-            across: pairs of images of different splits.
+        The nearest pairs come first.
         """
         nearest, bits = (
             (self.nearest_across, self.distances_across) if across else (self.nearest, self.distances)
@@ -140,15 +139,7 @@ def find_nearest_images(
     budget: int | None = None,
     on_band: Callable[[], None] = ignore_band,
 ) -> NearestImages:
-    """Find the images that are near-identical to one of others.
-
-    Args:
-        hashes: of the images, from `perceptual_hash`; None for images that are not compared.
-        others: hashes to compare with.
-        max_distance: see `find_near_duplicates`.
-        budget: see `find_near_duplicates`.
-        on_band: called after each of `band_count` bands.
-    """
+    """Find the images that are near-identical to one of others; arguments as in `find_near_duplicates`."""
     asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
     best = np.full(len(asked.first), _NONE)
     complete, pairs = _search(known, asked.hashes, max_distance, budget, on_band)
@@ -162,13 +153,8 @@ def find_nearest_images(
 class _Nodes:
     """The distinct hashes of each split, so that a thousand copies are not half a million pairs.
 
-    Attributes:
-        images: int64 [K], the images that are compared.
-        node: int64 [K], node of each image.
-        hashes: uint64 [M, 4], of the nodes.
-        splits: int64 [M], of the nodes.
-        first: int64 [M], the first image of each node.
-        second: int64 [M], the second image of each node; -1 for none.
+    `images` and `node` are int64 [K]: the compared images and their nodes. Per node there are `hashes`,
+    uint64 [M, 4], `splits`, and the `first` and `second` image, int64 [M]; -1 for none.
     """
 
     images: np.ndarray

@@ -108,13 +108,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Look:
-    """Detects objects in frames, and draws them.
-
-    Attributes:
-        runner: the detector.
-        names: its classes.
-        options: of the verb.
-    """
+    """Detects objects in frames, and draws them."""
 
     runner: Runner
     names: dict[int, str]

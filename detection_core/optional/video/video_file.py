@@ -182,11 +182,9 @@ class VideoWriter:
         self._last = -1
 
     def write(self, pixels: np.ndarray, seconds: float) -> None:
-        """Add a frame.
+        """Add a frame, uint8 [H, W, 3], RGB, resized to the first frame's size.
 
-        Args:
-            pixels: uint8 [H, W, 3], RGB; resized to the first frame's size.
-            seconds: its time; if not later than the previous frame's, the next possible time is used.
+        A time that is not later than the previous frame's is replaced by the next possible one.
         """
         if self._size is None:
             # Most players need 4:2:0 chroma subsampling, hence even sides.
