@@ -54,7 +54,7 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
     """Return the frame of an image's annotations: `upright` or `stored`.
 
     Some annotation tools turn the picture, some do not. The annotated size shows which, if turning changes
-    it. `unsaid` is the result if the size is ambiguous: a quarter turn of a square, half a turn, a mirrored
+    it. The result is `unsaid` for an ambiguous size: a quarter turn of a square, half a turn, a mirrored
     picture, or no size (0).
 
     Raises:

@@ -78,7 +78,7 @@ def pack_run_lengths(mask: RunLengths, height: int, width: int) -> bytes:
     """Return run lengths in COCO's compressed form, checked against the image's size.
 
     Raises:
-        ValueError: if they are malformed or of another size. TypeError, OverflowError: likewise.
+        ValueError, TypeError, OverflowError: if they are malformed or of another size.
     """
     if isinstance(mask.counts, str):
         packed = _checked_packed(mask.counts)

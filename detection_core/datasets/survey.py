@@ -51,7 +51,7 @@ class Survey:
         boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
         box_sides: rows and columns of these, in pixels of their images, float32 [N, 2].
         opened: number of image files that were opened.
-        unreadable: those of them without a readable size, with the fault.
+        unreadable: opened files without a readable size, with the fault.
         examples: images to show, with every class if there is room.
     """
 

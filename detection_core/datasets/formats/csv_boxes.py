@@ -94,7 +94,10 @@ def read(root: str, location: Any) -> Annotations:
 
 
 class _Grouped(NamedTuple):
-    """A file's rows by image, all image names (rejected rows included), and whether boxes are fractions."""
+    """A file's rows by image, and the names of all images, other sets and rejected rows included.
+
+    Boxes are in fractions of the image if no coordinate exceeds 1.
+    """
 
     by_image: Grouping
     names: Iterable[str]

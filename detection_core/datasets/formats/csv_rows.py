@@ -2,8 +2,8 @@
 
 Files with a header have the columns of the Object Detection API's tutorials: filename, width, height, class,
 xmin, ymin, xmax, ymax. They may come in any order and under other tools' names. Files without a header have
-the columns of keras-retinanet (path, x1, y1, x2, y2, class) or of Google Cloud's importers: set, path, label
-and up to four corners in fractions of the image, see
+the columns of keras-retinanet (path, x1, y1, x2, y2, class) or of Google Cloud's importers. The latter are
+set, path, label and up to four corners in fractions of the image, see
 https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data.
 """
 

@@ -136,7 +136,7 @@ def read(root: str, location: Any) -> Annotations:
 def _read_images(
     found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
 ) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files; complete `found` after the last one, or raise DataError."""
+    """Yield the annotated images, then complete `found`; raise DataError if no file is LabelMe's."""
     about, ids = found.about, []
     for name in names:
         try:

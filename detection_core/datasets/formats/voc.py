@@ -266,7 +266,7 @@ def _read_images(
 
 
 def _all_files(folder: str) -> list[str]:
-    """Return the annotation files below a folder, and folders with such names, which cannot be read."""
+    """Return the annotation files below a folder, and unreadable folders with an annotation's name."""
     listing = list_folder(folder)
     return sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
 

@@ -169,8 +169,8 @@ class _Nodes:
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
         split = np.zeros(len(images), np.int64) if splits is None else np.asarray(splits, np.int64)[images]
         words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, HASH_WORDS)
-        # Sort by hash before split, so that a partial search of a bucket mixes splits; the stable sort keeps
-        # equal hashes in the order of the images.
+        # Sort by hash before split, so that a partial search of a bucket mixes splits. The sort is stable:
+        # equal hashes stay in the order of the images.
         order = np.lexsort((split, *words.T[::-1]))
         is_new: np.ndarray = np.ones(len(order), bool)
         is_new[1:] = (np.diff(split[order]) != 0) | (words[order[1:]] != words[order[:-1]]).any(axis=1)

@@ -1,7 +1,7 @@
 """The schema of examples: inferred from their statistics or read from a file, and validated.
 
-It is a proto of TensorFlow Metadata, inferred as in TensorFlow Data Validation. It also has facts about
-the Object Detection API's columns: the label map's classes, and the range 0 to 1 of a box's sides.
+It is a proto of TensorFlow Metadata, inferred as in TensorFlow Data Validation. The label map's
+classes, and the range 0 to 1 of a box's sides, are added for the Object Detection API's columns.
 """
 
 from __future__ import annotations
