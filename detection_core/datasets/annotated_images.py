@@ -245,7 +245,8 @@ class Annotations:
 def path_inside(folder: str, name: str) -> str:
     """Join a file name from an annotation to the image folder.
 
-    Only the name is checked. A link inside the folder may point outside, because its owner made it.
+    Only the name is checked. A link inside the folder may point outside: the folder's owner made it, not
+    the annotation.
 
     Raises:
         Rejected: if the name is empty, absolute, a URL, leaves the folder or contains a null character.

@@ -52,7 +52,7 @@ def make_label_map(categories: Iterable[Mapping[str, int]], refused: str = "") -
 
 
 def similar_names(names: Iterable[str]) -> list[list[str]]:
-    """Return groups of names that differ only in case or whitespace, as one list."""
+    """Return groups of names that differ only in case or whitespace."""
     alike: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         alike.setdefault("".join(name.split()).casefold(), []).append(name)

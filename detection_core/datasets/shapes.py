@@ -188,9 +188,9 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     """Decode Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
 
     The format is that of `thi.ng/rle-pack`. Its header has the number of values (32 bits) and the bits per
-    value minus one (5). Four bit lengths minus one (4 bits each) follow. A run begins with a bit, set if its values are all
-    equal. Two bits choose one of the four lengths for the number of values minus one, which follows. Then
-    comes the one value, or every value.
+    value minus one (5). Four bit lengths minus one (4 bits each) follow. A run begins with a bit, set if its
+    values are all equal. Two bits choose one of the four lengths for the number of values minus one, which
+    follows. Then comes the one value, or every value.
 
     Raises:
         Rejected: if the stream is no picture of this size.

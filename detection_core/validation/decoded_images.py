@@ -47,7 +47,7 @@ class ImageFiles:
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
-        """Start."""
+        """Return the checker."""
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -90,7 +90,7 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
     The ids of the findings' examples are filled in later.
 
     Returns:
-        Every duplicate image.
+        Every duplicate image, by pair of splits.
     """
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():

@@ -3,8 +3,8 @@
 Boxes of one image resemble each other. Pearson's test assumes independence, and raises a false alarm in every
 second comparison. Here the sampling unit is the image: the share of a bin is a ratio of two sums over images.
 Its variance is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd edition, 1977, section 6.4).
-The share is that of both samples together, as in a score test. Bins are compared one by one, with Bonferroni's
-correction.
+The share is that of both samples together, as in a score test. Bins are compared one by one, with
+Bonferroni's correction.
 """
 
 from __future__ import annotations
