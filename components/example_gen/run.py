@@ -137,7 +137,7 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
 def _write_tasks(
     job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
 ) -> dict[str, dict[str, int]]:
-    """Return, by split, task path to number of records."""
+    """Write the tasks; return, by split, task path to number of records."""
     settings = shard_settings(
         dataset.label_map.ids_by_text,
         job.compression,

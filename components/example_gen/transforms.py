@@ -31,7 +31,7 @@ IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=
 
 
 def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
-    """Write the shards of tasks (path from `shards.write_tasks` to number of records).
+    """Write the shards of tasks, given as paths from `shards.write_tasks` to numbers of records.
 
     One element is one shard, because Beam's cost per element is several times that of an image. A failed
     shard is retried as a whole. Empty `beam_args` are chosen by the size of the work. A distributed runner

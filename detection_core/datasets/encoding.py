@@ -59,7 +59,7 @@ class Decoding:
 
     Attributes:
         fraction: of a split's images.
-        least: minimum number of images of a split.
+        least: minimum number of decoded images per split.
         check: decodes the bytes of an image file.
         decoders: their names, for the dataset card.
     """
@@ -204,7 +204,7 @@ def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
     """Return an object's box in pixels, clipped if it exceeds the image by a rounding error.
 
     Raises:
-        Rejected: if the box is not inside the image.
+        Rejected: if the box is invalid or exceeds the image by more.
     """
     xmin, ymin, xmax, ymax = item.box
     if 0 <= xmin < xmax <= width and 0 <= ymin < ymax <= height and abs(item.area) < _FLOAT32_MAX:
@@ -347,7 +347,7 @@ def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, 
 
 
 def _image_labels(labels: Sequence[ImageLabel], label_ids: Mapping[str, int]) -> ImageLabels | None:
-    """Return the labels in the label map; Open Images has thousands of labels without boxes."""
+    """Return the labels with a class in the label map; Open Images has thousands of labels without boxes."""
     if not labels:
         return None
     known = [label for label in labels if label.name in label_ids]

@@ -85,7 +85,7 @@ def split_of_path(path: str) -> str:
 def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
     """Return `data.splits` for the locations of a set's splits, or ratios if it has none.
 
-    If a set has two splits, the one beside `train` is called `eval`, as settings expect.
+    Without a split `eval`, the test split is called `eval`, as settings expect.
     """
     held_out = {name: where for name, where in locations.items() if name in (EVAL, TEST)}
     if TRAIN not in locations or not held_out:

@@ -23,7 +23,7 @@ class EnsembleRunner:
     """Runs each detector on an image, and fuses the detections by weighted boxes fusion."""
 
     def __init__(self, path: str, runners: Sequence[Runner], iou_threshold: float = IOU_THRESHOLD) -> None:
-        """Combine detectors with the same classes; boxes with at least this overlap are fused."""
+        """Combine detectors with the same classes; boxes that overlap by at least the threshold are fused."""
         self.path = path
         self._runners = tuple(runners)
         self._iou_threshold = iou_threshold
