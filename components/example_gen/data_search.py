@@ -22,12 +22,6 @@ def find_data(
 
     For data with spans, the newest span is searched.
 
-    Args:
-        data_path: folder, optionally with a span pattern.
-        data_format: a key of `readers.READERS`, or `auto`.
-        splits: split to ratio or location.
-        spans: the spans to read.
-
     Raises:
         ConfigError: for invalid splits.
         DataError: if no matching data set is found; the message lists what was searched.
@@ -50,12 +44,6 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
     Local files count by name, size and modification time; objects on S3 by name, size and ETag. Objects of
     other stores count by name, size and modification time; single files there, such as annotations, by
     content. For data with spans, only the spans to read count.
-
-    Args:
-        data_path: folder of the data set.
-        data_format: a key of `readers.READERS`, or `auto`.
-        splits: split to ratio or location.
-        spans: the spans to read, if the paths contain a span pattern.
 
     Raises:
         ConfigError: for an invalid format or invalid splits.

@@ -43,14 +43,8 @@ def write_tasks(
 ) -> dict[str, int]:
     """Divide a split's images into shards, and write the list of each.
 
-    The lists are written to files because the size of a runner's job description is limited.
-
-    Args:
-        folder: of the examples.
-        split: its name.
-        images: in storage order.
-        shard_examples: approximate number of examples per shard.
-        settings: see `shard_settings`.
+    The lists are written to files because the size of a runner's job description is limited. The images are
+    in storage order. `shard_examples` is approximate; see `shard_settings` for `settings`.
 
     Returns:
         Path of each list, which is a task for `write_shard`, to its number of records.

@@ -22,11 +22,9 @@ _BYTES = 8
 
 
 def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
-    """Return which boxes are duplicates of each other.
+    """Return which boxes are duplicates: their intersection over union reaches `overlap`.
 
-    Args:
-        boxes: float [G, 4], ymin, xmin, ymax, xmax.
-        overlap: minimum intersection over union.
+    Boxes are float [G, 4], ymin, xmin, ymax, xmax.
 
     Returns:
         bool [G, G], False on the diagonal.

@@ -78,7 +78,7 @@ class SamplePictures:
         PICTURES.write(place, [entry for entry, _ in drawn])
 
     def _wanted_classes(self, labels: Sequence[int]) -> list[int]:
-        """Return the classes that an image is drawn for: the rarest of those with few pictures, and new ones.
+        """Return the classes that an image is drawn for: the rarest with few pictures, and new ones.
 
         A new class borrows another class's picture until it gets one.
         """

@@ -135,7 +135,7 @@ _OTHERS = (
     ".zip",
     ".jsonl",
 )
-"""Suffixes of files that are not opened for detection."""
+"""Suffixes of files that are not opened to detect their format."""
 
 _SAMPLE = 20
 _HEAD = 1 << 16

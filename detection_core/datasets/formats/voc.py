@@ -173,7 +173,7 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
         return len(named[other]), bool(split) and split_of_path(other) == split, len(list(ends)), -away
 
     images = {other for other, here in listing.folders.items() if any(map(is_image, here))}
-    # The annotations' own folder comes first among equals.
+    # Ties go to the annotations' folder.
     best = max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
     missing = wanted - named.get(best, set())
     return common_folder([best, *(other for other, here in named.items() if here & missing)])

@@ -362,10 +362,7 @@ def partitions(graph: TFLiteGraph, taken: Collection[int]) -> list[list[int]]:
 
     This is TensorFlow Lite's algorithm: all ready operations of one side, delegate or CPU, form a part; then
     the sides alternate (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
-
-    Args:
-        graph: of a file; its operations are in execution order.
-        taken: indices of the supported operations.
+    The graph's operations are in execution order; `taken` are indices of the supported ones.
 
     Returns:
         Indices of the operations of each part.

@@ -2,8 +2,8 @@
 
 It implements multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
 Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982). A distance of d bits takes d / 2 + 1 bands. Two
-hashes within it differ in at most one bit of some band. 24 bits take 13 bands of 19 or 20 bits. A hash is then
-compared with the hashes in 20 or 21 buckets of each band.
+hashes within it differ in at most one bit of some band. 24 bits take 13 bands of 19 or 20 bits. A hash is
+then compared with the hashes in 20 or 21 buckets of each band.
 
 faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long for the same pairs of 200,000 hashes. The
 number of its comparisons cannot be limited.

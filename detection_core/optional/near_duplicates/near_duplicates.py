@@ -89,9 +89,9 @@ class NearDuplicates(NearestImages):
         return int((self.nearest_across >= 0).sum())
 
     def pairs(self, *, across: bool = False) -> list[tuple[int, int, int]]:
-        """Return (image, other, bits): each image with its nearest one (across splits), each pair once.
+        """Return (image, other, bits): each image with its nearest one, each pair once, nearest first.
 
-        The nearest pairs come first.
+        `across` takes the nearest image of another split.
         """
         nearest, bits = (
             (self.nearest_across, self.distances_across) if across else (self.nearest, self.distances)

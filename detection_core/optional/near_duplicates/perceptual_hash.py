@@ -47,10 +47,7 @@ def hash_image_file(data: bytes) -> bytes | None:
 
 
 def perceptual_hash(grey: np.ndarray) -> bytes | None:
-    """Hash a picture.
-
-    Args:
-        grey: float or integer [SIDE, SIDE], grey levels from 0 to 255, from `pixels.read_thumbnail`.
+    """Hash grey levels, [SIDE, SIDE], from 0 to 255, from `pixels.read_thumbnail`.
 
     Returns:
         `HASH_BYTES` bytes; None for a flat picture, for example a black one, which has no features to

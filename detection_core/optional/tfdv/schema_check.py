@@ -29,14 +29,10 @@ def check_schema(
     folders: tuple[str, str, str],
     findings: FindingList,
 ) -> None:
-    """Write statistics of columns, the schema, and the anomalies of each split.
+    """Write statistics of columns, the schema, and the anomalies of each split; add findings for anomalies.
 
-    Args:
-        features: split to statistics of its columns; without splits, nothing is written.
-        schema_text: the schema; "" infers it from `train`, or from the first split if `train` is missing.
-        classes: names of the label map.
-        folders: for statistics, schema and anomalies.
-        findings: receives a finding for each split with anomalies.
+    Without splits, nothing is written. An empty `schema_text` infers the schema from `train`, or from the
+    first split if `train` is missing. `folders` are for statistics, schema and anomalies.
 
     Raises:
         ConfigError: if the text is no valid schema.
