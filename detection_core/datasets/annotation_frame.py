@@ -54,8 +54,8 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
     """Return the frame of an image's annotations: `upright` or `stored`.
 
     Some annotation tools turn the picture, some do not. The annotated size shows which, if turning changes
-    it. The result is `unsaid` for an ambiguous size: a quarter turn of a square, half a turn, a mirrored
-    picture, or no size (0).
+    it. An ambiguous size gives `unsaid`: a square turned by 90 degrees, half a turn, a mirrored picture,
+    or no size (0).
 
     Raises:
         Rejected: if the annotated size fits neither frame.

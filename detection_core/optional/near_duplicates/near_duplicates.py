@@ -70,8 +70,8 @@ class NearDuplicates(NearestImages):
     Attributes:
         nearest_across: as `nearest`, among the images of other splits.
         distances_across: as `distances`, among the images of other splits.
-        groups: int64 [N], the first image of the group that is connected by near-identical pairs; the image's
-            own index if it has none.
+        groups: int64 [N], the first image of the group that near-identical pairs connect. An image without
+            pairs has its own index.
     """
 
     nearest_across: np.ndarray

@@ -1,9 +1,10 @@
 """Perceptual hashes: similar pictures have hashes that differ in few bits.
 
 The hash is pHash (Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010,
-https://www.phash.org/docs/pubs/thesis_zauner.pdf): signs of the lowest frequencies of the picture's cosine
-transform. It has 256 bits instead of 64: with 64 bits, one of a few hundred thousand pairs of different
-pictures matches. The package imagehash is not used, because it takes a square of frequencies, not the lowest.
+https://www.phash.org/docs/pubs/thesis_zauner.pdf). It holds the signs of the lowest frequencies of the
+picture's cosine transform. It has 256 bits: with the usual 64, one of a few hundred thousand pairs of
+different pictures matches. The package imagehash is not used: it takes a square of frequencies, not the
+lowest ones.
 """
 
 from __future__ import annotations
