@@ -130,7 +130,7 @@ def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
 
 
 def _tails(path: str) -> list[str]:
-    """Return a path and its tails without the first folders, unless it is deeper than any in the listing."""
+    """Return a path and its tails without the first folders; of a very deep path, only itself."""
     parts = path.split("/", _MOST_FOLDERS)
     return ["/".join(parts[at:]) for at in range(len(parts))] if len(parts) <= _MOST_FOLDERS else [path]
 
