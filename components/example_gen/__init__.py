@@ -1,1 +1,1 @@
-"""Images and annotations to sharded tf.Example records."""
+"""Converts images and annotations to sharded tf.Example records."""

@@ -1,4 +1,4 @@
-"""The data set that settings name: its format, if they leave it open, and its fingerprint."""
+"""Detects the data set's format, if the settings leave it open, and computes its fingerprint."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ from detection_core.storage import files
 def find_data(
     data_path: str, data_format: str, splits: Mapping[str, Any], spans: Spans = NO_SPANS
 ) -> tuple[str, str]:
-    """Return the folder and the format of a data set; both as they are given, unless the format is `auto`.
+    """Return the folder and format of a data set, unchanged unless the format is `auto`.
 
-    Of data with spans the newest one is looked into.
-
-    Args:
-        data_path: folder, perhaps with a span pattern.
-        data_format: a key of `readers.READERS`, or `auto`.
-        splits: as ExampleGen gets them.
-        spans: that are read.
+    For data with spans, the newest span is searched.
 
     Raises:
-        ConfigError: for splits that cannot be used.
-        DataError: when no data set is found that settings can mean, with what was looked for.
+        ConfigError: for invalid splits.
+        DataError: if no matching data set is found; the message lists what was searched.
     """
     if data_format != AUTO:
         return data_path, data_format
@@ -47,19 +41,13 @@ def find_data(
 def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spans: Spans = NO_SPANS) -> str:
     """Return a text that changes when a file of the data set is added, removed or written.
 
-    Local files count by name, size and time of change; objects on S3 by name, size and ETag. Objects of
-    other stores count by name, size and time of change; single files there, such as annotations, by content.
-    Of data with spans, only the spans to read count.
-
-    Args:
-        data_path: folder of the data set.
-        data_format: a key of `readers.READERS`, or `auto`.
-        splits: as ExampleGen gets them.
-        spans: that are read, where the paths hold a span pattern.
+    Local files count by name, size and modification time; objects on S3 by name, size and ETag. Objects of
+    other stores count by name, size and modification time; single files there, such as annotations, by
+    content. For data with spans, only the spans to read count.
 
     Raises:
-        ConfigError: for a format or splits that cannot be used.
-        DataError: when an annotation file or image folder is not there.
+        ConfigError: for an invalid format or invalid splits.
+        DataError: if an annotation file or image folder is missing.
     """
     checked = check_splits(splits)
     data_path, data_format = find_data(data_path, data_format, checked, spans)
@@ -75,7 +63,7 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
     digest = hashlib.sha256(SPANS.encode(spans).encode())
     for path in sorted(paths):
         for entry in _describe(path):
-            # Relative paths: moving a data set does not change the fingerprint.
+            # Use relative paths, so that moving a data set does not change the fingerprint.
             digest.update(os.path.relpath(path, data_path).encode(errors="surrogateescape"))
             digest.update(f"\0{entry}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]

@@ -12,7 +12,7 @@ from detection_core.datasets.grouping import open_index
 from detection_core.datasets.splits import order_digest
 
 _BATCH = 1000
-_ANY_TEXT = ("utf-8", "surrogatepass")  # a file's name need not be UTF-8
+_ANY_TEXT = ("utf-8", "surrogatepass")  # file names need not be UTF-8
 
 _SCHEMA = """
 CREATE TABLE images (place INTEGER PRIMARY KEY, split TEXT, digest BLOB, id TEXT, file BLOB, record TEXT);
@@ -21,7 +21,7 @@ CREATE TABLE rejected (place INTEGER PRIMARY KEY, split TEXT, fields TEXT);
 
 
 class ImageIndex:
-    """What readers find, put in order by SQLite."""
+    """Stores the readers' results and sorts them with SQLite."""
 
     def __init__(self) -> None:
         self._index = open_index(_SCHEMA)
@@ -36,7 +36,7 @@ class ImageIndex:
             self._flush()
 
     def reject(self, split: str, rejections: Iterable[Rejection]) -> None:
-        """Note what cannot be used of a split."""
+        """Store the rejections of a split."""
         self._rejected += [(split, json.dumps(rejection)) for rejection in rejections]
         if len(self._rejected) >= _BATCH:
             self._flush()
@@ -49,7 +49,7 @@ class ImageIndex:
         self._images, self._rejected = [], []
 
     def reject_doubles(self) -> None:
-        """Reject every image whose id an image of its split has that came before it."""
+        """Reject every image whose id an earlier image of its split has."""
         self._flush()
         self._index.execute("CREATE INDEX ids ON images (split, digest, id)")
         doubles = self._index.execute(
@@ -74,21 +74,21 @@ class ImageIndex:
         return IndexedImages(self, split)
 
     def rejected(self, split: str) -> RejectedRecords:
-        """Return what cannot be used of a split."""
+        """Return the rejections of a split."""
         return RejectedRecords(self, split)
 
     def rows(self, query: str, split: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query about a split."""
+        """Yield the rows of a query on a split."""
         self._flush()
         return self._index.execute(query, (split,))
 
     def count(self, table: str, split: str) -> int:
-        """Return how many rows of a table are a split's."""
+        """Return the number of rows of a split in a table."""
         return int(next(self.rows(f"SELECT count(*) FROM {table} WHERE split = ?", split))[0])
 
 
 class IndexedImages(Collection[AnnotatedImage]):
-    """The images of a split, in the order in which they are to be stored."""
+    """The images of a split, in storage order."""
 
     def __init__(self, index: ImageIndex, split: str) -> None:
         self._index, self._split = index, split
@@ -104,13 +104,13 @@ class IndexedImages(Collection[AnnotatedImage]):
 
     def texts(self) -> Iterator[str]:
         """Yield the images as `task_records.format_record` writes them."""
-        # SQLite sorts on disk what its memory does not hold.
+        # SQLite sorts on disk if memory does not suffice.
         query = "SELECT record FROM images WHERE split = ? ORDER BY digest, id"
         return (text for (text,) in self._index.rows(query, self._split))
 
 
 class RejectedRecords(Collection[Rejection]):
-    """What cannot be used of a split, in the order in which it was found."""
+    """The rejections of a split, in the order of reading."""
 
     def __init__(self, index: ImageIndex, split: str) -> None:
         self._index, self._split = index, split

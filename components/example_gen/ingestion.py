@@ -1,4 +1,4 @@
-"""From a data set to the contents of an examples folder."""
+"""Converts a data set to the contents of an examples folder."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from detection_core.garbage import no_collection
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A data set as annotated, divided into splits. No image file has been looked at.
+    """An annotated data set, divided into splits. No image file has been read yet.
 
     Attributes:
         index: of the images, on disk.
-        split_names: in the order of their names.
+        split_names: in alphabetical order.
         label_map: made from the categories.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
-        unannotated: split to images that no annotation is about.
-        background: whether these are kept as images without objects; else they are left out.
+        unannotated: split to images without annotations.
+        background: whether these are kept as images without objects; else they are skipped.
     """
 
     index: ImageIndex
@@ -46,12 +46,12 @@ class Dataset:
 
     @property
     def splits(self) -> dict[str, IndexedImages]:
-        """Split name to images, each in the order in which they are to be stored."""
+        """Split name to images in storage order."""
         return {name: self.index.images(name) for name in self.split_names}
 
     @property
     def rejected(self) -> dict[str, RejectedRecords]:
-        """Split name to what cannot be used."""
+        """Split name to rejections."""
         return {name: self.index.rejected(name) for name in self.split_names}
 
     @property
@@ -75,12 +75,12 @@ def read_dataset(
         data_format: a key of `readers.READERS`.
         splits: see `splits.check_splits`.
         label_map: to use; None makes one from the categories.
-        spans: that each split is made of, where the paths hold a span pattern.
-        unannotated_images: what images are that no annotation is about, see `unannotated.CHOICES`.
+        spans: of each split, if the paths contain a span pattern.
+        unannotated_images: treatment of images without annotations, see `image_files.CHOICES`.
 
     Raises:
-        ConfigError: for a format or splits that cannot be used.
-        DataError: for missing files, unreadable annotation files, and for a split without images.
+        ConfigError: for an invalid format or invalid splits.
+        DataError: for missing files, unreadable annotation files, or a split without images.
     """
     reader, checked = find_reader(data_format), check_splits(splits)
     background = reader.background if unannotated_images == AUTO else unannotated_images == BACKGROUND
@@ -109,7 +109,7 @@ def read_dataset(
 
 
 class _Part(NamedTuple):
-    """A part of a data set: its span, the split of an id, and what annotations are not about and about."""
+    """A part of a data set: its span, a function from id to split, unannotated images and annotated paths."""
 
     span: str
     split_of: Callable[[str], str]
@@ -125,7 +125,7 @@ class _Reading:
         self._parts: list[_Part] = []
 
     def read(self, path: str, location: Any, span: str, split_of: Callable[[str], str]) -> Annotations:
-        """Read a part; `split_of` gives the split of an id, "" for one that is not taken."""
+        """Read a part; `split_of` returns the split of an id, "" to skip it."""
         found = self._reader.read_annotations(path, location, self._class_names(path))
         for image in found.images:
             if split := split_of(image.source_id):
@@ -137,9 +137,9 @@ class _Reading:
         return dataclasses.replace(found, images=(), rejected=[], unannotated=[], about=set())
 
     def sort_out(self, *, add: bool) -> dict[str, int]:
-        """Return split to images that no annotation of any part is about; add them to their splits."""
+        """Return split to number of images without annotations in any part; optionally add them."""
         counts: collections.Counter[str] = collections.Counter()
-        # What splits share is for training.
+        # Images that splits share belong to training.
         parts = sorted(self._parts, key=lambda part: part.split_of("") != TRAIN)
         left = left_over([part.unannotated for part in parts], [part.about for part in parts])
         for part, images in zip(parts, left, strict=True):
@@ -160,7 +160,7 @@ class _Reading:
 def _read_splits(
     reading: _Reading, data_path: str, checked: Mapping[str, Any], spans: Spans
 ) -> list[Annotations]:
-    """Fill the index, and return what was found beside the images."""
+    """Fill the index, and return the remaining results."""
     read: list[Annotations] = []
 
     def read_one(path: str, location: Any, span: str, split_of: Callable[[str], str]) -> None:
@@ -191,17 +191,13 @@ def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
 
 
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
-    """Add up what the shards report, and note what they put aside.
-
-    Args:
-        dataset: that they were made from.
-        reports: in the order of the shards.
+    """Merge the shards' reports into counts, and record their rejections.
 
     Returns:
         Split name to counts.
 
     Raises:
-        DataError: when nothing is left of a split.
+        DataError: if a split has no images left.
     """
     counts = {name: Counts() for name in dataset.split_names}
     for report in reports:

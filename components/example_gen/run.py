@@ -1,4 +1,4 @@
-"""ExampleGen: images and annotations to sharded records, a label map and a dataset card."""
+"""ExampleGen: converts images and annotations to sharded records, a label map and a dataset card."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     """Write the examples folder atomically.
 
     Returns:
-        What dataset_card.json holds.
+        The content of dataset_card.json.
 
     Raises:
-        ConfigError: for a parameter that cannot be used.
-        DataError: for data that cannot be used, or too much of it in quarantine.
+        ConfigError: for an invalid parameter.
+        DataError: if the data cannot be used, or too much of it is in quarantine.
     """
     decoding = _check_parameters(job)
     label_map = load_label_map(job.label_map) if job.label_map else None
@@ -93,7 +93,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
 
 
 def _with_format(job: ExampleGenJob, spans: Spans) -> ExampleGenJob:
-    """Return the job with the format and folder that were found, where settings leave them open."""
+    """Return the job with the detected format and folder, if the settings leave them open."""
     path, data_format = find_data(job.data_path, job.data_format, job.splits, spans)
     if data_format != job.data_format:
         _logger.info("ingest | found: %s in %s", data_format, path)
@@ -101,14 +101,14 @@ def _with_format(job: ExampleGenJob, spans: Spans) -> ExampleGenJob:
 
 
 def _spans(job: ExampleGenJob) -> Spans:
-    """Return the spans that RunChecker resolved, else the newest ones."""
+    """Return the spans that RunChecker resolved, or the newest ones."""
     if job.spans.all():
         return job.spans
     return resolve_spans(job.data_path, job.splits, SpanQuery())
 
 
 def _check_parameters(job: ExampleGenJob) -> Decoding:
-    """Refuse values out of range; return how images are decoded."""
+    """Check the ranges of values; return how images are decoded."""
     if not 0 <= job.quarantine_limit <= 1:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
     decoding = find_decoding(job.decode_images)
@@ -129,7 +129,7 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
     if not job.data_fingerprint:
         made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
     made_from["spans"] = SPANS.encode(spans)
-    files.exists(job.shards_uri)  # fail before the work if the store cannot be reached
+    files.exists(job.shards_uri)  # fail early if the store cannot be reached
     name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
     return files.join(job.shards_uri, name)
 
@@ -137,7 +137,7 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
 def _write_tasks(
     job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
 ) -> dict[str, dict[str, int]]:
-    """Return, by split, task path to number of records."""
+    """Write the tasks; return, by split, task path to number of records."""
     settings = shard_settings(
         dataset.label_map.ids_by_text,
         job.compression,

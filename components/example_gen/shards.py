@@ -1,4 +1,4 @@
-"""A shard: the list of its images, which is one unit of work, and its TFRecord file and report."""
+"""A shard: its list of images, which is one unit of work, its TFRecord file and its report."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 
 WORK = ".work"
-"""Folder beside the splits for the shards' lists and reports; gone when all is done."""
+"""Temporary folder, next to the splits, for the shards' lists and reports."""
 
 REPORT = ".report.json"
-"""End of the name of a shard's report, which appears when the shard is written."""
+"""Suffix of a shard's report, which appears after the shard is written."""
 SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
@@ -43,17 +43,11 @@ def write_tasks(
 ) -> dict[str, int]:
     """Divide a split's images into shards, and write the list of each.
 
-    The lists are written to files because the size of a runner's job description is limited.
-
-    Args:
-        folder: of the examples.
-        split: its name.
-        images: in the order in which they are to be stored.
-        shard_examples: about how many go in a shard.
-        settings: see `shard_settings`.
+    The lists are written to files because the size of a runner's job description is limited. The images are
+    in storage order. `shard_examples` is approximate; see `shard_settings` for `settings`.
 
     Returns:
-        The paths of the lists, each a task for `write_shard`, with the number of records.
+        Path of each list, which is a task for `write_shard`, to its number of records.
     """
     total, texts, decoding = len(images), images.texts(), find_decoding(settings["decode"])
     count = max(1, math.ceil(total / shard_examples))
@@ -76,13 +70,13 @@ def shard_settings(
     keypoint_names: Mapping[str, Sequence[str]] | None = None,
     exif_annotations: str = SHOWN,
 ) -> dict[str, Any]:
-    """Return what all shards have in common.
+    """Return the settings that all shards share.
 
     Args:
         label_ids: class name to id.
         compression: of the files.
-        shards: folder to write them to, other than that of the examples.
-        decode: how many images are decoded, a key of `decoding.DECODINGS`.
+        shards: folder for the shards; "" for the examples folder.
+        decode: how many images are decoded, a key of `encoding.DECODINGS`.
         keypoint_names: class name to the names of its keypoints.
         exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
 
@@ -102,15 +96,14 @@ def shard_settings(
 
 
 def write_shard(task_path: str) -> int:
-    """Write one shard and its report. Repeated or concurrent calls give the same files.
+    """Write the shard of a `write_tasks` path and its report.
 
-    Args:
-        task_path: one of the paths from `write_tasks`.
+    Repeated or concurrent calls write the same files.
 
     Returns:
-        How many examples it holds.
+        The number of examples.
     """
-    # A line each, parsed one by one: millions of parsed boxes would be looked through for garbage each time.
+    # Parse line by line: the garbage collector would traverse millions of parsed boxes every time.
     head, *records = files.read_bytes(task_path).split(b"\n")
     task = parse_json(head)
     folder = task["shards"] or task["folder"]
@@ -145,11 +138,7 @@ def write_shard(task_path: str) -> int:
 
 
 class _Measured:
-    """Forwards bytes to a file and tracks their number and checksum.
-
-    Attributes:
-        size: bytes so far.
-    """
+    """Forwards bytes to a file and tracks their number and checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -166,7 +155,7 @@ class _Measured:
 
     @property
     def crc32c(self) -> str:
-        """Checksum of what was written, eight hexadecimal digits."""
+        """CRC-32C of the written bytes, eight hexadecimal digits."""
         return f"{self._checksum:08x}"
 
 
@@ -176,7 +165,7 @@ def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.
         measured = _Measured(file)
         raw = cast(IO[bytes], measured)
         if compression:
-            # A higher level costs time and gains nothing: the images are compressed already.
+            # A higher level costs time and gains nothing: the images are already compressed.
             with gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed:
                 yield packed, measured
         else:
@@ -190,12 +179,7 @@ def read_reports(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
-    """Write a manifest of the shards that lie outside the artifact.
-
-    Args:
-        folder: of the examples.
-        reports: in the order of the shards, as `read_reports` gives them.
-    """
+    """Write a manifest of the shards outside the artifact, from the output of `read_reports`."""
     shards: dict[str, list[Shard]] = {}
     for report in reports:
         shards.setdefault(report["split"], []).append(Shard(**report["shard"]))

@@ -1,8 +1,8 @@
-"""Spans of data: which of them a run reads.
+"""Resolves the spans of data that a run reads.
 
-A path may hold the input patterns of TFX's ExampleGen: `{SPAN}` for a number, or `{YYYY}`, `{MM}` and
-`{DD}` for a date. `{SPAN:3}` is a number of three digits with leading zeros. A span is what a pattern
-matches. Spans are resolved once, at the start of a run, and passed to ExampleGen. A span that arrives later
+A path may contain the input patterns of TFX's ExampleGen: `{SPAN}` for a number, or `{YYYY}`, `{MM}` and
+`{DD}` for a date. `{SPAN:3}` is a number of three digits with leading zeros. Each match of a pattern is a
+span. Spans are resolved once, at the start of a run, and passed to ExampleGen. A span that arrives later
 belongs to the next run.
 """
 
@@ -30,10 +30,10 @@ class SpanQuery:
     """Which spans to read.
 
     Attributes:
-        span: `latest`, a number or a date (YYYY-MM-DD): the newest span to read.
-        window: how many spans, up to that one, to train on; those that there are, where there are fewer.
-        eval_window: how many of them the other splits are taken from.
-        ready_file: name of a file that marks a span's folder as complete; empty: every span is.
+        span: the newest span to read: `latest`, a number or a date (YYYY-MM-DD).
+        window: maximum number of spans, up to that one, to train on.
+        eval_window: number of them that the other splits use.
+        ready_file: name of a file that marks a span's folder as complete; empty: every span is complete.
     """
 
     span: str = LATEST
@@ -46,12 +46,12 @@ NO_SPANS = Spans()
 
 
 def has_pattern(path: str) -> bool:
-    """Return whether a path holds a span pattern."""
+    """Return whether a path contains a span pattern."""
     return bool(_TOKEN.search(path))
 
 
 def before_pattern(path: str) -> str:
-    """Return the folder that a path with a pattern begins with, the path itself where it has none."""
+    """Return the folder before a path's pattern; the path itself if it has none."""
     match = _TOKEN.search(path)
     return (path[: match.start()].rpartition("/")[0] or "/") if match else path
 
@@ -69,15 +69,11 @@ def fill(text: str, span: str) -> str:
 
 
 def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[str, str, Any]]:
-    """List what a split is read from.
-
-    Args:
-        data_path: folder of the data set, perhaps with a pattern.
-        location: of the split, likewise; None for one that is assigned by ratio.
-        spans: of the split.
+    """List the sources of a split; a location of None means a split by ratio.
 
     Returns:
-        (span, folder, location) each, patterns filled in; span is "" for what is the same in every span.
+        (span, folder, location) of each source, with patterns filled in; span is "" for paths without a
+        pattern.
     """
     if not any(has_pattern(text) for text in (data_path, *_texts(location))):
         return [("", data_path, location)]
@@ -85,16 +81,11 @@ def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[s
 
 
 def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -> Spans:
-    """Find the spans that a run is to read.
-
-    Args:
-        data_path: as ExampleGen gets it.
-        splits: likewise.
-        query: which spans to read.
+    """Find the spans that a run reads, from the patterns in the data path and the splits' locations.
 
     Raises:
-        ConfigError: for a pattern that cannot be used.
-        DataError: when the requested span is missing or incomplete.
+        ConfigError: for an invalid pattern.
+        DataError: if the requested span is missing or incomplete.
     """
     patterns = _patterns(data_path, splits)
     if not patterns:
@@ -114,7 +105,7 @@ def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -
 
 
 def _patterns(data_path: str, splits: Mapping[str, Any]) -> set[str]:
-    """Return every path that holds a pattern, cut off after the part with the last one."""
+    """Return every path with a pattern, cut off after the part with the last pattern."""
     checked = check_splits(splits)
     locations: Iterable[Any] = [None] if is_by_ratio(checked) else checked.values()
     paths = {files.join(data_path, text) for location in locations for text in ("", *_texts(location))}
@@ -139,7 +130,7 @@ def _fill_location(location: Any, span: str) -> Any:
 
 
 def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
-    """Return the spans that every pattern finds, and that are marked as complete, oldest first."""
+    """Return the complete spans that match every pattern, oldest first."""
     listings = [_find(pattern) for pattern in patterns]
     common = set.intersection(*(set(found) for found in listings))
     if ready_file:
@@ -158,7 +149,7 @@ def _is_ready(folder: str, ready_file: str) -> bool:
 
 
 def _find(pattern: str) -> dict[str, str]:
-    """Return span to path, for what is there."""
+    """Return span to path, for the existing paths."""
     names = {name for match in _TOKEN.finditer(pattern) for name in match.group(1, 3, 4, 5, 6) if name}
     if names not in ({"SPAN"}, set(_DATE)):
         raise ConfigError(
@@ -186,7 +177,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _expression(part: str) -> str:
-    """Return the regular expression of a part of a path; a pattern that occurs again must match the same."""
+    """Return the regular expression of a path's part; repeated patterns must match the same text."""
     text, at, seen = "", 0, set()
     for match in _TOKEN.finditer(part):
         text += re.escape(part[at : match.start()])
@@ -203,7 +194,7 @@ def _expression(part: str) -> str:
 
 
 def _span(values: Mapping[str, str]) -> str:
-    """Return the number or date as it is shown, "" for what is no date."""
+    """Return the number or date as text, "" for an invalid date."""
     if "SPAN" in values:
         return str(int(values["SPAN"]))
     try:

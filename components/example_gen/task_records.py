@@ -1,4 +1,4 @@
-"""Annotated images as the JSON texts that a shard's list holds."""
+"""Serialises annotated images as JSON for a shard's list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from detection_core.datasets.annotated_images import (
 
 
 def format_record(image: AnnotatedImage) -> str:
-    """Return an image as a JSON text, a list of its fields; two lists where it has masks, which come last."""
+    """Return an image as JSON: a list of its fields, or two lists if it has masks, which come second."""
     objects = [_object_fields(item) for item in image.objects]
     more = list(image[_OBJECTS_AT + 1 :])
     while more and more[-1] == _MORE_DEFAULTS[len(more) - 1]:
@@ -39,11 +39,7 @@ def format_record(image: AnnotatedImage) -> str:
 
 
 def read_record(fields: list[Any]) -> AnnotatedImage:
-    """Return the image that `format_record` made a text of.
-
-    Args:
-        fields: the parsed text.
-    """
+    """Return the image that `format_record` serialised."""
     masks: list[Any] = []
     if isinstance(fields[0], list):
         fields, masks = fields
@@ -63,15 +59,15 @@ _encode_any = json.JSONEncoder(check_circular=False).encode
 
 
 def _encode(value: Any) -> str:
-    """Return the JSON text of what has no number that JSON lacks, which orjson would write as null."""
+    """Return a value without NaN and infinity as JSON text; orjson would write those as null."""
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # a lone surrogate, a number of more than 64 bits, a named tuple
+    except TypeError:  # a lone surrogate, an integer of more than 64 bits, a named tuple
         return _encode_any(value)
 
 
 def _is_finite(objects: Sequence[AnnotatedObject]) -> bool:
-    """Return whether orjson may write the objects: they have finite numbers and boxes only."""
+    """Return whether all numbers are finite and the objects have boxes only, as orjson requires."""
     for item in objects:
         xmin, ymin, xmax, ymax = item.box
         if not math.isfinite(xmin + ymin + xmax + ymax + item.area) or item[_LABEL_AT + 2 :] != _DEFAULTS[1:]:
@@ -80,7 +76,7 @@ def _is_finite(objects: Sequence[AnnotatedObject]) -> bool:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse what `format_record` wrote, or a list of it; with NaN and infinity, as the standard library."""
+    """Parse the output of `format_record`, or a list of it, with NaN and infinity as in the json module."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -115,8 +111,8 @@ def _mask_text(mask: Mask | None) -> str:
     if mask is None:
         return _NO_MASK
     if isinstance(mask, Polygons):
-        # As text a number takes a hundred times as long to write and read, and masks are made of them. Base64
-        # has no character that JSON would escape, so nothing looks for one.
+        # Numbers as text take a hundred times as long to write and read, and masks consist of them. Base64
+        # has no character that JSON must escape, so skip the search for one.
         rings = (binascii.b2a_base64(_doubles(ring), newline=False).decode() for ring in mask.rings)
         quoted = ", ".join(f'"{ring}"' for ring in rings)
         return f'{{"rings": [{quoted}]}}'

@@ -1,4 +1,4 @@
-"""The Beam pipeline that writes the shards, and the runner and worker processes that run it."""
+"""The Beam pipeline that writes the shards, with its runner and worker processes."""
 
 from __future__ import annotations
 
@@ -24,22 +24,18 @@ _logger = logging.getLogger(__name__)
 _IMAGES_PER_SECOND, _START_SECONDS = 2000, 15
 _POLL_SECONDS = 1.0
 
-# The runner behind DirectRunner, which as of Beam 2.77 first tries to download another runner.
+# The runner behind DirectRunner. As of Beam 2.77, DirectRunner first tries to download another runner.
 _LOCAL = ["--runner=FnApiRunner"]
 _IN_PROCESSES = "--direct_running_mode=multi_processing"
 IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
 
 
 def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
-    """Write every shard.
+    """Write the shards of tasks, given as paths from `shards.write_tasks` to numbers of records.
 
-    One element is one shard, because Beam's cost of an element is several times that of an image. A shard
-    that fails is retried as a whole.
-
-    Args:
-        tasks: task path, as `shards.write_tasks` gives it, to its number of records.
-        beam_args: Beam's pipeline options; empty: chosen by the size of the work. A runner on other machines
-            needs the data and the examples folder on storage that they share.
+    One element is one shard, because Beam's cost per element is several times that of an image. A failed
+    shard is retried as a whole. Empty `beam_args` are chosen by the size of the work. A distributed runner
+    needs the data and the examples folder on shared storage.
     """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -61,17 +57,12 @@ def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
 
 
 def _write_shard(task_path: bytes) -> int:
-    # Bytes, because Beam's text coder takes UTF-8 only, and a path on Linux may not be UTF-8.
+    # Use bytes, because Beam's text coder takes UTF-8 only, and a path on Linux may not be UTF-8.
     return write_shard(os.fsdecode(task_path))
 
 
 def choose_arguments(images: int, cores: int) -> list[str]:
-    """Choose DirectRunner's mode: in this process, or in one process a core for larger data sets.
-
-    Args:
-        images: to be read.
-        cores: that may be used.
-    """
+    """Choose DirectRunner's mode: in this process, or one process per core for larger data sets."""
     alone = images / _IMAGES_PER_SECOND
     if alone <= _START_SECONDS + alone / cores:
         return IN_PROCESS
@@ -80,7 +71,7 @@ def choose_arguments(images: int, cores: int) -> list[str]:
 
 @contextlib.contextmanager
 def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
-    """Report progress by the shards' report files, which is the same for every runner."""
+    """Report progress by the shards' report files, which works with every runner."""
     over = threading.Event()
 
     def watch() -> None:
@@ -90,7 +81,7 @@ def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
             last = False
             while not last:
                 last = over.wait(_POLL_SECONDS)
-                # One listing, however many shards wait; on a store each look at a path is a request.
+                # List once for all waiting shards; on an object store, each check of a path is a request.
                 with contextlib.suppress(DataError, OSError):
                     there = {path for folder in folders for path in files.list_matching(folder, f"*{REPORT}")}
                     if done := there & waiting.keys():
@@ -110,16 +101,13 @@ _WORKER_PROGRAM = b"sdk_worker_main"
 
 
 def run_with_workers(run: Callable[[], None]) -> None:
-    """Run a pipeline on Beam's own runner, and fail when a process of its workers dies.
+    """Run a pipeline on Beam's local runner, and fail when a worker process dies.
 
     As of Beam 2.77, the thread that waits for a worker process raises if it dies. The runner still waits for
     the worker's answer (SubprocessSdkWorker in runners/portability/local_job_service.py).
 
-    Args:
-        run: runs the pipeline to its end.
-
     Raises:
-        RuntimeError: when a worker has died; the others are killed, so that nothing is written after this.
+        RuntimeError: if a worker has died; the others are killed, so that nothing is written afterwards.
     """
     outcome: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     before = threading.excepthook
@@ -137,7 +125,7 @@ def run_with_workers(run: Callable[[], None]) -> None:
     def work() -> None:
         try:
             run()
-        except BaseException as e:  # handed to the thread that waits
+        except BaseException as e:  # passed to the waiting thread
             outcome.put(e)
         else:
             outcome.put(None)
@@ -165,7 +153,7 @@ def _kill_workers() -> None:
 
 
 def _workers(parent: int) -> Iterator[int]:
-    """Yield the processes below one that run Beam's workers: shells, and the Python below each first."""
+    """Yield the descendants of a process that run Beam's workers: shells, each after its Python process."""
     for children in Path(f"/proc/{parent}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, children.read_text().split()):

@@ -1,1 +1,1 @@
-"""Annotated data sets as people have them: read, checked and turned into examples."""
+"""Reads annotated data sets, checks them and turns them into examples."""

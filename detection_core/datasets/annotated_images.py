@@ -1,4 +1,4 @@
-"""The result of every reader: images with their objects, and rejected annotations."""
+"""What every reader returns: images with their objects, and rejected annotations."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ FILE_FAULTS = {
     "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
 }
 REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **SHAPE_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
-"""Every reason for quarantine."""
+"""The reasons for quarantine."""
 
 
 MAX_ANNOTATION_BYTES = 1 << 33
-"""Bytes of a file with the annotations of many images, which is read in pieces: ten times Objects365's."""
+"""Size limit of an annotation file of many images, which is read in pieces: ten times Objects365's."""
 
 
 class Polygons(NamedTuple):
     """A mask as the union of polygons.
 
     Attributes:
-        rings: x, y, x, y, ... of each, three points or more, in what the box of the object is in.
+        rings: x, y, x, y, ... of each polygon, at least three points, in the units of the object's box.
     """
 
     rings: Sequence[Sequence[float]]
 
 
 class RunLengths(NamedTuple):
-    """A mask as COCO's run-length encoding: down the columns, zeros first.
+    """A mask in COCO's run-length encoding: column by column, zeros first.
 
     Attributes:
-        height: rows in pixels, as encoded.
+        height: rows in pixels.
         width: columns in pixels.
-        counts: lengths of the runs, or their compressed form, as pycocotools writes it.
+        counts: run lengths, or the compressed form that pycocotools writes.
     """
 
     height: int
@@ -71,10 +71,10 @@ class RunLengths(NamedTuple):
 
 
 class MaskFile(NamedTuple):
-    """A mask as an image file whose pixels other than 0 are the object's.
+    """A mask as an image file; nonzero pixels belong to the object.
 
     Attributes:
-        path: where it is; the mask is stretched to the image where it has another size.
+        path: of the file; the mask is resized to the image's size.
     """
 
     path: str
@@ -83,7 +83,7 @@ class MaskFile(NamedTuple):
 Mask = Polygons | RunLengths | MaskFile
 
 Keypoint = tuple[float, float, int]
-"""x and y, in what the object's box is in, and COCO's visibility: 0 not labelled, 1 hidden, 2 seen."""
+"""x and y in the units of the object's box, and COCO's visibility: 0 not labelled, 1 hidden, 2 visible."""
 
 
 class AnnotatedObject(NamedTuple):
@@ -91,21 +91,21 @@ class AnnotatedObject(NamedTuple):
 
     Attributes:
         name: its class.
-        box: (xmin, ymin, xmax, ymax) as annotated: in pixels, or in fractions of the image where
+        box: (xmin, ymin, xmax, ymax) as annotated: in pixels, or in fractions of the image if
             `AnnotatedImage.in_fractions` is set.
-        area: square pixels; 0 where the source gives none.
-        crowd: 1 for a box round a group.
-        difficult: 0 or 1; None where the format does not say. Likewise every field after the label.
+        area: square pixels; 0 if unknown.
+        crowd: 1 for a box around a group.
+        difficult: 0 or 1; None if the format does not say. The same holds for the fields after `label`.
         truncated: 0 or 1.
-        pose: in the annotator's words.
-        label: how messages name it, such as `annotation 17`.
-        mask: which pixels are the object's, as annotated.
-        keypoints: one for each name that `Annotations.keypoint_names` has for its class, in that order.
-        group_of: 0 or 1; Open Images' box round five objects or more that touch.
+        pose: as the annotator named it.
+        label: name in messages, for example `annotation 17`.
+        mask: the object's pixels, as annotated.
+        keypoints: in the order of `Annotations.keypoint_names` for the object's class.
+        group_of: 0 or 1; Open Images' box around five or more touching objects.
         occluded: 0 or 1.
-        depiction: 0 or 1; a drawing or a statue of it.
+        depiction: 0 or 1; a drawing or statue of the object.
         confidence: of the annotation, 0 to 1.
-        weight: of its loss in training.
+        weight: of the object's loss in training.
     """
 
     name: str
@@ -126,11 +126,11 @@ class AnnotatedObject(NamedTuple):
 
 
 class ImageLabel(NamedTuple):
-    """A class that somebody or something looked for in the whole image.
+    """An image-level label.
 
     Attributes:
         name: the class.
-        confidence: 1 verified to be there, 0 verified not to be there, between them as a machine says.
+        confidence: 1 verified as present, 0 verified as absent, in between for machine-generated labels.
     """
 
     name: str
@@ -142,14 +142,13 @@ class AnnotatedImage(NamedTuple):
 
     Attributes:
         source_id: unique in its split.
-        filename: as the annotation gives it, relative to the image folder.
-        path: where the file is.
-        width: as annotated; 0 where the source does not say.
-        height: likewise.
+        filename: as annotated, relative to the image folder.
+        path: of the image file.
+        width: as annotated; 0 if unknown.
+        height: as annotated; 0 if unknown.
         objects: in the order of the source.
-        labels: of the image as a whole; empty where the source has none.
-        in_fractions: boxes, polygons and keypoints are in fractions of the image's width and height, not in
-            pixels.
+        labels: image-level labels; empty if the source has none.
+        in_fractions: whether boxes, polygons and keypoints are fractions of the image's size, not pixels.
         example: path of the image's `tf.train.Example`, whose other features are kept; "" for other formats.
     """
 
@@ -165,7 +164,7 @@ class AnnotatedImage(NamedTuple):
 
     @property
     def annotated_size(self) -> tuple[int, int] | None:
-        """Rows and columns as annotated; None where the source does not say, or no image has so many."""
+        """Annotated (rows, columns); None if unknown or impossible."""
         size = self.height, self.width
         return size if all(0 < side <= MAX_PIXELS for side in size) else None
 
@@ -175,9 +174,9 @@ class Rejection(NamedTuple):
 
     Attributes:
         file: image or annotation file, relative to its folder.
-        record: id of the image or annotation; "" where there is none.
+        record: id of the image or annotation; "" if there is none.
         reason: a key of `REASONS`.
-        detail: what was found.
+        detail: the value or fault that was found.
     """
 
     file: str
@@ -187,13 +186,13 @@ class Rejection(NamedTuple):
 
 
 class Rejections(list[Rejection]):
-    """What cannot be used of a file, up to a number at which the file is not what it was taken for."""
+    """The rejections of a file. Too many of them mean that the file has another format."""
 
     def append(self, item: Rejection) -> None:
-        """Add one more.
+        """Add a rejection.
 
         Raises:
-            DataError: when there are too many.
+            DataError: if there are too many.
         """
         super().append(item)
         if len(self) > MAX_REJECTED:
@@ -209,8 +208,8 @@ class Rejected(Exception):
 
     Attributes:
         reason: a key of `REASONS`.
-        detail: what was found.
-        mentions: texts that may be the image's name, if the name is unknown.
+        detail: the value or fault that was found.
+        mentions: texts that may name the image, if its name is unknown.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -221,19 +220,18 @@ class Rejected(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Annotations:
-    """What a reader found.
+    """What a reader returns.
 
-    The images may come one by one as the annotations are read, so that no data set is too large. They are
-    read once; everything else is complete when the last of them has been.
+    `images` may be a generator, so that data sets of any size fit in memory. It can be iterated once; the
+    other fields are complete after the last image.
 
     Attributes:
-        categories: class name to the id that the source gives it; to 0 where it gives none.
-        images: sound so far; boxes and files are checked when the images are read.
+        categories: class name to the source's id, or to 0 if it has no ids.
+        images: valid so far; boxes and files are checked when the images are read.
         rejected: images and annotations that cannot be used.
         keypoint_names: class name to the names of its keypoints, for classes that have them.
-        unannotated: images that lie there and that no annotation is about, for formats that do not list all.
-        about: paths of the images that annotations are about, those that cannot be used among them; for the
-            same formats.
+        unannotated: images without annotations, for formats that do not list all images.
+        about: paths of all annotated images, rejected ones included; for the same formats.
     """
 
     categories: dict[str, int]
@@ -247,11 +245,11 @@ class Annotations:
 def path_inside(folder: str, name: str) -> str:
     """Join a file name from an annotation to the image folder.
 
-    Only the name is judged. A link inside the folder may lead elsewhere: its owner made it, the annotation
-    did not.
+    Only the name is checked. A link inside the folder may point outside: the folder's owner made it, not
+    the annotation.
 
     Raises:
-        Rejected: when the name is empty, absolute, a URL, climbs out of the folder or holds a null character.
+        Rejected: if the name is empty, absolute, a URL, leaves the folder or contains a null character.
     """
     climbs = os.path.normpath(name).split(os.sep)[0] == os.pardir
     if not name or "\0" in name or "://" in name or os.path.isabs(name) or climbs:
@@ -260,21 +258,17 @@ def path_inside(folder: str, name: str) -> str:
 
 
 def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
-    """Return the bytes of the annotation file of an image.
-
-    Args:
-        path: of the file.
-        longest: bytes that it may have.
+    """Return the bytes of an image's annotation file.
 
     Raises:
-        Rejected: when the file is missing, larger, or cannot be read.
+        Rejected: if the file is missing, too large or unreadable.
     """
     with _rejected_if_unreadable():
         return files.read_regular(path, longest)
 
 
 def check_count(count: int, what: str = "annotations of an image", most: int = MAX_OBJECTS) -> None:
-    """Refuse an image with more annotations, or whatever it is, than are kept in memory.
+    """Reject an image with more annotations (or other items) than fit in memory.
 
     Raises:
         Rejected: as a malformed record.
@@ -285,10 +279,10 @@ def check_count(count: int, what: str = "annotations of an image", most: int = M
 
 @contextlib.contextmanager
 def open_annotation(path: str) -> Iterator[IO[bytes]]:
-    """Open an annotation file to be read in pieces.
+    """Open an annotation file to read it in pieces.
 
     Raises:
-        Rejected: when the file is missing or cannot be read, also inside the block.
+        Rejected: if the file is missing or unreadable; also raised inside the block.
     """
     with _rejected_if_unreadable(), files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
         yield file
@@ -306,11 +300,11 @@ def _rejected_if_unreadable() -> Iterator[None]:
         raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
 
 
-_LONGEST_TEXT = 4_096  # as Linux has paths; whatever shows a name would be filled with a longer one
+_LONGEST_TEXT = 4_096  # as in Linux paths; a longer name would flood messages
 
 
 def checked_text(value: object, what: str) -> str:
-    """Return a value, checked to be text that UTF-8 can encode, and no longer than a name can be.
+    """Return a value if it is text that UTF-8 can encode and not longer than a name may be.
 
     Raises:
         Rejected: as a malformed record.
@@ -325,7 +319,7 @@ def checked_text(value: object, what: str) -> str:
 
 
 def checked_id(text: str) -> str:
-    """Return an image's id as text, checked to be encodable as UTF-8.
+    """Return an image's id as text that UTF-8 can encode.
 
     Raises:
         Rejected: as a malformed record.

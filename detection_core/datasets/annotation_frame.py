@@ -1,4 +1,4 @@
-"""Where in an image its annotations lie: in pixels, and upright or as stored where EXIF turns it."""
+"""Finds whether annotations refer to the stored or the upright picture; converts objects to pixels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Frame(NamedTuple):
     """The frame of an image file.
 
     Attributes:
-        width: columns as stored; 0 where they are not known.
-        height: rows as stored.
-        orientation: 1 to 8, of EXIF.
+        width: columns as stored; 0 if unknown.
+        height: rows as stored; 0 if unknown.
+        orientation: of EXIF, 1 to 8.
     """
 
     width: int
@@ -35,15 +35,15 @@ class Frame(NamedTuple):
 
     @property
     def upright(self) -> tuple[int, int]:
-        """Columns and rows when the picture has been turned."""
+        """Columns and rows of the upright picture."""
         return upright_size(self.width, self.height, self.orientation)
 
 
 def check_exif_annotations(value: str) -> str:
-    """Return a value of `data.exif_annotations`, checked.
+    """Check a value of `data.exif_annotations` and return it.
 
     Raises:
-        ConfigError: for another word.
+        ConfigError: if the value is unknown.
     """
     if value not in FRAMES:
         raise ConfigError(f"expected one of {list(FRAMES)}, found {value!r}", where="exif_annotations")
@@ -51,23 +51,18 @@ def check_exif_annotations(value: str) -> str:
 
 
 def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> str:
-    """Return which frame an image's annotations are in: `upright` or `stored`.
+    """Return the frame of an image's annotations: `upright` or `stored`.
 
-    Some annotation tools show the picture turned, some do not. The annotated size shows which, unless turning
-    does not change the size.
-
-    Args:
-        record: with the size as annotated, 0 for none.
-        frame: of the file.
-        unsaid: the frame if the size is ambiguous: a quarter turn of a square picture, half a turn, a
-            mirrored picture, or no size.
+    Some annotation tools turn the picture, some do not. The annotated size shows which, if turning changes
+    it. An ambiguous size gives `unsaid`: a square turned by 90 degrees, half a turn, a mirrored picture,
+    or no size (0).
 
     Raises:
-        Rejected: when the size is neither of the two.
+        Rejected: if the annotated size fits neither frame.
     """
     stored = (frame.width, frame.height)
     if frame.orientation == UPRIGHT and (record.width, record.height) == stored:
-        return unsaid  # both are the same
+        return unsaid  # both frames are the same
     sizes = {SHOWN: frame.upright, STORED: stored}
     fitting = [
         name for name, size in sizes.items() if record.width in (0, size[0]) and record.height in (0, size[1])
@@ -83,13 +78,7 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
 
 
 def place_objects(record: AnnotatedImage, width: int, height: int) -> list[AnnotatedObject]:
-    """Return an image's objects in pixels.
-
-    Args:
-        record: with its objects in pixels already, or in fractions.
-        width: columns of the picture that was annotated.
-        height: rows of it.
-    """
+    """Return an image's objects, given in pixels or fractions, in pixels of the annotated picture."""
     if not record.in_fractions:
         return record.objects
     return [_place_object(item, width, height) for item in record.objects]
@@ -105,21 +94,21 @@ def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedOb
 
 
 def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
-    """Return polygons in pixels; pixel masks have their own size."""
+    """Return polygons in pixels and other masks unchanged."""
     if not isinstance(mask, Polygons):
         return mask
     return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
 
 
 def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:
-    """Return the objects of a stored picture with boxes and keypoints where they lie in the upright one."""
+    """Return the objects of a stored picture with boxes and keypoints moved to the upright picture."""
     return [_turn_object(item, frame) for item in objects]
 
 
 def _turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
     xmin, ymin, xmax, ymax = item.box
     (x0, y0), (x1, y1) = (turn_point(x, y, *frame) for x, y in ((xmin, ymin), (xmax, ymax)))
-    # Swap only what turning has swapped: an inverted box stays inverted and is rejected later.
+    # Swap only the edges that turning has swapped: an inverted box stays inverted and is rejected later.
     first, last = turn_point(0, 0, *frame), turn_point(frame.width, frame.height, *frame)
     flip_x, flip_y = first[0] > last[0], first[1] > last[1]
     box = (x1 if flip_x else x0, y1 if flip_y else y0, x0 if flip_x else x1, y0 if flip_y else y1)

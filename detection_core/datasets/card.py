@@ -1,4 +1,4 @@
-"""The dataset card: what is in the examples, in numbers."""
+"""The dataset card: statistics of the examples."""
 
 from __future__ import annotations
 
@@ -38,14 +38,7 @@ def make_card(
 ) -> DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
-    Args:
-        data_format: of the source.
-        label_map: of the examples.
-        counts: split name to counts.
-        shards: split name to number of files.
-        quarantine: split name to its rejections.
-        decoding: how many images were decoded, and by what.
-        spans: split name to the spans that it is made of; None for data without spans.
+    `shards` are numbers of files; `spans` is None for data without spans.
     """
     overall = Counts()
     for split in counts.values():
@@ -102,7 +95,7 @@ def _describe(split: Counts, label_map: LabelMap, shards: int, quarantined: Mapp
 
 
 def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
-    """Return class id to objects; annotations may call a class by any of its names."""
+    """Return class id to number of objects; annotations may use any name of a class."""
     counts = {item.id: 0 for item in label_map.items}
     for name, count in split.counts["classes"].items():
         counts[label_map.ids_by_text[name]] += count
@@ -110,6 +103,6 @@ def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
 
 
 def _shared_images(counts: Mapping[str, Counts]) -> int:
-    """Count the images whose bytes occur in more than one split, which leaks training data into metrics."""
+    """Count identical images in more than one split, which leak training data into metrics."""
     seen = Counter(digest for split in counts.values() for digest in set(split.digests))
     return sum(1 for count in seen.values() if count > 1)

@@ -1,4 +1,4 @@
-"""The classes and keypoints that all records of a data set share, made from those of its splits."""
+"""Merges the classes and keypoints of all splits of a data set."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from detection_core.errors import DataError, shorten
 def make_label_map(categories: Iterable[Mapping[str, int]], refused: str = "") -> LabelMap:
     """Make one label map from the categories of the splits.
 
-    Ids that a source gives are kept, as the Object Detection API does. Classes without ids are numbered from
-    1 in alphabetical order, which does not depend on the file that comes first.
+    Ids of the source are kept, as in the Object Detection API. Classes without ids are numbered from 1 in
+    alphabetical order, so that the order of files does not matter.
 
     Args:
-        categories: of each split, class name to id, or to 0 where the source gives none.
-        refused: what is wrong with the first annotation that cannot be used; "" where all can.
+        categories: of each split, class name to id, or to 0 if the source has no ids.
+        refused: the fault of the first rejected annotation; "" if there is none.
 
     Raises:
-        DataError: when the splits disagree about an id, or there is no class at all.
+        DataError: if the splits disagree about an id, or there is no class.
     """
     merged: dict[str, int] = {}
     for split in categories:
@@ -52,7 +52,7 @@ def make_label_map(categories: Iterable[Mapping[str, int]], refused: str = "") -
 
 
 def similar_names(names: Iterable[str]) -> list[list[str]]:
-    """Return the names that differ only in case or blanks, those that are alike together."""
+    """Return groups of names that differ only in case or whitespace."""
     alike: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         alike.setdefault("".join(name.split()).casefold(), []).append(name)
@@ -60,16 +60,16 @@ def similar_names(names: Iterable[str]) -> list[list[str]]:
 
 
 _LARGEST = 1e6
-"""Pixels beyond which a coordinate is no place near any image."""
+"""Largest absolute value of a valid coordinate, in pixels."""
 
 
 @dataclasses.dataclass(frozen=True)
 class KeypointLayout:
-    """The one order of keypoints that all records of a data set share, as a detector's heads have one.
+    """The order of keypoints that all records of a data set share, as a detector's heads require.
 
     Attributes:
         names: of all keypoints; a name that several classes use is one keypoint.
-        places: class name to the places of its keypoints among them.
+        places: class name to the indices of its keypoints in `names`.
     """
 
     names: tuple[str, ...] = ()
@@ -77,14 +77,10 @@ class KeypointLayout:
 
 
 def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str) -> None:
-    """Refuse more keypoints than a detector can have outputs for.
-
-    Args:
-        keypoint_names: class name to the names of its keypoints.
-        where: they were read from.
+    """Check that a detector can have an output for every keypoint.
 
     Raises:
-        DataError: when they are too many for a class or for all together.
+        DataError: if a class or all classes together have too many keypoints.
     """
     for label, names in keypoint_names.items():
         if len(names) > MAX_KEYPOINTS:
@@ -97,11 +93,7 @@ def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str
 
 
 def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
-    """Lay out the keypoints of all classes, in the order in which they are given.
-
-    Args:
-        keypoint_names: class name to the names of its keypoints.
-    """
+    """Lay out the keypoints of all classes in the given order."""
     order: dict[str, int] = {}
     for names in keypoint_names.values():
         for name in names:
@@ -113,14 +105,10 @@ def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
 def merge_keypoint_names(
     given: Iterable[Mapping[str, Sequence[str]]], label_ids: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Return the names of the keypoints of each class of the label map, in its order.
-
-    Args:
-        given: class name to names, of each split or span.
-        label_ids: class name to id of the label map.
+    """Return the keypoint names of each class in all splits or spans, in the order of the label map.
 
     Raises:
-        DataError: when the sources disagree.
+        DataError: if the sources disagree.
     """
     merged: dict[str, list[str]] = {}
     for source in given:
@@ -138,18 +126,12 @@ def merge_keypoint_names(
 def keypoint_columns(
     objects: Sequence[AnnotatedObject], layout: KeypointLayout, height: int, width: int
 ) -> KeypointColumns | None:
-    """Return the keypoints of an image's objects, None where no object has any.
+    """Return the keypoints of an image's objects, None if no object has any.
 
-    As in the Object Detection API's records an object without a keypoint has it at 0, 0 with visibility 0.
-
-    Args:
-        objects: of the image.
-        layout: of the data set.
-        height: of the image in pixels.
-        width: likewise.
+    As in the Object Detection API's records, a missing keypoint is at 0, 0 with visibility 0.
 
     Raises:
-        Rejected: for keypoints that the object's class does not have, or that are no places.
+        Rejected: if a keypoint is not one of the object's class, or its coordinates are invalid.
     """
     if all(item.keypoints is None for item in objects):
         return None

@@ -1,6 +1,6 @@
-"""Annotated images as entries of COCO JSON, https://cocodataset.org/#format-data.
+"""Writes annotated images as COCO JSON, https://cocodataset.org/#format-data.
 
-Fields outside of COCO are written to `attributes` of an annotation, as by CVAT, or to `detflow`.
+Fields that COCO does not have go to `attributes` of an annotation, as in CVAT, or to `detflow`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ BESIDE = {
     "attributes": ("difficult", "truncated", "occluded"),
     "detflow": ("pose", "group_of", "depiction", "confidence", "weight"),
 }
-"""Key of an annotation to the fields of an object that it holds, if the source has them."""
+"""Key of an annotation to the object's fields in it, if the source has them."""
 
 _KEPT_IN_MEMORY = 1 << 24
 
 
 class CocoWriter:
-    """Writes one COCO JSON file, image by image, without keeping them."""
+    """Writes one COCO JSON file image by image, without keeping the images in memory."""
 
     def __init__(
         self,
@@ -69,15 +69,10 @@ class CocoWriter:
         )
 
     def add(self, image: AnnotatedImage, file_name: str, size: tuple[int, int]) -> None:
-        """Write an image with its objects.
-
-        Args:
-            image: as a reader made it.
-            file_name: where its file is, relative to the image folder.
-            size: width and height in pixels.
+        """Write an image with its objects; `size` is (width, height) in pixels.
 
         Raises:
-            Rejected: when a value of it is none that JSON has, or a mask cannot be read; nothing is written.
+            Rejected: if JSON cannot hold a value or a mask cannot be read; then nothing is written.
         """
         number = self.images + 1
         entry: dict[str, Any] = {"id": number, "file_name": file_name, "width": size[0], "height": size[1]}
@@ -102,7 +97,7 @@ class CocoWriter:
         self.images, self.objects = number, self.objects + len(objects)
 
     def end(self) -> None:
-        """Write what follows the images."""
+        """Write the rest of the file after the images."""
         self._out.write(b'],\n"annotations": [')
         self._annotations.seek(0)
         shutil.copyfileobj(self._annotations, self._out, 1 << 20)
@@ -113,13 +108,7 @@ class CocoWriter:
 def open_coco(
     path: str, label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]]
 ) -> Iterator[CocoWriter]:
-    """Yield the writer of a COCO JSON file, which appears when the block ends without an error.
-
-    Args:
-        path: of the file.
-        label_map: the categories.
-        keypoint_names: class name to the names of its keypoints.
-    """
+    """Yield the writer of a COCO JSON file. The file appears if the block ends without an error."""
     with files.atomic_file(path) as out, tempfile.SpooledTemporaryFile(_KEPT_IN_MEMORY) as annotations:
         writer = CocoWriter(out, label_map, keypoint_names, annotations)
         yield writer

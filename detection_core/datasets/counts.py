@@ -1,4 +1,4 @@
-"""Counts of a split's content, which add up over its shards."""
+"""Statistics of a split, which can be merged over its shards."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.encoding import CheckedExample
 
 SIDES = tuple(2.0 ** (exponent / 2) for exponent in range(-15, 1))
-"""Upper edges: height or width of a box as a fraction of the image's, two bins an octave."""
+"""Upper edges of the bins: box height or width as a fraction of the image's, two bins per octave."""
 
 ASPECTS = tuple(2.0 ** (exponent / 2) for exponent in range(-6, 8))
-"""Upper edges: width over height."""
+"""Upper edges of the bins: width divided by height."""
 
 SIDES_PX = tuple(2.0 ** (exponent / 2) for exponent in range(4, 23))
-"""Upper edges: root of the area, pixels."""
+"""Upper edges of the bins: square root of the area, in pixels."""
 
 PER_IMAGE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-"""Upper edges: boxes of an image; the last bin holds all above as well."""
+"""Upper edges of the bins: boxes per image; the last bin also holds all larger counts."""
 
 GRID = 16
-"""Rows and columns of the grid of places."""
+"""Rows and columns of the grid of positions."""
 
 _CHUNK = 4096
 _SHAPES = {
@@ -35,7 +35,7 @@ _SHAPES = {
     "sides_px": (len(SIDES_PX),),
     "per_image": (len(PER_IMAGE),),
     "centres": (GRID, GRID),
-    # Differences along both axes: a box changes four numbers, whatever it covers.
+    # Use differences along both axes: a box then changes four numbers, whatever its size.
     "edges": (GRID + 1, GRID + 1),
 }
 
@@ -43,11 +43,7 @@ Box = tuple[float, float, float, float]
 
 
 class BoxCounter:
-    """Counts the boxes of a split.
-
-    Args:
-        state: what `state` of another one gave; None: nothing is counted yet.
-    """
+    """Counts the boxes of a split, starting with another counter's `state`."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self._counts: dict[str, np.ndarray] = {
@@ -58,20 +54,14 @@ class BoxCounter:
         self._images: list[tuple[int, int, int]] = []
 
     def add(self, boxes: Sequence[Box], width: int, height: int) -> None:
-        """Count the boxes of an image.
-
-        Args:
-            boxes: (xmin, ymin, xmax, ymax) in pixels, none of them round a crowd.
-            width: of the image, pixels.
-            height: likewise.
-        """
+        """Count an image's boxes, (xmin, ymin, xmax, ymax) in pixels, without crowd boxes."""
         self._boxes += boxes
         self._images.append((len(boxes), width, height))
         if len(self._boxes) + len(self._images) > _CHUNK:
             self._count()
 
     def merge(self, other: BoxCounter) -> None:
-        """Add other counts to these."""
+        """Add the counts of another counter."""
         other._count()
         for name, counts in other._counts.items():
             self._counts[name] += counts
@@ -82,7 +72,7 @@ class BoxCounter:
         return {name: counts.tolist() for name, counts in self._counts.items()}
 
     def profile(self) -> BoxProfile:
-        """Return what was counted."""
+        """Return the counts."""
         self._count()
         counts = {name: table.tolist() for name, table in self._counts.items()}
         coverage = self._counts["edges"].cumsum(axis=0).cumsum(axis=1)[:GRID, :GRID]
@@ -114,7 +104,7 @@ class BoxCounter:
         self._add("sides_px", _bins(np.sqrt(sides.prod(axis=1)), SIDES_PX))
         x, y = (corners.mean(axis=1) / of_image * GRID).T
         self._add("centres", _cells(y, GRID - 1), _cells(x, GRID - 1))
-        # Of the cells' middles at (i + 1/2) / GRID, those from `first` on and before `last` are covered.
+        # A box covers the cells whose centers, at (i + 1/2) / GRID, lie from `first` up to before `last`.
         first, last = (np.ceil(corners[:, edge] / of_image * GRID - 0.5) for edge in (0, 1))
         (left, top), (right, bottom) = (_cells(edge.T, GRID) for edge in (first, last))
         for rows, columns, sign in ((top, left, 1), (top, right, -1), (bottom, left, -1), (bottom, right, 1)):
@@ -160,11 +150,12 @@ _COUNTED_FIELDS = operator.itemgetter(
 class Counts:
     """Counts by name, and ranges of measures.
 
-    Examples are counted in batches of some thousands: counting each alone would take as long as encoding it.
+    Examples are counted in batches of some thousands: counting them one by one would take as long as
+    encoding.
 
     Attributes:
-        digests: beginnings of the images' SHA-256, to find images that two splits share.
-        boxes: their sizes, aspects and places.
+        digests: prefixes of the images' SHA-256, to find images that two splits share.
+        boxes: their sizes, aspect ratios and positions.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -184,13 +175,13 @@ class Counts:
 
     @property
     def counts(self) -> defaultdict[str, Counter[str]]:
-        """Table name to counter; `total` holds the plain counts."""
+        """Table name to counter; `total` holds the counts without a table."""
         self._count()
         return self._counts
 
     @property
     def ranges(self) -> dict[str, list[float]]:
-        """Measure to [count, sum, least, most]."""
+        """Measure to [count, sum, minimum, maximum]."""
         self._count()
         return self._ranges
 
@@ -249,7 +240,7 @@ class Counts:
         self._forget()
 
     def _count_objects(self, pixels: np.ndarray) -> None:
-        """Count the objects that wait, with the pixels of the image of each."""
+        """Count the pending objects, given the number of pixels of each object's image."""
         names, areas, *flags = zip(*self._objects, strict=True)
         total = self._counts["total"]
         for name, column in zip(("crowd", "difficult", "truncated"), flags, strict=True):
@@ -273,7 +264,7 @@ class Counts:
         self._ranges[name] = [known[0] + count, known[1] + total, min(known[2], least), max(known[3], most)]
 
     def merge(self, other: Counts) -> None:
-        """Add other counts to this one."""
+        """Add the counts of another object."""
         self._count()
         for table, counter in other.counts.items():
             self._counts[table].update(counter)

@@ -1,4 +1,4 @@
-"""From a data set of any format that is read to one in COCO's."""
+"""Converts a data set of any readable format to COCO JSON."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
 WHOLE = ""
-"""Name of the only part of a data set that comes in one piece."""
+"""Part name of a data set without splits."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """What a conversion wrote.
+    """The result of a conversion.
 
     Attributes:
-        layout: of the data set that was read.
-        files: of the annotations, relative to the new folder, by split; "" for a set in one piece.
-        images: how many there are.
-        objects: how many are in them.
+        layout: of the source data set.
+        files: split to its annotation file, relative to the new folder; the key "" for a set without splits.
+        images: number of images.
+        objects: number of objects.
         rejected: images and annotations that could not be used, by split.
     """
 
@@ -65,19 +65,19 @@ def convert_to_coco(
 ) -> Conversion:
     """Write a data set as COCO JSON with its images.
 
-    The new folder holds `annotations.json` and `images`. For a data set with splits it holds
+    The new folder holds `annotations.json` and `images`. A data set with splits becomes
     `annotations/instances_SPLIT.json` and `images/SPLIT`. Rejected records are listed in `quarantine.jsonl`.
 
     Args:
-        root: the folder of the data set; what it holds is found by looking.
-        out: the folder to make.
-        data_format: a key of `readers.READERS`; "": the best that is found.
-        copy: copy image files, where links to the same content would do.
-        class_names: id to name, as far as something beside the annotations tells them.
+        root: the folder of the data set; its layout is detected.
+        out: the new folder.
+        data_format: a key of `readers.READERS`; "" detects the format.
+        copy: copy image files instead of linking them.
+        class_names: id to name, if a source other than the annotations gives them.
 
     Raises:
-        ConfigError: when `out` holds something already, or the format is not known.
-        DataError: when no data set is found, or nothing in it can be used.
+        ConfigError: if `out` is not empty, or the format is unknown.
+        DataError: if no data set is found, or nothing in it can be used.
     """
     layout = _choose(root, data_format)
     if files.exists(out) and (not files.is_dir(out) or files.list_dir(out)):
@@ -123,9 +123,9 @@ def _choose(root: str, data_format: str) -> Layout:
 def _read_all(
     read: Callable[[Any], Annotations], parts: Mapping[str, Any]
 ) -> tuple[LabelMap, dict[str, list[str]], dict[str, Annotations]]:
-    """Return the label map and keypoints of all parts, and those annotations that are in memory already.
+    """Return the label map and keypoints of all parts, and the annotations that are already in memory.
 
-    Classes are known when the last image has been read: parts whose images come one by one are read twice.
+    Classes are complete after the last image, so parts that yield images one by one are read twice.
     """
     kept = {}
     categories, points = [], []
@@ -156,7 +156,7 @@ def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) 
 
 
 def _put(source: str, place: str, *, copy: bool) -> None:
-    """Put an image file into the new folder, as a link to the same content where the disk allows that."""
+    """Hard-link an image file into the new folder if the disk allows it, else copy it."""
     if file_part(source):
         files.write_bytes(place, files.read_regular(source, MAX_FILE_BYTES))
         return
@@ -164,7 +164,7 @@ def _put(source: str, place: str, *, copy: bool) -> None:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         try:
             os.link(os.path.realpath(source), place)
-        except OSError:  # another disk, or one without links
+        except OSError:  # another disk, or one without hard links
             pass
         else:
             return

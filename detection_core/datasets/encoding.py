@@ -1,4 +1,4 @@
-"""Turns an annotated image into the bytes of its example, or rejects it with a reason."""
+"""Encodes an annotated image as an example, or rejects it with a reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
 SAMPLE_FRACTION, SAMPLE_LEAST = 0.001, 16
-"""Default fraction of a split that is decoded, and minimum number of images."""
+"""Default fraction of a split to decode, and minimum number of images."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class Decoding:
 
     Attributes:
         fraction: of a split's images.
-        least: images of a split, whatever the fraction.
-        check: what is done to an image file's bytes.
+        least: minimum number of decoded images per split.
+        check: decodes the bytes of an image file.
         decoders: their names, for the dataset card.
     """
 
@@ -70,11 +70,11 @@ class Decoding:
     decoders: tuple[str, ...]
 
     def images_of(self, examples: int) -> int:
-        """Return how many of a split's images are decoded."""
+        """Return the number of images of a split to decode."""
         return min(examples, max(self.least, math.ceil(self.fraction * examples)))
 
     def images_in(self, begin: int, end: int, examples: int) -> int:
-        """Return how many images from `begin` to `end` of a split are decoded; shards add up to the split."""
+        """Return the number of images to decode from `begin` to `end`; the shards add up to the split."""
         decoded = self.images_of(examples)
         return end * decoded // examples - begin * decoded // examples if examples else 0
 
@@ -89,10 +89,10 @@ DECODINGS = {
 
 
 def find_decoding(name: str) -> Decoding:
-    """Return what the `decode_images` parameter asks for.
+    """Return the decoding that the `decode_images` parameter names.
 
     Raises:
-        ConfigError: for another word.
+        ConfigError: if the value is unknown.
     """
     if name not in DECODINGS:
         raise ConfigError(f"expected one of {sorted(DECODINGS)}, found {name!r}", where="decode_images")
@@ -100,7 +100,7 @@ def find_decoding(name: str) -> Decoding:
 
 
 ROUNDING = 1.0
-"""Pixels by which a box may leave the image; it is clipped, and counted."""
+"""Pixels by which a box may exceed the image; it is then clipped and counted."""
 
 _FLOAT32_MAX = 3.4e38
 
@@ -109,19 +109,19 @@ Box = tuple[float, float, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedExample:
-    """An example ready to be written, and what the dataset card says of it.
+    """An example ready to be written, and its facts for the dataset card.
 
     Attributes:
         data: the serialised `tf.train.Example`.
-        image: what is in it.
-        objects: likewise, as annotated.
+        image: the annotated image.
+        objects: as annotated.
         boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
-        clipped: how many of them were.
-        converted: whether the image file had to be converted to PNG.
-        decoded: whether its pixels were looked at.
-        turned: whether its pixels were turned, as their EXIF orientation says.
-        annotated_as_stored: whether its objects had to be turned with them.
-        passed_through: whether the record is, byte for byte, the one that the data set has.
+        clipped: number of clipped boxes.
+        converted: whether the image file was converted to PNG.
+        decoded: whether the pixels were decoded.
+        turned: whether the pixels were turned by their EXIF orientation.
+        annotated_as_stored: whether the objects were turned with them.
+        passed_through: whether the record is byte for byte the source's.
     """
 
     data: bytes
@@ -143,20 +143,19 @@ def make_example(
     keypoints: KeypointLayout | None = None,
     exif_annotations: str = SHOWN,
 ) -> CheckedExample:
-    """Read, check and encode one image. JPEG and PNG files are stored as they are, if they are upright.
+    """Read, check and encode one image. Upright JPEG and PNG files are stored unchanged.
 
     A record that already holds the image is kept, except for the features that have to change.
 
     Args:
         record: as a reader made it.
         label_ids: class name to id of the label map.
-        check_pixels: decodes the file as it is stored and raises ImageFault; None: only its structure is
-            looked at.
-        keypoints: of the data set; None where it has none.
+        check_pixels: decodes the stored file and raises ImageFault; None checks its structure only.
+        keypoints: of the data set; None if it has none.
         exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
 
     Raises:
-        Rejected: when the file, a box, a mask, a keypoint or a class cannot be used.
+        Rejected: if the file, a box, a mask, a keypoint or a class cannot be used.
     """
     original = _read_file(record.example) if record.example else b""
     image, frame, converted = _load_image(record, original, check_pixels)
@@ -202,15 +201,15 @@ def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage,
 
 
 def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
-    """Return an object's box in pixels, clipped where it leaves the image by a rounding error.
+    """Return an object's box in pixels, clipped if it exceeds the image by a rounding error.
 
     Raises:
-        Rejected: when no box of the image is meant.
+        Rejected: if the box is invalid or exceeds the image by more.
     """
     xmin, ymin, xmax, ymax = item.box
     if 0 <= xmin < xmax <= width and 0 <= ymin < ymax <= height and abs(item.area) < _FLOAT32_MAX:
-        return item.box  # as almost all are
-    # Not a number compares false with everything, infinity with every limit.
+        return item.box  # almost all boxes
+    # Comparisons with NaN are false; infinity fails every limit.
     if not abs(xmin) + abs(ymin) + abs(xmax) + abs(ymax) + abs(item.area) < _FLOAT32_MAX:
         raise Rejected("box_not_finite", _describe(item))
     if xmax < xmin or ymax < ymin:
@@ -235,7 +234,7 @@ def _describe(item: AnnotatedObject) -> str:
 def _load_image(
     record: AnnotatedImage, original: bytes, check_pixels: Callable[[bytes], None] | None
 ) -> tuple[EncodedImage, Frame, bool]:
-    """Return the image upright, the frame of its file, and whether it was stored in another format."""
+    """Return the upright image, the frame of its file, and whether the file had another format."""
     data = _part_of(record, original) if original else _read_file(record.path)
     try:
         header, has_notes = read_structure(data)
@@ -263,7 +262,7 @@ def _load_image(
 
 
 def _part_of(record: AnnotatedImage, original: bytes) -> bytes:
-    """Return the image file in a record that has been read."""
+    """Return the image file inside a record."""
     image, whole = file_part(record.path), file_part(record.example)
     if image is None or whole is None:
         return _read_file(record.path)
@@ -314,7 +313,7 @@ _OPTIONAL_COLUMNS: tuple[tuple[str, str, Any], ...] = (
     ("confidences", "confidence", 1.0),
     ("weights", "weight", 1.0),
 )
-"""Column, field of the object, and what an object has that does not say, where another one does."""
+"""Column, field of the object, and the value for objects without it if another object has it."""
 
 
 _OPTIONAL_FIELDS = operator.itemgetter(
@@ -323,7 +322,7 @@ _OPTIONAL_FIELDS = operator.itemgetter(
 
 
 def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
-    """Return the columns of which at least one object says something."""
+    """Return the columns for which at least one object has a value."""
     found = {}
     for (name, _, default), values in zip(
         _OPTIONAL_COLUMNS, zip(*map(_OPTIONAL_FIELDS, objects), strict=True), strict=False
@@ -334,9 +333,9 @@ def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]
 
 
 def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, Any]:
-    """Return no column where no object has a mask; where some have none, their empty masks weigh nothing.
+    """Return the mask column, or none if no object has a mask; empty masks fill gaps with weight 0.
 
-    Masks are filled as they were drawn and turned as pixels.
+    Masks are filled in the frame they were drawn in, then turned as pixels.
     """
     masked = [has_area(item.mask) for item in objects]
     if not any(masked):
@@ -348,7 +347,7 @@ def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, 
 
 
 def _image_labels(labels: Sequence[ImageLabel], label_ids: Mapping[str, int]) -> ImageLabels | None:
-    """Return the labels that the label map knows; Open Images looks for thousands that have no boxes."""
+    """Return the labels with a class in the label map; Open Images has thousands of labels without boxes."""
     if not labels:
         return None
     known = [label for label in labels if label.name in label_ids]

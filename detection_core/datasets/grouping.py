@@ -1,4 +1,4 @@
-"""Brings together what a file says of one image in many places, on disk and not in memory."""
+"""Groups the annotations of each image on disk, for files that scatter them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ from typing import Any
 from detection_core.bounded.limits import MAX_OBJECTS
 
 CACHE_KIB = 1 << 15
-"""Memory that an index on disk may use before it writes."""
+"""Memory that an on-disk index may use before it writes."""
 
 BLOCK = 1 << 9
-"""Images that follow each other, and whose parts are written together."""
+"""Number of consecutive images whose parts are written together."""
 
 MOST_PACKED_BYTES = 1 << 24
-"""Of parts that wait to be written, and of the parts of a block that are in memory."""
+"""Size of the parts that wait to be written, and of a block's parts in memory."""
 
 _BATCH = 5000
 
 _EARLY, _LATE, _UNPLACED, _UNLISTED, _ALONE = range(5)
 """Kinds of parts. Those added before or after their image are stored by block. Unplaced parts have no image
-so far, unlisted ones have none at the end. Parts in a block that is too large are stored by image."""
+yet, unlisted ones have none at the end. Parts in a block that is too large are stored by image.
+"""
 
 
 def open_index(schema: str) -> sqlite3.Connection:
-    """Open an empty database on disk, where temporary files lie (TMPDIR), that is gone when it is closed.
-
-    Args:
-        schema: statements that make its tables.
-    """
+    """Open an empty database in a temporary file (TMPDIR), which is deleted on close."""
     index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    # Nothing must outlive a crash, so nothing need be safe from one.
+    # The data need not survive a crash, so skip syncing and the journal.
     index.executescript(
         f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-{CACHE_KIB}; BEGIN; {schema}"
     )
@@ -44,13 +41,13 @@ def open_index(schema: str) -> sqlite3.Connection:
 
 
 class Grouping:
-    """Images, and parts of them such as annotations, which name their image and come in any order.
+    """Groups parts, for example annotations, by image; parts may come in any order.
 
-    Only the keys of the images are in memory, all else is on disk. Parts of neighbouring images are written
+    Only the images' keys are in memory; the rest is on disk. Parts of neighbouring images are written
     together in blocks, because single writes would be slow.
 
-    Values are what `marshal` takes: numbers, texts, and lists and dictionaries of them. The index is private
-    to the process and lives no longer, so that the format may change with Python.
+    Values must be supported by `marshal`: numbers, texts, and lists and dictionaries of them. The index is
+    private to the process, so its format may change with Python.
     """
 
     def __init__(self) -> None:
@@ -68,18 +65,14 @@ class Grouping:
         self._waiting_bytes = 0
 
     def __contains__(self, key: Any) -> bool:
-        """Return whether an image of this key has been added."""
+        """Return whether an image with this key has been added."""
         return key in self._places
 
     def add_image(self, key: Any, value: Any) -> None:
-        """Add an image.
-
-        Args:
-            key: by which parts name it: a number or text. Parts belong to all images of an equal key.
-            value: what is known of it.
+        """Add an image with a number or text as key; images with equal keys share their parts.
 
         Raises:
-            TypeError: for a key that is a list, a dictionary or not a number.
+            TypeError: if the key is a list, a dictionary or not a number.
         """
         place = self._count
         if isinstance(key, float) and math.isnan(key):
@@ -96,7 +89,7 @@ class Grouping:
         """Add a part of an image, by the image's key.
 
         Raises:
-            TypeError: for a key that no image can have.
+            TypeError: if no image can have this key.
         """
         hash(key)
         self._keys.append(key)
@@ -105,10 +98,10 @@ class Grouping:
             self._flush()
 
     def add_parts(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
-        """Add parts of images, each by the key of its image. None of them is held unpacked.
+        """Add parts of images, each by the key of its image, and keep them packed.
 
         Raises:
-            TypeError: for a key that no image can have; then none has been added.
+            TypeError: if no image can have one of the keys; then no part is added.
         """
         places = list(map(self._places.get, keys))
         self._flush()
@@ -152,10 +145,10 @@ class Grouping:
         self._waiting.clear()
 
     def __iter__(self) -> Iterator[tuple[Any, list[Any]]]:
-        """Yield each image with its parts, both in the order in which they were added, and then forget all.
+        """Yield each image with its parts, both in the order of addition, then delete everything.
 
-        Of an image with more than `MAX_OBJECTS` parts there are only the first ones, one more than these.
-        Parts of no image come last, each with None for the image.
+        Of an image with more than `MAX_OBJECTS` parts, only the first `MAX_OBJECTS` + 1 are yielded. Parts
+        without an image come last, each with None for the image.
         """
         self._flush()
         self._write()
@@ -173,7 +166,7 @@ class Grouping:
                 yield None, marshal.loads(packed)
 
     def _place_early(self) -> None:
-        """Give the parts that came before their image to it."""
+        """Assign the parts that were added before their image."""
         for key, packed in self._rows(_UNPLACED, 0):
             place = self._places.get(key)
             if place is None:
@@ -183,7 +176,7 @@ class Grouping:
         self._write()
 
     def _share(self) -> None:
-        """Give the parts of an image to those that have its key, too."""
+        """Copy an image's parts to the other images with its key."""
         for block in sorted({place // BLOCK for place in self._again}):
             for kind in (_EARLY, _LATE):
                 for place, packed in self._rows(kind, block):
@@ -210,7 +203,7 @@ class Grouping:
             yield (packed for _, packed in self._rows(_ALONE, place))
 
     def _rows(self, kind: int, block: int) -> Iterator[tuple[Any, bytes]]:
-        """Yield place or key, and the packed parts, of what was written under a kind and a block."""
+        """Yield index or key, and the packed parts, of the rows of a kind and block."""
         rows = self._index.execute(
             "SELECT packed FROM parts WHERE kind = ? AND block = ? ORDER BY number", (kind, block)
         )

@@ -1,4 +1,4 @@
-"""The image files of a data set: find them by annotated name, read their sizes, list unannotated ones."""
+"""Finds image files by annotated name, reads their sizes and lists unannotated images."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 class ImageFiles:
     """The image files below a folder.
 
-    Tools write an image's name with a path of another machine, with another suffix or none, or in another
-    Unicode normal form. A name without an exact match is looked up by its longest tail, which must match one
-    file only. Names that lead out of the folder are rejected.
+    Tools write image names with a path of another machine, another suffix or none, or another Unicode normal
+    form. A name without an exact match is looked up by its longest tail, which must match exactly one file.
+    Names that lead out of the folder are rejected.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         try:
             self._listing = list_folder(folder)
-        except OSError:  # the images are reported missing, one by one
+        except OSError:  # each image is reported as missing
             self._listing = FolderListing(root=folder, folders={}, complete=True)
         self._names = {path: frozenset(names) for path, names in self._listing.folders.items()}
 
@@ -59,15 +59,15 @@ class ImageFiles:
         """Return an image's path, relative to the folder.
 
         Args:
-            name: as the annotation gives it, perhaps with a path or an address of another machine.
-            beside: path of the annotation file without its suffix, relative to the annotations' folder; tried
-                as the image's name.
+            name: as annotated, perhaps with a path or address of another machine.
+            beside: path of the annotation file without its suffix, relative to the annotations' folder; also
+                tried as the image's name.
 
         Returns:
-            The path; the name itself if no file has it.
+            The path; the name itself if no file matches.
 
         Raises:
-            Rejected: when the name leaves the folder, and no one file in it is meant.
+            Rejected: if the name leaves the folder and does not match exactly one file in it.
         """
         plain = os.path.normpath(name)
         if self._has(plain):
@@ -84,7 +84,7 @@ class ImageFiles:
         return name
 
     def paths_like(self, name: str) -> set[str]:
-        """Return the whole paths of the files that have this name or path, perhaps with a suffix."""
+        """Return the full paths of the files with this name or path, with or without a suffix."""
         whole = _normal(name)
         found = self._alike.get(posixpath.basename(whole), ())
         ends = (f"/{_normal(known)}" for known in found)
@@ -95,11 +95,11 @@ class ImageFiles:
         }
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file that `find` would return for a name."""
+        """Return whether `find` finds a file for the name."""
         return self._has(self.find(name))
 
     def path(self, name: str) -> str:
-        """Return the whole path of a file."""
+        """Return the full path of a file."""
         return files.join(self.folder, name)
 
     def _has(self, path: str) -> bool:
@@ -115,7 +115,7 @@ class ImageFiles:
 
     @functools.cached_property
     def _alike(self) -> dict[str, list[str]]:
-        """Names with and without suffix to paths: only made for a set whose names are not those of files."""
+        """Names with and without suffix to paths; built only if a name has no exact match."""
         alike: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
         for path in self:
             base = _normal(posixpath.basename(path))
@@ -132,10 +132,10 @@ AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
 
 
 def check_unannotated_images(value: str) -> str:
-    """Return a value of `data.unannotated_images`, checked.
+    """Check a value of `data.unannotated_images` and return it.
 
     Raises:
-        ConfigError: for another word.
+        ConfigError: if the value is unknown.
     """
     if value not in CHOICES:
         raise ConfigError(f"expected one of {list(CHOICES)}, found {value!r}", where="unannotated_images")
@@ -143,10 +143,10 @@ def check_unannotated_images(value: str) -> str:
 
 
 def image_without_objects(source_id: str, filename: str, path: str) -> AnnotatedImage:
-    """Return an image that shows nothing.
+    """Return an image without objects.
 
     Raises:
-        Rejected: when it cannot be called so.
+        Rejected: if the name or id cannot be used.
     """
     checked_text(filename, "the image's name")
     return AnnotatedImage(checked_id(source_id), filename, path, 0, 0, [])
@@ -155,15 +155,11 @@ def image_without_objects(source_id: str, filename: str, path: str) -> Annotated
 def images_without_annotation(
     available: ImageFiles, about: Collection[str], used: Iterable[str], below: str = ""
 ) -> list[AnnotatedImage]:
-    """Return the images that no annotation is about, called by their names without suffix.
+    """Return the images without annotations; their ids are their names without suffix.
 
-    An image keeps this id, and with it its split, when somebody writes an annotation file of its name.
-
-    Args:
-        available: the images that there are.
-        about: paths of those that annotations are about, sound ones or not.
-        used: ids of those.
-        below: only those in this folder, relative to that of the images.
+    An image keeps this id, and so its split, when an annotation file with its name is added later. `about`
+    are the paths of annotated images including rejected ones, `used` their ids. `below` restricts the result
+    to a folder.
     """
     taken, found = set(used), []
     for name in available:
@@ -183,11 +179,9 @@ def images_without_annotation(
 def left_over(
     unannotated: Sequence[Iterable[AnnotatedImage]], about: Sequence[Iterable[str]]
 ) -> list[list[AnnotatedImage]]:
-    """Return the images of each split that no annotation of any split is about, each in one split alone.
+    """Return each split's images without annotations in any split, each in one split only.
 
-    Args:
-        unannotated: of each split, which may share a folder of images.
-        about: paths of the images that annotations of each split are about.
+    Splits may share an image folder. `about` are the paths of the annotated images.
     """
     known = {path for paths in about for path in paths}
     return [list(_unseen(images, known)) for images in unannotated]
@@ -206,12 +200,9 @@ _PNG_SIGNATURE_BYTES = 8
 
 
 def shown_sizes(paths: Sequence[str]) -> Iterator[tuple[int, int] | Rejected]:
-    """Yield width and height of images in pixels, or why there is none.
+    """Yield each image's width and height in pixels, or the reason why they are unknown.
 
-    Only the beginning of a file is read, of those on an object store several at a time.
-
-    Args:
-        paths: of image files, local or remote.
+    Only the beginning of a file is read; files on an object store are read in parallel.
     """
     if not any(map(files.is_remote, paths)):
         yield from map(_size_or_reason, paths)
@@ -228,10 +219,10 @@ def _size_or_reason(path: str) -> tuple[int, int] | Rejected:
 
 
 def shown_size(path: str) -> tuple[int, int]:
-    """Return width and height of an image in pixels, turned as its EXIF orientation says.
+    """Return an image's width and height in pixels, turned by its EXIF orientation.
 
     Raises:
-        Rejected: when it is not there, or no image.
+        Rejected: if the file is missing or no image.
     """
     from PIL import Image
 
@@ -240,7 +231,7 @@ def shown_size(path: str) -> tuple[int, int]:
             return _size_of(image, file)
     except (FileNotFoundError, NotADirectoryError) as e:
         raise Rejected("missing_image", "the file does not exist") from e
-    except Exception:  # Pillow's parsers raise almost anything
+    except Exception:  # Pillow's parsers may raise any exception
         return _size_of_whole(path)
 
 
@@ -258,18 +249,14 @@ def _open_beginning(path: str) -> IO[bytes]:
 
 
 def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
-    # Pillow has turned a TIFF already. It decodes a PNG's pixels to see what stands behind them.
+    # Pillow has already turned a TIFF. For a PNG it decodes the pixels to reach the chunks after them.
     is_noted = not {"exif", "xmp"}.isdisjoint(image.info) and image.format != "TIFF"
     is_noted = is_noted or (image.format == "PNG" and _is_noted_behind_pixels(file))
     return upright_size(*image.size, noted_orientation(image) if is_noted else UPRIGHT)
 
 
 def _is_noted_behind_pixels(file: IO[bytes]) -> bool:
-    """Return whether a PNG may have an orientation behind its pixels.
-
-    Raises:
-        EOFError: when it is not all there.
-    """
+    """Return whether a PNG may have an orientation after its pixels; EOFError if truncated."""
     at, pixels, kind = file.tell(), False, b""
     file.seek(_PNG_SIGNATURE_BYTES)
     while kind != b"IEND" and not (pixels and kind in PNG_NOTES):
@@ -284,7 +271,7 @@ def _is_noted_behind_pixels(file: IO[bytes]) -> bool:
 
 
 def _size_of_whole(path: str) -> tuple[int, int]:
-    """Return the size of an image whose beginning does not tell it, or what is wrong with the file."""
+    """Return the size from the whole file, or its fault, if the beginning does not contain the size."""
     from PIL import Image
 
     try:

@@ -1,4 +1,4 @@
-"""Splits that are a part of a data set's images, in any format: those in a folder, or those in a list."""
+"""Splits given as folders or lists of images, for any format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 KEY = "images"
-"""The only key of this kind of location: folders or lists of images, separated by `|`."""
+"""The only key of this kind of location: folders or image lists, separated by `|`."""
 
 _OR = "|"
 
@@ -42,14 +42,14 @@ _TRAIN_AND_EVAL = "trainval"
 _HEAD = 1 << 16
 _MOST_LISTS = 50
 _NOTES = re.compile(r"(.*\S)\s+-?[01]")
-"""A line of a class's own image set in Pascal VOC: a -1, 0 or 1 behind the name."""
+"""A line of a per-class image set in Pascal VOC: -1, 0 or 1 follows the name."""
 
 
 def part_names(location: Any) -> list[str] | None:
-    """Return the folders and lists that a location consists of; None for another kind of location.
+    """Return the folders and lists of a location; None for other kinds of location.
 
     Raises:
-        ConfigError: for something else below the key.
+        ConfigError: if the key's value is invalid.
     """
     if not isinstance(location, Mapping) or set(location) != {KEY}:
         return None
@@ -62,10 +62,10 @@ def part_names(location: Any) -> list[str] | None:
 
 
 def locate_part(root: str, names: Sequence[str]) -> list[str]:
-    """Return the whole paths of folders and lists.
+    """Return the full paths of folders and lists.
 
     Raises:
-        DataError: when one is not there.
+        DataError: if one is missing.
     """
     paths = [files.join(root, name) for name in names]
     for path in paths:
@@ -77,39 +77,35 @@ def locate_part(root: str, names: Sequence[str]) -> list[str]:
 
 
 def read_list(path: str) -> list[str]:
-    """Return the lines of a list of images that hold something.
+    """Return the nonempty lines of an image list.
 
     Raises:
-        DataError: when it cannot be read.
+        DataError: if the list cannot be read.
     """
     return [line.strip() for line in read_lines(path, what="list of images") if line.strip()]
 
 
 def plain_line(line: str) -> str:
-    """Return the name in a line of an image set, without the flag of a class's own set."""
+    """Return the name in a line of an image set, without the flag of a per-class set."""
     match = _NOTES.fullmatch(line)
     return match[1] if match else line
 
 
 def keep_part(found: Annotations, root: str, names: Sequence[str]) -> Annotations:
-    """Return the annotations of the images that lie in folders or stand in lists.
+    """Keep the annotations of the images in the given folders or lists; see `part_names`.
 
-    What was rejected stays where it is not known to be about an image of another split.
-
-    Args:
-        found: of the whole set; its images are read when those of the result are.
-        root: folder of the set.
-        names: see `part_names`.
+    A rejection is dropped only if its image is known to belong to another split. The images of `found` are
+    read together with those of the result.
 
     Raises:
-        DataError: when a folder or list is not there.
+        DataError: if a folder or list is missing.
     """
     part = _Part(root, locate_part(root, names))
     kept = dataclasses.replace(found, images=(), rejected=[], unannotated=[])
 
     def images() -> Iterator[AnnotatedImage]:
         yield from filter(part.holds, found.images)
-        # Complete when the last image has been read.
+        # Complete after the last image.
         kept.rejected.extend(rejection for rejection in found.rejected if part.may_hold(rejection))
         kept.unannotated.extend(filter(part.holds, found.unannotated))
 
@@ -129,7 +125,7 @@ class _Part:
         return self._has(image.path)
 
     def may_hold(self, rejection: Rejection) -> bool:
-        # A record may be a number, too, which must not be taken for an image's name.
+        # A record may also be a number, which is not an image's name.
         record = rejection.record if is_image(rejection.record) else ""
         names = (rejection.file, record, stem(rejection.file))
         path = next(filter(None, map(self._path, filter(None, names))), "")
@@ -139,7 +135,7 @@ class _Part:
         return path in self._listed or path.startswith(self._folders)
 
     def _path(self, line: str) -> str:
-        """Return the whole path of the image in a line, "" where there is none."""
+        """Return the full path of the image in a line, "" if there is none."""
         for name in _names_in(line):
             try:
                 if self._available.has(name):
@@ -150,19 +146,15 @@ class _Part:
 
 
 def _names_in(line: str) -> Iterable[str]:
-    """Return what the name in a line may be: a list may give the annotation file or a label behind it."""
+    """Return possible names in a line: a list may name the annotation file or add a label."""
     return dict.fromkeys((line, plain_line(line), line.split(maxsplit=1)[0]))
 
 
 def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the location of each split of a set in one piece that lists or folders of images tell.
-
-    Args:
-        listing: of the data set.
-        names: of some annotated images.
+    """Return the location of each split that image lists or folders define, for a set without splits.
 
     Returns:
-        Empty where there is no split for training and another one.
+        Empty unless there are a training split and another one.
     """
     parts = _listed_parts(listing) or _folder_parts(listing, names)
     in_order = {split: parts[split] for split in (TRAIN, EVAL, TEST) if split in parts}
@@ -171,7 +163,7 @@ def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[s
 
 def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
     images = {name for path in listing.paths() if is_image(path) for name in _ends(path)}
-    # A text of an image's name is its label file.
+    # A text file with an image's name is its label file.
     named = [(path, stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
     likely = [path for path, name in named if _split_of_list(name) and name not in images]
     lists: dict[str, str] = {}
@@ -191,7 +183,7 @@ def _split_of_list(name: str) -> str:
 
 
 def _is_wordy(path: str) -> bool:
-    """Return whether a name holds more than the split, as those of a class's own sets do."""
+    """Return whether a name holds more than the split, as per-class sets do."""
     return not stem(posixpath.basename(path)).isalpha()
 
 

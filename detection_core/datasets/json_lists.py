@@ -1,6 +1,6 @@
 """Read the lists of a large JSON object element by element, in bounded memory.
 
-Python's own parser reads a window of the text: first all complete objects at once, then the rest one by one.
+Python's json parser reads a window of the text: first all complete objects at once, then the rest one by one.
 A window may end inside an element or a number. That element is parsed again with a longer window.
 """
 
@@ -18,10 +18,10 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 PIECE = 1 << 22
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 MAX_ELEMENT = 1 << 26
-"""Characters of one element above which it is not read: the run lengths of the largest image, as text."""
+"""Maximum length of an element in characters: the run lengths of the largest image, as text."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _KEY = re.compile(r'[ \t\n\r]*("(?:[^"\\]++|\\.)*+")[ \t\n\r]*:[ \t\n\r]*(?=[^ \t\n\r])', re.DOTALL)
@@ -30,35 +30,30 @@ _OBJECT = re.compile(r"[ \t\n\r]*\{")
 _LAST = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
 _MOST_FOUND = 50_000
 _NEAR_END = 16
-"""Characters from the end of a window in which what looks wrong may only be cut off."""
+"""A parse error this many characters before a window's end may be due to the window's end."""
 
 
 OUTERMOST = ""
-"""Name of the list that a file is, which holds no object around it."""
+"""Name of the file's own list, if no object contains it."""
 
 
 class JsonLists:
-    """The elements of some lists in a JSON file's outermost object, or of the list that the file is.
+    """The elements of some lists in a JSON file's outermost object, or of the file's own list.
 
     Attributes:
         found: names of the lists that have begun so far.
     """
 
     def __init__(self, path: str, names: Collection[str]) -> None:
-        """Choose the lists.
-
-        Args:
-            path: of the file, local or remote.
-            names: of the lists; other members of the object are passed over. `OUTERMOST` for a file's own.
-        """
+        """Choose the lists; other members are skipped. `OUTERMOST` is the file's own list."""
         self.found: set[str] = set()
         self._path, self._names = path, names
 
     def __iter__(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield name of the list and its next elements, in the order of the file.
+        """Yield the list's name and its next elements, in the order of the file.
 
         Raises:
-            DataError: when the file cannot be read, is no JSON, or holds an element that is too large.
+            DataError: if the file is unreadable or no JSON, or an element is too large.
         """
         try:
             with files.open_regular(self._path, MAX_ANNOTATION_BYTES) as file:
@@ -74,7 +69,7 @@ class JsonLists:
         if window.skip_space() == "[" and OUTERMOST in self._names:
             yield from self._list(OUTERMOST, window)
         elif window.skip_space() != "{":
-            window.value()  # text that is no JSON at all is said to be that; another value has no lists
+            window.value()  # raises for text that is not JSON; another value has no lists
         else:
             window.at += 1
             more = window.skip_space() != "}"
@@ -101,12 +96,12 @@ class JsonLists:
 
 
 class _Window:
-    """A part of a text, and the place in it up to which it has been read."""
+    """A part of a text, and the current position in it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         first = file.read(PIECE)
-        # As json.loads does: UTF-8, or what the first bytes tell.
+        # Detect the encoding as json.loads does: UTF-8, or from the first bytes.
         encoding = "utf-8-sig" if first.startswith(codecs.BOM_UTF8) else json.detect_encoding(first[:4])
         self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
         self._parse = json.JSONDecoder().raw_decode
@@ -115,18 +110,18 @@ class _Window:
 
     @property
     def position(self) -> int:
-        """Place in the whole text, in characters."""
+        """Position in the whole text, in characters."""
         return self._before + self.at
 
     def skip_space(self) -> str:
-        """Go on to the next character that is no space, and return it; "" at the end."""
+        """Advance to the next character that is no whitespace and return it; "" at the end."""
         while True:
             self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches anything
             if self.at < len(self.text) or not self._more():
                 return self.text[self.at : self.at + 1]
 
     def key(self) -> str:
-        """Return the name of an object's next member, and go on to its value."""
+        """Return the name of an object's next member and advance to its value."""
         while not (match := _KEY.match(self.text, self.at)):
             if not self._more():
                 raise ValueError(f"expected a name in quotes at character {self.position}")
@@ -134,7 +129,7 @@ class _Window:
         return str(json.loads(match[1]))
 
     def value(self) -> Any:
-        """Return the next value, and go on to what follows it."""
+        """Return the next value and advance past it."""
         while True:
             try:
                 value, end = self._parse(self.text, self.at)
@@ -142,13 +137,13 @@ class _Window:
                 if not self._cut_off(len(self.text) if e.msg.startswith("Unterminated string") else e.pos):
                     raise ValueError(f"{e.msg} at character {self._before + e.pos}") from e
             else:
-                # What ends with the window, or before a point in it, may be half a number.
+                # A number at the window's end, or before a point there, may be incomplete.
                 if end < len(self.text) - _NEAR_END or not self._more():
                     self.at = end
                     return value
 
     def elements(self) -> Iterator[list[Any]]:
-        """Yield the elements of the list that begins here, those of a window at a time."""
+        """Yield the elements of the list that begins here, one window at a time."""
         self.at += 1
         more, nested = self.skip_space() != "]", False
         self.at += not more
@@ -158,9 +153,9 @@ class _Window:
                 try:
                     found, length = self._parse(f"[{self.text[self.at : end]}]")
                 except ValueError:
-                    nested = True  # or wrong; read one by one, both are found out
+                    nested = True  # nested or malformed; reading one by one handles both
                 else:
-                    # Past the last of them, with which the list itself may have ended.
+                    # Advance past the last one, which may also end the list.
                     self.at += length - 2
                     more = self.separator("]")
                     yield found
@@ -172,7 +167,7 @@ class _Window:
             yield found
 
     def _end_of_objects(self) -> int:
-        """Return where an object of the next piece ends that another follows, likely the last; else -1."""
+        """Return the end of an object that another one follows, probably the last in reach; else -1."""
         end = min(len(self.text), self.at + PIECE)
         while (end := self.text.rfind("},", self.at, end)) >= 0:
             if _OBJECT.match(self.text, end + 2):
@@ -180,7 +175,7 @@ class _Window:
         return -1
 
     def separator(self, closing: str) -> bool:
-        """Go past what follows an element, and tell whether it is a comma, not the list's or object's end."""
+        """Advance past the separator; return whether it is a comma, not the end of the list or object."""
         while not (match := _NEXT.match(self.text, self.at)):
             if not self._more():
                 match = _LAST.match(self.text, self.at)
@@ -191,11 +186,11 @@ class _Window:
         return match[1] == ","
 
     def _cut_off(self, place: int) -> bool:
-        """Read on where the window's end may be all that is wrong, and tell whether there was more."""
+        """Read on if the window's end may have caused the error; return whether there was more."""
         return place >= len(self.text) - _NEAR_END and self._more()
 
     def _more(self) -> bool:
-        """Put the next piece behind what has not been read yet; tell whether there is one."""
+        """Append the next piece to the unread text; return whether there is one."""
         if self._ended:
             return False
         rest = self.text[self.at :]
@@ -205,7 +200,7 @@ class _Window:
             )
         if len(rest) >= PIECE:
             check_values(rest)
-        # As much again as there is: an element of many pieces is not parsed once for each.
+        # Double the window, so that a long element is not parsed once per piece.
         data = self._file.read(max(PIECE, len(rest)))
         self._ended = not data
         self._before += self.at

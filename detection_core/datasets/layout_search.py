@@ -1,4 +1,4 @@
-"""Finds out which data sets a folder holds, by looking at names and at the beginnings of files."""
+"""Finds the data sets in a folder from file names and the beginnings of files."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 AUTO = "auto"
-"""What `data.format` is where the format is to be found."""
+"""Value of `data.format` for detection."""
 
 YAML = (".yaml", ".yml")
 _OF_YAML = "yolo"
 _MOST_NAMED = 5
 _USUAL = "coco"
-"""Format that settings without one meant, before it was looked for."""
+"""Format of old settings without `data.format`."""
 
 
 def find_layouts(root: str) -> list[Layout]:
-    """Return the data sets in a folder, the best first.
+    """Return the data sets in a folder or object store, or that of a YOLO data.yaml, the best first.
 
-    A set of fewer than half the images of the largest comes behind the others; among equals the order of
-    `readers.READERS` decides.
-
-    Args:
-        root: local or on an object store; or the data.yaml of a YOLO set, whose folder then is looked into.
+    A set with fewer than half the images of the largest one comes last. Ties follow the order of
+    `readers.READERS`.
 
     Raises:
-        DataError: when the folder is missing or holds no known data set; the message has `describe_search`.
+        DataError: if the folder is missing or holds no known data set; the message contains
+            `describe_search`.
     """
     readers, file = list(READERS.values()), ""
     if root.lower().endswith(YAML) and files.exists(root) and not files.is_dir(root):
@@ -71,7 +69,7 @@ def find_layouts(root: str) -> list[Layout]:
 
 
 def _with_one_yaml(listing: FolderListing, file: str) -> FolderListing:
-    """Return a listing without all YAML files but one in the folder itself."""
+    """Return a listing that keeps only this YAML file of the root folder."""
     folders = {
         folder: [name for name in names if not name.lower().endswith(YAML) or (not folder and name == file)]
         for folder, names in listing.folders.items()
@@ -80,7 +78,7 @@ def _with_one_yaml(listing: FolderListing, file: str) -> FolderListing:
 
 
 def _divided(listing: FolderListing, layout: Layout) -> Layout:
-    """Return a set in one piece with the splits that lists or folders of its images tell."""
+    """Divide a set without splits by lists or folders of its images."""
     if not is_by_ratio(layout.splits):
         return layout
     inside = layout.path.removeprefix(listing.root).strip("/")
@@ -102,20 +100,18 @@ def find_layout(root: str) -> Layout:
     """Return the best data set in a folder.
 
     Raises:
-        DataError: as `find_layouts` does.
+        DataError: see `find_layouts`.
     """
     return find_layouts(root)[0]
 
 
 def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
-    """Return the folder and the format of the data set that settings without a format mean.
+    """Return the folder and format of a data set whose settings give no format.
 
-    Args:
-        root: `data.path`.
-        locations: of the splits, which are relative to `root`; None for one that is divided by ratio.
+    The splits' locations are relative to `root`; None means a set that is divided by ratio.
 
     Raises:
-        DataError: when there is none, with what was looked for.
+        DataError: if there is none; the message lists the formats that were tried.
     """
     if set(map(type, locations)) == {type(None)}:
         try:
@@ -144,7 +140,7 @@ def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
 
 
 def _leads_somewhere(data_format: str, root: str, locations: Sequence[Any]) -> bool:
-    """Return whether a reader finds all that splits are to be read from."""
+    """Return whether a reader finds the files of all splits."""
     try:
         for location in locations:
             READERS[data_format].locate_split(root, location)
@@ -162,7 +158,7 @@ def _named_files(root: str, locations: Sequence[Any]) -> Iterator[str]:
 
 
 def _recognises(data_format: str, root: str, path: str) -> bool:
-    """Return whether a reader recognises a file that is alone in its folder."""
+    """Return whether a reader recognises a file without other files in its folder."""
     folder, _, name = path.rpartition("/")
     folders = {"": (), folder: (name,)} if folder else {"": (name,)}
     try:
@@ -173,10 +169,10 @@ def _recognises(data_format: str, root: str, path: str) -> bool:
 
 
 def describe_search(root: str) -> str:
-    """Say what is looked for in a folder, and what is there.
+    """Describe the searched patterns and the folder's content.
 
     Raises:
-        DataError: when the folder does not exist.
+        DataError: if the folder does not exist.
     """
     return _describe(list_data_set(root, bounded=True))
 
@@ -190,7 +186,7 @@ def _describe(listing: FolderListing) -> str:
 
 
 def _left_out(listing: FolderListing) -> str:
-    """Name the folders that were not looked at, with the reasons; "" where there are none."""
+    """Name the skipped folders with the reasons; "" if there are none."""
     named = [f"{folder} ({why})" for folder, why in list(listing.left_out.items())[:_MOST_NAMED]]
     more = len(listing.left_out) - len(named)
     return f"; not looked at: {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""

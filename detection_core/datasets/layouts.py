@@ -1,4 +1,4 @@
-"""How a data set lies in a folder: its files, and the splits that their names tell."""
+"""The layout of a data set: its files, and the splits in their names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 TRAIN, EVAL, TEST = "train", "eval", "test"
 RATIOS = {TRAIN: 0.8, EVAL: 0.2}
-"""How a set is divided that comes in one piece."""
+"""Default ratios for a set without splits."""
 
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".heif",
     ".avif", ".mpo", ".ppm", ".pgm",
 )  # fmt: skip
-"""Of files that are taken for images; which of them can be used is found out when they are read."""
+"""Suffixes of image files; reading decides which of them can be used."""
 
 _SPLIT_WORDS = {
     **dict.fromkeys(("train", "training", "trn"), TRAIN),
@@ -36,16 +36,16 @@ _SPLIT_WORDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """A data set that was found in a folder.
+    """A data set found in a folder.
 
     Attributes:
         format: a key of `readers.READERS`.
-        path: value for `data.path`: the folder that was searched, or the folder of the set inside it.
+        path: value for `data.path`: the searched folder, or the set's folder inside it.
         splits: value for `data.splits`: split to its annotations, relative to `path`; or to its fraction, for
-            a set in one piece.
-        evidence: what was found, in one line.
-        images: number of its image files, as far as they were listed.
-        names: of some annotated images, for a set in one piece.
+            a set without splits.
+        evidence: the files that identify the set, in one line.
+        images: number of listed image files.
+        names: of some annotated images, for a set without splits.
     """
 
     format: str
@@ -57,14 +57,10 @@ class Layout:
 
 
 def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
-    """List the folder of a data set.
-
-    Args:
-        root: local folder, or its address on an object store.
-        bounded: see `folder_listing.list_folder`.
+    """List the folder of a data set, local or on an object store; see `folder_listing.list_folder`.
 
     Raises:
-        DataError: when the folder does not exist.
+        DataError: if the folder does not exist.
     """
     try:
         return list_folder(root, bounded=bounded)
@@ -76,23 +72,20 @@ def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
 
 
 def split_word(text: str) -> str:
-    """Return the split that a file or folder name tells, "" where it tells none or several."""
+    """Return the split in a file or folder name, "" if it contains none or several."""
     words = {_SPLIT_WORDS[word] for word in re.split("[^a-z]+", text.lower()) if word in _SPLIT_WORDS}
     return words.pop() if len(words) == 1 else ""
 
 
 def split_of_path(path: str) -> str:
-    """Return the split that the names in a path tell, the last name first."""
+    """Return the split in a path; the last part with a split counts."""
     return next(filter(None, map(split_word, reversed(path.split("/")))), "")
 
 
 def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `data.splits` for the splits of a set; ratios where it is not divided.
+    """Return `data.splits` for the locations of a set's splits, or ratios if it has none.
 
-    A set that is divided in two has the split `eval`, whatever its own name for it, as settings expect.
-
-    Args:
-        locations: split, as `split_word` tells it, to its location.
+    Without a split `eval`, the test split is called `eval`, as settings expect.
     """
     held_out = {name: where for name, where in locations.items() if name in (EVAL, TEST)}
     if TRAIN not in locations or not held_out:
@@ -103,19 +96,19 @@ def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def common_folder(folders: Iterable[str]) -> str:
-    """Return the folder that holds all of these, relative to the same root as they."""
+    """Return the common parent of folders, relative to the same root."""
     all_parts = [folder.split("/") for folder in folders]
     shared = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*all_parts, strict=False))
     return "/".join(names[0] for names in shared)
 
 
 def folder_in(root: str, name: str) -> str:
-    """Return the path of a folder in a data set; "." and "" are the data set's own."""
+    """Return the path of a folder in a data set; "." and "" mean the data set's root."""
     return root if name in ("", ".") else files.join(root, name)
 
 
 def spread(items: Sequence[T], most: int) -> Sequence[T]:
-    """Return so many items at most, spread from the first to the last."""
+    """Return at most this many items, evenly spread from the first to the last."""
     if len(items) <= most:
         return items
     return [items[place * (len(items) - 1) // max(1, most - 1)] for place in range(most)]
@@ -127,9 +120,9 @@ def stem(path: str) -> str:
 
 
 def name_here(name: str) -> str:
-    """Return an image's name without what leads to a place on another machine.
+    """Return an image's name without a drive, host, scheme, root or parent folders.
 
-    That is a drive, a host, a scheme, a root or folders above; what is left has slashes alone.
+    The separators of the result are slashes.
     """
     parts = re.sub(r"^([A-Za-z]:|[A-Za-z][A-Za-z0-9+.-]+://)", "", name.replace("\\", "/")).split("/")
     if ".." in parts:
@@ -151,16 +144,11 @@ def longest_tails(name: str, paths: Iterable[str]) -> list[str]:
 def find_image_folder(
     listing: FolderListing, names: Sequence[str], split: str = "", beside: str = ""
 ) -> str | None:
-    """Return the folder of a listing that image names start from; None where none of them is found.
+    """Return the folder of a listing that image names are relative to; None if no image is found.
 
-    A name whose folders do not exist is matched by its last part; a name without suffix matches any suffix.
-    If no folder holds all images that are found, return the common parent of their folders.
-
-    Args:
-        listing: of the data set.
-        names: of some images.
-        split: the folder of which comes first among equals.
-        beside: the folder that comes next.
+    A name in missing folders is matched by its last part; a name without suffix matches any suffix. If no
+    folder holds all images that are found, return the common parent of their folders. Ties go to the folder
+    of `split`, then to the folder `beside`.
     """
     names = list(map(name_here, names))
     places: dict[str, list[str]] = collections.defaultdict(list)
@@ -193,17 +181,17 @@ def find_image_folder(
 
 
 def is_image(name: str) -> bool:
-    """Return whether a file name is that of an image."""
+    """Return whether a file name has an image's suffix."""
     return name.lower().endswith(IMAGE_SUFFIXES)
 
 
 def name_folder(folder: str) -> str:
-    """Return how messages name a folder of a listing."""
+    """Return the name of a folder in messages."""
     return f"{folder}/" if folder not in ("", ".") else "the folder itself"
 
 
 def count_kinds(listing: FolderListing, most: int = 8) -> str:
-    """Say how many files of each suffix lie in which folder, the most frequent first."""
+    """Count the files of each suffix in each folder, the most frequent first."""
     kinds: collections.Counter[tuple[str, str]] = collections.Counter()
     for folder, names in listing.folders.items():
         for name in names:
@@ -217,7 +205,7 @@ def count_kinds(listing: FolderListing, most: int = 8) -> str:
 
 
 def count_images(listing: FolderListing, folders: Iterable[str]) -> int:
-    """Count the image files in folders of a listing and below them; "." is its root."""
+    """Count the image files in and below folders of a listing; "." is its root."""
     above = tuple(folders)
     return sum(
         sum(map(is_image, names))

@@ -1,4 +1,4 @@
-"""Masks as annotated to the PNG files that records hold."""
+"""Converts annotated masks to the PNG files in records."""
 
 from __future__ import annotations
 
@@ -23,34 +23,29 @@ from detection_core.errors import is_exhausted
 from detection_core.storage import files
 
 _POINTS = 3
-"""Fewest points of a polygon that covers anything."""
+"""Minimum number of points of a polygon."""
 
 _COLOURS = {"RGBA", "LA", "PA", "CMYK", "YCbCr"}
-"""Pillow's modes that have more channels than a mask means."""
+"""Pillow's modes with more channels than a mask has."""
 
 _LONGEST = 6
-"""Most characters of a run's length in the compressed form: 5 bits each for 32."""
+"""Maximum characters of a run length in the compressed form: 5 bits each for 32."""
 
 
 def has_area(mask: Mask | None) -> bool:
-    """Return whether a mask may cover anything; tools write empty polygons for boxes without a mask."""
+    """Return whether a mask may have pixels; tools write empty polygons for boxes without a mask."""
     if isinstance(mask, Polygons):
         return any(len(ring) >= 2 * _POINTS for ring in mask.rings)
     return mask is not None
 
 
 def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) -> list[bytes]:
-    """Return the mask of each object as a PNG file of the image's size; without any pixel where it has none.
+    """Return each object's mask as a PNG file of the image's size; an empty one if it has no mask.
 
-    Polygons are filled as pycocotools fills them.
-
-    Args:
-        objects: of one image.
-        height: of the image in pixels, as its boxes and masks are meant.
-        width: likewise.
+    Polygons are filled as in pycocotools.
 
     Raises:
-        Rejected: for a mask that cannot be used.
+        Rejected: if a mask cannot be used.
     """
     packed: list[bytes] = []
     edges: list[np.ndarray | None] = []
@@ -80,10 +75,10 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
 
 
 def pack_run_lengths(mask: RunLengths, height: int, width: int) -> bytes:
-    """Return run lengths in COCO's compressed form, checked to be a mask of an image of this size.
+    """Return run lengths in COCO's compressed form, checked against the image's size.
 
     Raises:
-        ValueError: when they are no run lengths, or of another size. TypeError, OverflowError: likewise.
+        ValueError, TypeError, OverflowError: if they are malformed or of another size.
     """
     if isinstance(mask.counts, str):
         packed = _checked_packed(mask.counts)
@@ -98,7 +93,7 @@ def pack_run_lengths(mask: RunLengths, height: int, width: int) -> bytes:
 
 
 def _packed_runs(mask: Mask, height: int, width: int) -> bytes:
-    """Return pycocotools' compressed run lengths of polygons, or those that the annotation gives."""
+    """Return the compressed run lengths of a polygon mask (from pycocotools) or of the annotation."""
     if isinstance(mask, RunLengths):
         return _checked_packed(str(mask.counts))
     from pycocotools import mask as coco_mask
@@ -114,8 +109,8 @@ def _checked_ring(ring: Sequence[float], height: int, width: int) -> np.ndarray:
     points = np.asarray(ring, np.float64)
     if points.ndim != 1 or points.size % 2:
         raise ValueError(f"expected x and y of each of a polygon's points, found {points.size} numbers")
-    # A comparison with NaN is false. Filling needs memory for the length of an edge, so edges much longer
-    # than the image are refused; pycocotools clips the rest.
+    # Comparisons with NaN are false. Filling needs memory for the length of an edge, so edges much longer
+    # than the image are rejected; pycocotools clips the rest.
     longest = 2 * max(height, width)
     if not np.abs(points).max(initial=0.0) <= longest:
         raise ValueError(
@@ -137,11 +132,11 @@ def _checked_packed(counts: str) -> bytes:
 
 _CHARACTERS = bytes(range(48, 112))
 _KINDS = bytes(ord("e") if 48 <= c < 80 else ord("m") for c in range(256))
-"""Character to its kind: `e`, below 80, ends a run length; after `m` more characters follow."""
+"""Class of each character: `e` (below 80) ends a run length; after `m` more characters follow."""
 
 
 def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
-    """Return the run lengths of COCO's compressed form, of all masks of an image at once.
+    """Decode COCO's compressed run lengths of all masks of an image at once.
 
     A character holds five bits, the lowest first; its sixth bit is set if more follow. From the fourth length
     on, the difference to the length two before is stored (rleToString of pycocotools' maskApi.c).
@@ -154,7 +149,7 @@ def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
     place = np.arange(characters.size) - np.repeat(starts, ends - starts + 1)
     values: np.ndarray = np.add.reduceat((characters & 31) << 5 * place, starts)
     values -= np.where(characters[ends] & 16, np.int64(1) << 5 * (ends - starts + 1), 0)
-    # How many lengths each mask has: as many as end before its own end.
+    # Count each mask's lengths: those that end before the mask's end.
     through = list(itertools.accumulate(map(len, packed)))[:-1]
     found = np.split(values, [int((ends < end).sum()) for end in through])
     for counts in found:
@@ -164,8 +159,8 @@ def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
 
 
 def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: int) -> np.ndarray:
-    """Return where the runs of ones begin and end."""
-    if isinstance(mask, Polygons):  # pycocotools has made them
+    """Return the begin and end of the runs of ones."""
+    if isinstance(mask, Polygons):  # made by pycocotools, hence valid
         return np.cumsum(counts)[: counts.size - counts.size % 2]
     size = (mask.height, mask.width) if isinstance(mask, RunLengths) else (height, width)
     if size != (height, width):
@@ -178,9 +173,9 @@ def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: in
             f"expected run lengths that add up to {width}x{height} pixels, found {int(counts.sum())} or a "
             "negative one"
         )
-    # Where runs of zeros and of ones meet; the end of the image only where it ends ones.
+    # Boundaries between runs of zeros and ones; the image's end only if it ends a run of ones.
     edges = np.cumsum(counts)[: counts.size - counts.size % 2]
-    if (counts[1:] == 0).any():  # what a run of no length divides is one run
+    if (counts[1:] == 0).any():  # a run of length 0 joins its neighbours
         places, times = np.unique(edges, return_counts=True)
         edges = places[times % 2 == 1]
     return edges

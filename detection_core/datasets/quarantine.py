@@ -1,4 +1,4 @@
-"""The list of rejected annotations, and the limit above which a run stops."""
+"""The list of rejected annotations, and the limit that stops a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Quarantine = Mapping[str, Collection[Rejection]]
 
 
 def write_quarantine(path: str, quarantine: Quarantine) -> None:
-    """Write one JSON object a line: split, file, record, reason, detail."""
+    """Write one JSON object per line: split, file, record, reason, detail."""
     entries = (
         QuarantinedEntry(split=split, **rejection._asdict())
         for split, rejections in sorted(quarantine.items())
@@ -39,17 +39,12 @@ def check_limit(
     *,
     remedy: str = "mend the data or raise data.quarantine_limit",
 ) -> None:
-    """Stop the run when too much is in quarantine.
+    """Stop the run if more than `limit`, a fraction of the annotated images, is in quarantine.
 
-    Args:
-        quarantine: what is there.
-        annotated: number of annotated images in all.
-        limit: the fraction of them that may be in quarantine.
-        list_path: where to leave the list for the user to look at, beside the folder that is not made.
-        remedy: what the user can do.
+    The list is then written to `list_path`, outside the output folder, which is not created.
 
     Raises:
-        DataError: naming counts, reasons and the list.
+        DataError: with counts, reasons and the path of the list.
     """
     count = sum(map(len, quarantine.values()))
     if count <= limit * annotated:

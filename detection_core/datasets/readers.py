@@ -1,4 +1,4 @@
-"""The annotation formats: how each is recognised, finds its files and reads them."""
+"""The table of annotation formats and their readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from detection_core.storage.folder_listing import FolderListing
 
 
 def find_nothing(listing: FolderListing) -> Layout | None:
-    """Find no data set: for a format that is only read when settings name it."""
+    """Find no data set: for formats that are read only if settings name them."""
     return None
 
 
@@ -39,17 +39,16 @@ class AnnotationReader:
     """An annotation format.
 
     Attributes:
-        locate: (root, location) to the files and folders that a split is read from; "" for none.
-        read: (root, location) to what is in them. A location is what `splits` gives for a split, or None
-            where everything is to be split by ratio.
-        find: the listing of a folder to the data set of this format in it, None where there is none. It looks
-            at names and at the beginnings of files, and raises a DataError for a set that it cannot divide.
-        looks_for: what `find` looks for, in a line.
-        background: an image that no annotation is about shows nothing, by the format's convention; else it
-            was not looked at yet.
-        read_named: as `read`, with names of classes by id, for a format that may hold ids alone; None for
-            others.
-        image_files: images are files beside the annotations, so that folders and lists of them can be splits.
+        locate: (root, location) to the files and folders of a split; "" for none.
+        read: (root, location) to the annotations. A location is the value of `splits` for a split, or None
+            for a set that is split by ratio.
+        find: folder listing to the data set of this format in it, or None. It checks names and the beginnings
+            of files, and raises DataError for a set that it cannot divide.
+        looks_for: the files that `find` looks for, in one line.
+        background: whether an image without annotations has no objects in this format; else it counts as
+            not annotated yet.
+        read_named: like `read`, with class names by id, for formats that may have ids only; else None.
+        image_files: whether images are separate files, so that folders and lists of them can be splits.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
@@ -61,36 +60,28 @@ class AnnotationReader:
     image_files: bool = True
 
     def locate_split(self, root: str, location: Any) -> Sequence[str]:
-        """Return the files and folders that a split is read from; "" for none.
-
-        Args:
-            root: folder of the data set.
-            location: as `locate` takes it, or a part of the images, see `image_parts`.
-        """
+        """Return the files and folders of a split or of a part of its images (`image_parts`); "" for none."""
         names = part_names(location)
         if names is None or not self.image_files:
             return self.locate(root, location)
         return [*self.locate(root, None), *locate_part(root, names)]
 
     def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
-        """Read a split, with background images as the format has them.
+        """Read a split, including background images if the format has them.
 
-        Args:
-            root: folder of the data set.
-            location: of the split.
-            class_names: id to name, as far as something beside the annotations tells them.
+        `class_names` is id to name, if a source other than the annotations gives them.
         """
         found = self.read_annotations(root, location, class_names)
         if not self.background:
             return found
-        # The latter are complete when the former have been read.
+        # `unannotated` is complete after the last image.
         images = itertools.chain(found.images, found.unannotated)
         return dataclasses.replace(found, images=images, unannotated=[])
 
     def read_annotations(
         self, root: str, location: Any, class_names: Mapping[int, str] | None
     ) -> Annotations:
-        """Read a split, images that no annotation is about apart from the others; arguments as above."""
+        """Read a split, with images without annotations kept apart; arguments as in `read_split`."""
         names = part_names(location) if self.image_files and self.read_named is None else None
         if self.read_named is not None:
             found = self.read_named(root, location, class_names or {})
@@ -103,7 +94,7 @@ class AnnotationReader:
 
 
 class _Format(Protocol):
-    """What a module of `formats` has."""
+    """Interface of a module of `formats`."""
 
     LOOKS_FOR: str
 
@@ -139,14 +130,14 @@ READERS: dict[str, AnnotationReader] = {
     "open_images": _reader(open_images),
     "tfrecord": dataclasses.replace(_reader(tfrecord), read_named=tfrecord.read_named, image_files=False),
 }
-"""Format, as `data.format` names it, to reader; `register_reader` adds to it."""
+"""Value of `data.format` to reader; `register_reader` adds entries."""
 
 
 def register_reader(data_format: str, reader: AnnotationReader) -> None:
-    """Let settings name an annotation format from outside the package as `data.format`.
+    """Register an annotation format from outside the package as a value of `data.format`.
 
     Raises:
-        ValueError: when the name is taken.
+        ValueError: if the name is taken.
     """
     if data_format in READERS:
         raise ValueError(
@@ -156,7 +147,7 @@ def register_reader(data_format: str, reader: AnnotationReader) -> None:
 
 
 def unregister_reader(data_format: str) -> None:
-    """Forget a format from outside, as tests do."""
+    """Remove a registered format, for tests."""
     READERS.pop(data_format, None)
 
 
@@ -164,7 +155,7 @@ def find_reader(data_format: str) -> AnnotationReader:
     """Return the reader of a format.
 
     Raises:
-        ConfigError: for a format that is not in the table.
+        ConfigError: if the format is unknown.
     """
     if data_format not in READERS:
         raise ConfigError(f"expected one of {sorted(READERS)}, found {data_format!r}", where="data_format")

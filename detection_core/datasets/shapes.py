@@ -1,4 +1,4 @@
-"""Shapes of annotation tools, painted masks included, as boxes and masks in pixels."""
+"""Converts the shapes of annotation tools, painted masks included, to boxes and masks in pixels."""
 
 from __future__ import annotations
 
@@ -36,15 +36,7 @@ def make_object(
     mask: Mask | None = None,
     keypoints: Sequence[Keypoint] | None = None,
 ) -> AnnotatedObject:
-    """Return an object of which no more is known than its class and its place.
-
-    Args:
-        name: of its class.
-        box: (xmin, ymin, xmax, ymax) in pixels.
-        label: how messages name it.
-        mask: which pixels are the object's.
-        keypoints: in the order of its class.
-    """
+    """Return an object with a box (xmin, ymin, xmax, ymax) in pixels, a mask and keypoints."""
     return AnnotatedObject(
         name=name,
         box=box,
@@ -60,7 +52,7 @@ def make_object(
 
 
 def box_around(points: Iterable[Point]) -> tuple[float, float, float, float]:
-    """Return (xmin, ymin, xmax, ymax) around points, at least one."""
+    """Return (xmin, ymin, xmax, ymax) around at least one point."""
     x, y = zip(*points, strict=True)
     return min(x), min(y), max(x), max(y)
 
@@ -69,7 +61,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
     """Return an object from its outlines.
 
     Raises:
-        Rejected: when an outline has fewer than three points or far too many, or a coordinate is not finite.
+        Rejected: if an outline has fewer than three or too many points, or a coordinate is not finite.
     """
     for ring in rings:
         check_count(len(ring), "points of an outline")
@@ -83,12 +75,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
 
 
 def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
-    """Return an object that is two parts of one, with the outlines of both.
-
-    Args:
-        one: its outlines are taken over, not copied, so that many parts can be joined.
-        other: left as it is.
-    """
+    """Merge two parts of one object; the outlines of `one` are moved, not copied, to join many parts fast."""
     box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
     if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
         cast(list[Any], one.mask.rings).extend(other.mask.rings)
@@ -108,7 +95,7 @@ def rectangle(x: float, y: float, width: float, height: float) -> list[Point]:
 
 
 def turn(points: Iterable[Point], center: Point, degrees: float) -> list[Point]:
-    """Turn points clockwise, as the y axis points down."""
+    """Turn points clockwise; the y axis points down."""
     if not degrees:
         return list(points)
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
@@ -126,17 +113,10 @@ _MOST_DRAWN, _PIXELS_OF_A_RUN = 2 * MAX_PIXELS, 128
 
 
 def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, height: int) -> RunLengths:
-    """Return the mask of an image that is a smaller one at some place.
-
-    Args:
-        patch: [h, w], which pixels are the object's; what leaves the image is cut off.
-        left: column of its first pixel in the image.
-        top: row likewise.
-        width: of the image in pixels.
-        height: likewise.
+    """Place a mask's patch, [h, w], with its first pixel at (left, top) of the image, cut off at its edges.
 
     Raises:
-        Rejected: when the image is empty or too large for a mask.
+        Rejected: if the image is empty or too large for a mask.
     """
     import numpy as np
 
@@ -147,18 +127,14 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     y, x = max(top, 0), max(left, 0)
     inside = patch[y - top : max(height - top, 0), x - left : max(width - left, 0)]
     edges = list(itertools.chain.from_iterable(_edges(inside, y, x, height)))
-    # A run that ends at the foot of a column, where another begins at the head of the next one, goes on.
+    # Merge a run at the bottom of a column with one at the top of the next column.
     places, times = np.unique(np.asarray(edges, np.int64), return_counts=True)
     counts = np.diff([0, *places[times == 1]], append=width * height).tolist()
     return RunLengths(height, width, counts if counts[-1] or len(counts) == 1 else counts[:-1])
 
 
 def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
-    """Yield where runs down the columns of the image begin and end, in any order, some columns at a time.
-
-    Raises:
-        Rejected: for more than a mask of something in an image has.
-    """
+    """Yield begin and end of the runs down the image's columns, unordered, some columns at a time."""
     import numpy as np
 
     found = 0
@@ -174,15 +150,13 @@ def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> It
 
 
 def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
-    """Return what the masks of an image take, in pixels that are painted, with that of one more object.
+    """Return the cost of an image's masks, in painted pixels, with that of one more object.
 
-    Args:
-        drawn: what those of the objects before it take.
-        item: whose mask may have run lengths, each of which takes as much as some pixels.
-        pixels: that were painted for it; 0 for those of its box.
+    `drawn` is the cost of the objects before it. A run length costs as much as some pixels. `pixels` were
+    painted for the object; 0 means those of its box.
 
     Raises:
-        Rejected: when they take more than can be painted in a few seconds.
+        Rejected: if painting them would take more than a few seconds.
     """
     if not isinstance(item.mask, RunLengths):
         return drawn
@@ -199,7 +173,7 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     """Return a mask from runs along its rows, zeros first, as CVAT writes them.
 
     Raises:
-        Rejected: when the runs are not as long as the mask.
+        Rejected: if the runs do not add up to the mask's size.
     """
     import numpy as np
 
@@ -211,20 +185,15 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
 
 
 def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
-    """Return a mask from Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
+    """Decode Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
 
-    The format is that of `thi.ng/rle-pack`. Its header: the number of values (32 bits), the bits of a value
-    less one (5), and four bit lengths less one (4 each). A run begins with a bit, set if its values are all
-    equal. Two bits choose one of the four lengths for the number of values less one, which follows. Then
-    comes the one value, or every value.
-
-    Args:
-        data: the stream's bytes.
-        width: of the image in pixels.
-        height: likewise.
+    The format is that of `thi.ng/rle-pack`. Its header has the number of values (32 bits) and the bits per
+    value minus one (5). Four bit lengths minus one (4 bits each) follow. A run begins with a bit, set if its
+    values are all equal. Two bits choose one of the four lengths for the number of values minus one, which
+    follows. Then comes the one value, or every value.
 
     Raises:
-        Rejected: when the stream is no picture of this size.
+        Rejected: if the stream is no picture of this size.
     """
     import numpy as np
 
@@ -244,7 +213,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
         while at < total:
             alike = bits.take(1)
             run = bits.take(lengths[bits.take(2)]) + 1
-            if alike:  # of each four values the last one is the pixel's opacity
+            if alike:  # every fourth value is a pixel's opacity
                 opaque[at // 4 : (at + run) // 4] = bits.take(word) > 0
             else:
                 for place in range(at, min(at + run, total)):
@@ -260,7 +229,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
 
 
 class _Bits:
-    """Takes numbers from a stream of bits."""
+    """Reads numbers from a stream of bits."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

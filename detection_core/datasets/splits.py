@@ -17,13 +17,13 @@ def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
     """Check the `splits` parameter.
 
     Args:
-        splits: split name to ratio, or split name to where its annotations are.
+        splits: split name to ratio, or split name to the location of its annotations.
 
     Returns:
         The splits sorted by name, so that their order in the settings makes no difference.
 
     Raises:
-        ConfigError: when there is none, when it mixes the two, or the ratios do not add up to 1.
+        ConfigError: if there is none, ratios and locations are mixed, or the ratios do not add up to 1.
     """
     if not splits:
         raise ConfigError(f'expected {{"train": 0.8, ...}}, found {shorten(splits)}', where="splits")
@@ -44,7 +44,7 @@ def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_by_ratio(splits: Mapping[str, Any]) -> bool:
-    """Return whether splits are ratios and not locations."""
+    """Return whether splits are ratios, not locations."""
     return all(_is_ratio(value) for value in splits.values())
 
 
@@ -53,29 +53,24 @@ def _is_ratio(value: object) -> bool:
 
 
 def split_position(source_id: str) -> float:
-    """Return the place of an image's hash between 0 and 1, by which it is assigned to a split.
+    """Map an image's hash to [0, 1), which determines its split.
 
-    An image stays in its split when images are added or listed in another order.
+    An image stays in its split when images are added or reordered.
     """
     return int.from_bytes(_digest("split", source_id), "big") / 2**64
 
 
 def split_at(position: float, ratios: Mapping[str, float]) -> str:
-    """Return the split that a place between 0 and 1 belongs to.
-
-    Args:
-        position: see `split_position`.
-        ratios: split name to fraction, as `check_splits` gives them.
-    """
+    """Return the split at a `split_position`, with the ratios that `check_splits` returns."""
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     return next((name for edge, name in edges if position < edge), edges[-1][1])
 
 
 def order_digest(source_id: str) -> bytes:
-    """Return the bytes, then the id, by which a split's images are sorted: a deterministic shuffle.
+    """Return the sort key of a split's images, hash then id: a deterministic shuffle.
 
-    A trainer shuffles within a window of the records; images of one scene, which data sets list together,
-    would stay together there.
+    A trainer shuffles within a window of records. Without this, images of one scene, which data sets list
+    together, would stay together.
     """
     return _digest("order", source_id)
 

@@ -1,6 +1,6 @@
-"""A first look at a data set: how much there is, what it is like, and some of it to look at.
+"""A summary of a data set: counts, samples of sizes and boxes, and example images.
 
-Everything but the annotations of one split is bounded: sizes and boxes are counted and sampled.
+Memory is bounded, except for the annotations of one split.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ T = TypeVar("T")
 SAMPLED_BOXES = 20_000
 OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
 _SHOWN_OF_A_CLASS = 2
-_SHOWN_PLACES = 10_000  # folders of each split that examples are taken from
+_SHOWN_PLACES = 10_000  # folders per split that examples are taken from
 _PLACES = 100
-_LOOKED_AT = 1_000  # further files that are tried where some cannot be opened
+_LOOKED_AT = 1_000  # further files to try if some cannot be opened
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What was seen of a data set.
+    """A summary of a data set.
 
     Attributes:
         images: annotated ones, of all splits.
-        located: split to annotated images, of a set that comes divided.
-        located_annotated: likewise, those with objects alone.
-        positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
-        annotated_positions: the same of images with objects.
+        located: split to annotated images, for a set with splits.
+        located_annotated: the same for images with objects.
+        positions: number of images whose hash is in each hundredth, by which a set without splits is divided.
+        annotated_positions: the same for images with objects.
         empty_images: without objects.
-        unannotated: images that no annotation is about and that the format does not take for background.
-        rejected: reason to images and annotations that cannot be used, as far as the annotations tell.
-        classes: to objects, the most frequent first; one that a list names and nobody annotated has 0.
+        unannotated: images without annotations, if the format does not take them for background.
+        rejected: reason to images and annotations that cannot be used, from the annotations alone.
+        classes: to objects, the most frequent first; 0 for a listed class without objects.
         most_objects: in one image.
         sizes: rows and columns of sampled images, int [S, 2].
         boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
         box_sides: rows and columns of these, in pixels of their images, float32 [N, 2].
-        opened: how many image files were looked into, of which ...
-        unreadable: ... these have no size that can be read, each with what is wrong.
-        examples: images to show, of every class where there is room.
+        opened: number of image files that were opened.
+        unreadable: opened files without a readable size, with the fault.
+        examples: images to show, with every class if there is room.
     """
 
     images: int
@@ -78,18 +78,13 @@ class Survey:
         return sum(self.classes.values())
 
     def count(self, split: str, splits: Mapping[str, Any]) -> int:
-        """Return how many images a split has, or would have.
-
-        Args:
-            split: its name.
-            splits: as `data.splits`; ratios are taken to the hundredth.
-        """
+        """Return a split's number of images with these `data.splits`; ratios are rounded to the hundredth."""
         if not is_by_ratio(splits):
             return self.located.get(split, 0)
         return _count(self.positions, split, splits)
 
     def count_annotated(self, split: str, splits: Mapping[str, Any]) -> int:
-        """Return how many images with objects a split has, or would have; arguments as above."""
+        """Return the number of images with objects of a split; arguments as in `count`."""
         if not is_by_ratio(splits):
             return self.located_annotated.get(split, 0)
         return _count(self.annotated_positions, split, splits)
@@ -109,18 +104,18 @@ def survey(
     shown: int = 12,
     class_names: Mapping[int, str] | None = None,
 ) -> Survey:
-    """Look at a data set.
+    """Summarise a data set.
 
     Args:
         root: its folder, local or on an object store.
         data_format: a key of `readers.READERS`.
-        splits: split to ratio or to where its annotations are.
-        shown: how many images to choose for showing.
-        class_names: id to name, as far as something beside the annotations tells them.
+        splits: split to ratio or to the location of its annotations.
+        shown: number of example images.
+        class_names: id to name, if a source other than the annotations gives them.
 
     Raises:
-        ConfigError: for splits that cannot be used.
-        DataError: for annotations that cannot be read, or when there is no image with an object in them.
+        ConfigError: if the splits cannot be used.
+        DataError: if the annotations cannot be read, or no image has an object.
     """
     counting = _Counting()
     for name, found in _parts(root, data_format, check_splits(splits), class_names):
@@ -157,7 +152,7 @@ def survey(
 
 
 class _Reservoir(Generic[T]):
-    """A sample of a stream in which every item is as likely, algorithm R of Vitter, the same in every run."""
+    """A uniform sample of a stream (Vitter's algorithm R), the same in every run."""
 
     def __init__(self, size: int) -> None:
         self.kept: list[T] = []
@@ -173,7 +168,7 @@ class _Reservoir(Generic[T]):
 
 
 class _Counting:
-    """Counts and samples of what is read."""
+    """Counts and samples of the images read."""
 
     def __init__(self) -> None:
         self.splits: collections.Counter[str] = collections.Counter()
@@ -211,14 +206,14 @@ class _Counting:
                 shown = self._of_class.setdefault(item.name, [])
                 if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
                     shown.append(image)
-        # Complete when the last image has been read.
+        # Complete after the last image.
         self.classes.update(dict.fromkeys(found.categories, 0))
         self.rejected.update(rejection.reason for rejection in found.rejected)
         if found.rejected and not self.rejection:
             self.rejection = one_line(f"{found.rejected[0].file}: {found.rejected[0].detail}", 200)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
-        """Choose images: of each split and folder, of rare classes, then of the sample."""
+        """Choose images from each split and folder, then of rare classes, then from the sample."""
         rare = [
             image
             for name, _ in reversed(self.classes.most_common())
@@ -233,7 +228,7 @@ class _Counting:
 def _parts(
     root: str, data_format: str, splits: Mapping[str, Any], class_names: Mapping[int, str] | None
 ) -> Iterator[tuple[str, Annotations]]:
-    """Yield each split, and what is in it."""
+    """Yield each split with its annotations."""
     reader = find_reader(data_format)
     if not is_by_ratio(splits):
         for name, location in splits.items():
@@ -245,7 +240,7 @@ def _parts(
 
 
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
-    """Read the sizes of at most this many images; return (path, (rows, columns)) of each, and the faults."""
+    """Read the sizes of at most `most` images; return (path, (rows, columns)) of each, and the faults."""
     sizes: list[tuple[str, tuple[int, int]]] = []
     faults: list[str] = []
     opened = images[:: -(-len(images) // most)] if images else ()

@@ -1,1 +1,1 @@
-"""What is wrong, strange or different about a data set, before a detector is trained on it."""
+"""Finds errors, outliers and drift in a data set before training."""

@@ -1,6 +1,6 @@
-"""Count boxes by class, size, aspect and place, and images by size and number of objects.
+"""Counts boxes by class, size, aspect and position, and images by size and number of objects.
 
-Statistics of parts add up to those of the whole in any order.
+Statistics of parts can be added in any order.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
 from detection_core.validation.labelled_images import LabelledImage
 
 _CHUNK = 512
-"""Images that are counted at once."""
+"""Number of images counted at once."""
 
 SIZES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Edges: the root of the box's area as a fraction of the image's."""
+"""Bin edges: square root of the box's area as a fraction of the image's."""
 ASPECTS = (0.25, 0.5, 0.71, 1.41, 2.0, 4.0)
-"""Edges: width over height in pixels, of a box or an image."""
+"""Bin edges: width over height in pixels, of a box or an image."""
 COUNTS = (1, 2, 3, 5, 9, 17, 33)
-"""Edges: objects of an image."""
+"""Bin edges: objects per image."""
 PIXELS = (128, 256, 512, 1024, 2048, 4096)
-"""Edges: the root of an image's area, pixels."""
+"""Bin edges: square root of an image's area, in pixels."""
 GRID = 4
-"""Rows and columns of the places that a box's centre may be in."""
+"""Rows and columns of the grid of box centers."""
 
 
 def _ranges(edges: Sequence[float]) -> list[str]:
@@ -38,11 +38,7 @@ _PLACES = [f"row {row + 1} column {column + 1}" for row in range(GRID) for colum
 
 
 class SampleCounter:
-    """Counts images as they come.
-
-    Args:
-        classes: names of the label map.
-    """
+    """Counts images one by one."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._waiting: list[LabelledImage] = []
@@ -62,7 +58,7 @@ class SampleCounter:
         self._of_images = {name: _HistogramCounter(bins) for name, bins in image_bins.items()}
 
     def add(self, image: LabelledImage) -> None:
-        """Count an image, its crowd regions left out."""
+        """Count an image without its crowd regions."""
         self._waiting.append(dataclasses.replace(image, features=None))
         if len(self._waiting) >= _CHUNK:
             self._count()
@@ -96,7 +92,7 @@ class SampleCounter:
 
         Args:
             counts: int [B], objects of each image.
-            boxes: float [N, 4], ymin, xmin, ymax, xmax, normalised, of all of them, image after image.
+            boxes: float [N, 4], ymin, xmin, ymax, xmax, normalised, of all images in order.
             classes: int [N], index in the names of the label map; -1 for none.
             sides: float [B, 2], height and width of each image, pixels.
         """
@@ -112,13 +108,7 @@ class SampleCounter:
 
 
 def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the bin of each box, -1 for none.
-
-    Args:
-        boxes: [N, 4].
-        classes: [N].
-        sides: [N, 2], height and width of the image of each box, pixels.
-    """
+    """Return each box's bin, -1 for none; `sides` [N, 2] are its image's height and width in pixels."""
     height, width = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     size = np.sqrt(np.clip(height * width, 0.0, None))
     aspect = (width * sides[:, 1]) / np.maximum(height * sides[:, 0], 1e-9)
@@ -147,9 +137,9 @@ class _HistogramCounter:
         self._total_squares = 0
 
     def add(self, bins: np.ndarray, owners: np.ndarray, images: int) -> None:
-        """Count members, each in a bin and of an image of the chunk; a bin of -1 is none."""
+        """Count objects by their bins and images; skip those with bin -1."""
         known, size = bins >= 0, len(self._bins)
-        # Pairs of image and bin that occur: a table of both would be large where classes are many.
+        # Only pairs of image and bin that occur: a full table would be large with many classes.
         pairs, counts = np.unique(owners[known] * size + bins[known], return_counts=True)
         bin_of, totals = pairs % size, np.bincount(owners[known], minlength=images)
         for row, values in enumerate((counts, counts**2, counts * totals[pairs // size], counts > 0)):
@@ -169,7 +159,7 @@ class _HistogramCounter:
 
 
 def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
-    """Return the statistics of all images of some samples; those without a histogram of one name lose it."""
+    """Return the statistics of several samples together; a histogram that one lacks is dropped."""
     if not parts:
         return SampleStatistics()
     common = [n for n in parts[0].histograms if all(n in p.histograms for p in parts)]
@@ -182,7 +172,7 @@ def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
 
 
 def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
-    """Add counts of bins of the same name: a later sample may have classes that an earlier one lacks."""
+    """Add histograms of the same name; later samples may have more classes."""
     bins = list(dict.fromkeys(b for part in parts for b in part.bins))
 
     def total(field: str) -> list[int]:
@@ -203,6 +193,6 @@ def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
 
 
 def counts_by_bin(sample: SampleStatistics, name: str) -> dict[str, int]:
-    """Return bin to objects (or images) of a histogram; empty where it is not there."""
+    """Return bin to number of objects (or images) of a histogram; empty if it is missing."""
     histogram = sample.histograms.get(name)
     return dict(zip(histogram.bins, histogram.counts, strict=True)) if histogram else {}

@@ -1,4 +1,4 @@
-"""The checks of data: what each compares, by which threshold, and what follows when it finds something."""
+"""The data checks: their measures, thresholds and severities."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ OFF = "off"
 PASSED = "passed"
 SEVERITIES = (OFF, WARN, STOP)
 EXAMPLES_LISTED = 20
-"""How many examples a finding names."""
+"""Number of examples that a finding lists."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check as the package ships it.
+    """A check with its defaults.
 
     Attributes:
-        threshold: what is measured may not be above it.
-        measures: what that is.
-        largest: of a threshold that makes sense; 1 for a fraction.
+        threshold: largest allowed measure.
+        measures: description of the measure.
+        largest: largest valid threshold; 1 for a fraction.
     """
 
     threshold: float
@@ -84,15 +84,15 @@ CHECKS: dict[str, Check] = {
         threshold=0.1, measures="divergence, in bits, of a folder's images from all others"
     ),
 }
-"""Name to check. All of them warn until the settings say otherwise."""
+"""Name to check. All of them warn by default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A check as it is to be made.
+    """The configured limit of a check.
 
     Attributes:
-        threshold: what is measured may not be above it.
+        threshold: largest allowed measure.
         severity: `off`, `warn` or `stop`.
     """
 
@@ -104,11 +104,7 @@ Limits = Mapping[str, Limit]
 
 
 def make_limits(given: Mapping[str, Mapping[str, Any]], where: str = "checks") -> dict[str, Limit]:
-    """Return every check with what the settings say of it.
-
-    Args:
-        given: check to `threshold` and `severity`, either of which may be missing.
-        where: place of the settings, for errors.
+    """Return the limit of every check: defaults, overridden by optional `threshold` and `severity`.
 
     Raises:
         ConfigError: for an unknown check or field, or a value out of range.
@@ -146,11 +142,7 @@ def _limit(name: str, values: Mapping[str, Any], where: str) -> Limit:
 
 
 class FindingList:
-    """Collects what checks find.
-
-    Args:
-        limits: the checks as they are to be made.
-    """
+    """Collects the findings of all checks."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -159,7 +151,7 @@ class FindingList:
         self._left_out: dict[str, str] = {}
 
     def is_on(self, check: str) -> bool:
-        """Tell whether a check is to be made."""
+        """Return whether a check is enabled."""
         return self._limits[check].severity != OFF
 
     def threshold(self, check: str) -> float:
@@ -167,12 +159,12 @@ class FindingList:
         return self._limits[check].threshold
 
     def partly(self, check: str, reason: str) -> None:
-        """Note what a check that was made leaves out."""
+        """Record what an executed check skipped."""
         if self.is_on(check):
             self._left_out[check] = reason
 
     def not_made(self, check: str, reason: str) -> None:
-        """Note why a check was not made."""
+        """Record why a check was skipped."""
         self._not_made[check] = reason
 
     def add(
@@ -187,13 +179,8 @@ class FindingList:
     ) -> None:
         """Add a finding, unless its check is off.
 
-        Args:
-            check: that found it.
-            about: split, class or folder that it is about, which tells it from others of the check.
-            message: what was found and what to do.
-            measured: value that was compared.
-            count: of what it is about.
-            examples: of which some are listed.
+        `about` is the split, class or folder concerned, which distinguishes the check's findings. `message`
+        states the fault and its remedy. Some of the examples are listed.
         """
         limit = self._limits[check]
         if limit.severity == OFF:
@@ -212,17 +199,17 @@ class FindingList:
         )
 
     def add_above(self, check: str, about: str, message: str, *, measured: float, **rest: Any) -> None:
-        """Add a finding where what was measured is above the threshold."""
+        """Add a finding if the measure exceeds the threshold."""
         if measured > self.threshold(check):
             self.add(check, about, message, measured=measured, **rest)
 
     def findings(self) -> list[Finding]:
-        """Return what was found, what stops first, each in the order of the checks."""
+        """Return the findings, those that stop a run first, then in the order of the checks."""
         order = list(CHECKS)
         return sorted(self._findings, key=lambda f: (f.severity != STOP, order.index(f.check)))
 
     def outcomes(self) -> dict[str, str]:
-        """Return check to how it went."""
+        """Return check to its outcome."""
         found = {finding.check for finding in self._findings}
         return {name: self._outcome(name, limit, name in found) for name, limit in self._limits.items()}
 

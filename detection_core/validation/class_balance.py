@@ -1,4 +1,4 @@
-"""Checks of how many objects each class has, and where."""
+"""Checks the number of objects of each class and split."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ _NAMED = 10
 def check_classes(
     splits: Mapping[str, SampleStatistics], classes: Sequence[str], findings: FindingList
 ) -> None:
-    """Look for classes that cannot be learned or measured, and for splits without objects.
-
-    Args:
-        splits: split to statistics, `train` among them.
-        classes: of the label map.
-        findings: takes what is found.
-    """
+    """Look for classes that cannot be learned or evaluated, and for splits without objects."""
     counts = {split: counts_by_bin(sample, "class") for split, sample in splits.items()}
     if TRAIN in counts:
         _check_train(counts[TRAIN], classes, findings)

@@ -1,4 +1,4 @@
-"""Check in threads that images decode, and hash them."""
+"""Decodes and hashes images in threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from detection_core.validation.labelled_images import LabelledImage
 
 _Look = Callable[[bytes], bytes | None]
 _WAITING = 4
-"""Images in the queue for each thread."""
+"""Queued images per thread."""
 
 
 def _threads() -> int:
@@ -26,12 +26,10 @@ def _threads() -> int:
 
 
 class ImageFiles:
-    """Looks at the image files of a split, in the order of its records.
+    """Checks the image files of a split, in the order of its records.
 
-    Args:
-        images: how many there are.
-        decoding: which are decoded in full, and by what.
-        hashes: hash every image, which decodes it, JPEG files at a fraction of their size.
+    `decoding` selects the images to decode in full. `hashes` hashes every image, which decodes it, JPEG files
+    at reduced size.
     """
 
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:
@@ -49,7 +47,7 @@ class ImageFiles:
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
-        """Start."""
+        """Return the checker."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -73,7 +71,7 @@ class ImageFiles:
         return functools.partial(_check, self._decoding.check, self._hash_file)
 
     def _take(self, leave: int) -> None:
-        """Take results until the queue is this short."""
+        """Collect results until at most `leave` are queued."""
         while len(self._waiting) > leave:
             record, future = self._waiting.popleft()
             self.decoded += 1
@@ -88,12 +86,7 @@ class ImageFiles:
                     )
 
     def report(self, split: str, findings: FindingList) -> None:
-        """Add what was found.
-
-        Args:
-            split: whose images were looked at.
-            findings: takes what is found.
-        """
+        """Add the findings."""
         if not self.decoded:
             findings.not_made("undecodable_images", "no image was decoded")
             return

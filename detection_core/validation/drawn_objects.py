@@ -1,4 +1,4 @@
-"""Draws examples with their objects, for samples and findings alike."""
+"""Draws examples with their objects, for samples and findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_MEANT = (150, 150, 150)
 
 
 def pixels_of(image: LabelledImage) -> np.ndarray | None:
-    """Return the pixels of an example, uint8 [H, W, 3]; None where they do not decode."""
+    """Return the pixels of an example, uint8 [H, W, 3]; None if decoding fails."""
     try:
         return read_pixels(io.BytesIO(image.encoded))
     except DataError:
@@ -27,18 +27,18 @@ def pixels_of(image: LabelledImage) -> np.ndarray | None:
 
 
 def box_of(values: np.ndarray) -> Box:
-    """Return a row of boxes as `LabelledBox` takes it."""
+    """Return a row of boxes in the form of `LabelledBox`."""
     ymin, xmin, ymax, xmax = (float(value) for value in values)
     return ymin, xmin, ymax, xmax
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Emphasis:
-    """Which objects of a picture have their names; the others are there without.
+    """The objects of a picture to highlight.
 
     Attributes:
-        label: those of this class; None: of every one.
-        box: the one with this box, ymin, xmin, ymax, xmax; the others are grey. None: all.
+        label: names the objects of this class only; None: all objects.
+        box: colours the object with this box only (ymin, xmin, ymax, xmax); the others are grey. None: all.
     """
 
     label: int | None = None
@@ -64,14 +64,9 @@ def draw_image(
     sides: tuple[int, int],
     emphasis: Emphasis = EVERYTHING,
 ) -> Image.Image:
-    """Return an example with its objects, those that are named on top; crowd regions are dashed.
+    """Draw objects on uint8 [H, W, 3] pixels, named ones on top; crowd regions are dashed.
 
-    Args:
-        pixels: uint8 [H, W, 3], as `pixels_of` gives them.
-        image: the example.
-        classes: names of the label map.
-        sides: pixels that the longer side of the picture has at least and at most.
-        emphasis: which objects are named.
+    `sides` are the minimum and maximum of the picture's longer side in pixels.
     """
     boxes = [
         LabelledBox(

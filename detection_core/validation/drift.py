@@ -1,6 +1,6 @@
-"""Checks whether examples differ from others, such as a span from those before it.
+"""Checks for drift between samples, for example between a span and earlier ones.
 
-A histogram has drifted where both hold:
+A histogram has drifted if both hold:
 
 - The difference is significant: its p-value, adjusted for all comparisons, is below `SIGNIFICANCE`. This
   prevents false alarms of small samples.
@@ -22,9 +22,9 @@ from detection_core.validation.checks import FindingList
 from detection_core.validation.homogeneity import Comparison, compare, holm
 
 SIGNIFICANCE = 0.01
-"""Probability of a false alarm in one comparison of all histograms, at most."""
+"""Maximum probability of a false alarm in one comparison of all histograms."""
 LEAST_IMAGES = 30
-"""Least number of images of either sample."""
+"""Minimum number of images of each sample."""
 
 _CLASS = "class"
 _IN_IMAGES = "images with "
@@ -35,9 +35,9 @@ class Drift:
     """A histogram that differs.
 
     Attributes:
-        name: of the histogram; `images with CLASS` for how many images have a class.
-        comparison: of the two.
-        p_value: adjusted for all that was compared.
+        name: of the histogram; `images with CLASS` for the number of images with a class.
+        comparison: of the two histograms.
+        p_value: adjusted for all comparisons.
     """
 
     name: str
@@ -54,11 +54,7 @@ def find_drift(
 ) -> list[Drift]:
     """Return the histograms in which two samples differ, the most different first.
 
-    Args:
-        sample: the newer one.
-        reference: what it is compared with.
-        divergence: Jensen-Shannon divergence in bits that a difference has to be above.
-        significance: adjusted p value that it has to be below.
+    Their Jensen-Shannon divergence is above `divergence` bits, their adjusted p-value below `significance`.
     """
     compared = {
         name: found
@@ -80,7 +76,7 @@ def _pairs(sample: SampleStatistics, reference: SampleStatistics) -> dict[str, t
         for name, here in sample.histograms.items()
         if name in reference.histograms
     }
-    # Every class by itself, by the images that have it, which are independent of each other.
+    # Compare classes by the images that contain them, because images are independent of each other.
     if _CLASS in pairs:
         here, there = pairs[_CLASS]
         for label in dict.fromkeys((*here.bins, *there.bins)):
@@ -92,7 +88,7 @@ def _pairs(sample: SampleStatistics, reference: SampleStatistics) -> dict[str, t
 
 
 def _presence(histogram: Histogram, label: str, images: int) -> Histogram:
-    """Return how many images have a class and how many have not, each image being one object."""
+    """Return a histogram of images with and without a class, each image counted as one object."""
     present = histogram.images[histogram.bins.index(label)] if label in histogram.bins else 0
     counts = [present, images - present]
     return Histogram(
@@ -114,15 +110,9 @@ def check_drift(
     *,
     comparisons: int = 1,
 ) -> None:
-    """Compare two samples and add what differs.
+    """Compare two samples, the newer one first, and add a finding for each difference.
 
-    Args:
-        check: one of those that compare.
-        names: of the sample and of the reference, for messages.
-        sample: the newer one.
-        reference: what it is compared with.
-        findings: takes what is found.
-        comparisons: how many are made for one question, which all share the `SIGNIFICANCE`.
+    `comparisons` is the number of comparisons that share `SIGNIFICANCE`.
     """
     here, there = names
     if min(sample.images, reference.images) < LEAST_IMAGES:
@@ -138,7 +128,7 @@ def check_drift(
     if not drifted:
         return
     worst = drifted[0].comparison.divergence
-    # Splits are beside each other, all others come after what they are compared with.
+    # Splits have no order in time; all other samples are newer than their reference.
     when = (f"in {there}", f"in {here}") if check == "split_drift" else ("before", "now")
     findings.add(
         check,
@@ -171,15 +161,9 @@ def _text(drift: Drift, when: tuple[str, str]) -> str:
 def check_vanished(
     names: tuple[str, str], sample: SampleStatistics, reference: SampleStatistics, findings: FindingList
 ) -> None:
-    """Look for classes that the reference has and the sample lacks, and for those that are new in it.
+    """Look for classes that the sample lost, and for classes that are new in it.
 
-    A class has vanished where Fisher's exact test gives a p-value below `SIGNIFICANCE` over all classes.
-
-    Args:
-        names: of the sample and of the reference, for messages.
-        sample: the newer one.
-        reference: what it is compared with.
-        findings: takes what is found.
+    A class has vanished if Fisher's exact test gives a p-value below `SIGNIFICANCE` over all classes.
     """
     here, there = names
     now, before = counts_by_bin(sample, _CLASS), counts_by_bin(reference, _CLASS)
@@ -213,7 +197,7 @@ def check_vanished(
 
 
 def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
-    """Return the probability that all of some images are drawn into the reference, none into the sample."""
+    """Return the probability that all images with a class fall into the reference, none into the sample."""
     logs = (
         math.lgamma(reference + 1)
         - math.lgamma(reference - images_with + 1)
@@ -233,11 +217,11 @@ _TRAIN = "train"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Before:
-    """What examples are compared with that are not among them.
+    """Earlier data to compare with.
 
     Attributes:
         spans: span to statistics, of spans before those of the examples, oldest first.
-        baseline: of the deployed model's training data; None without one, or without its statistics.
+        baseline: of the deployed model's training data; None if there is no model or no statistics.
     """
 
     spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
@@ -245,13 +229,7 @@ class Before:
 
 
 def check_differences(statistics: DataStatistics, before: Before, findings: FindingList) -> None:
-    """Compare splits, folders, spans, and all with what was there before.
-
-    Args:
-        statistics: of the examples.
-        before: what they are compared with.
-        findings: takes what is found.
-    """
+    """Compare splits, folders and spans with each other, and all examples with earlier data."""
     _compare_splits(statistics, findings)
     _compare_folders(statistics.folders, findings)
     _compare_spans(statistics.spans, before.spans, findings)

@@ -1,7 +1,7 @@
-"""Finds images that are in a data set more than once, by digests of their files.
+"""Finds duplicate images by digests of their files.
 
-Eight bytes of each digest are kept, so a million images take eight megabytes. Two different files among ten
-million share them with a probability of three in a million.
+Eight bytes of each digest are kept, so a million images take eight megabytes. The probability that any two
+different files among ten million collide is three in a million.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ _BYTES = 8
 
 
 class DigestList:
-    """The digests of the images of a split, in the order of its records."""
+    """The digests of a split's images, in the order of its records."""
 
     def __init__(self) -> None:
         self._digests = array.array("Q")
         self._known = array.array("b")
 
     def add(self, sha256: bytes) -> None:
-        """Keep a digest; an empty one belongs to an image that is like no other."""
+        """Add a digest; an empty one equals no other."""
         self._digests.append(int.from_bytes(sha256[:_BYTES], "big"))
         self._known.append(len(sha256) >= _BYTES)
 
     def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return digests uint64 [N], and bool [N] whether they are known."""
+        """Return the digests, uint64 [N], and whether they are known, bool [N]."""
         return np.asarray(self._digests, np.uint64), np.asarray(self._known, bool)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two records that hold the same image.
+    """Two records with the same image.
 
     Attributes:
-        split: of the first one.
-        record: number of the first one.
-        other_split: of the other.
-        other_record: number of the other.
+        split: of the first record.
+        record: number of the first record.
+        other_split: of the second record.
+        other_record: number of the second record.
     """
 
     split: str
@@ -53,7 +53,7 @@ class Pair:
 
 
 def shared_images(split: str, digests: DigestList, other: str, others: DigestList) -> list[Pair]:
-    """Return the images of a split that are in another one too, each with its first occurrence there."""
+    """Return a split's images that are also in another split, each with its first occurrence there."""
     here, known = digests.values()
     there, known_there = others.values()
     numbers = np.flatnonzero(known_there)
@@ -81,18 +81,16 @@ def repeated_images(split: str, digests: DigestList) -> list[Pair]:
 
 
 Copies = Mapping[tuple[str, str], Sequence[Pair]]
-"""Split, and other or same split, to the images of the first whose file is in the second."""
+"""(split, other split or the same) to the pairs of records with the same file."""
 
 
 def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> Copies:
     """Look for images that are in a split twice, or in `train` and in another split.
 
-    Args:
-        digests: split to digests.
-        findings: takes what is found; the examples' ids are not known here.
+    The ids of the findings' examples are filled in later.
 
     Returns:
-        Every image that is there twice.
+        Every duplicate image, by pair of splits.
     """
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():

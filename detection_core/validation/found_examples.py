@@ -1,4 +1,4 @@
-"""Complete the examples of findings with ids and pictures, by a second read of their records."""
+"""Adds ids and pictures to the examples of findings, in a second pass over their records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from detection_core.validation.drawn_objects import Emphasis, draw_image, pixels
 from detection_core.validation.labelled_images import LabelledImage
 
 PICTURES = "pictures"
-"""Folder beside findings.json."""
+"""Folder next to findings.json."""
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60
 _SIDES = (320, 400)
 
 ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
-"""Split and numbers to its records of these numbers."""
+"""(split, record numbers) to the records."""
 
 
 _Marked = tuple[float, ...]
 """The marked box; empty for the whole image."""
 _Wanted = Mapping[int, Collection[_Marked]]
-"""Record to its marked boxes, one for each picture."""
+"""Record to its marked boxes, one per picture."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +38,7 @@ class _Seen:
 def complete_examples(
     findings: Sequence[Finding], read: ReadRecords, classes: Sequence[str], folder: str
 ) -> list[Finding]:
-    """Return findings whose examples have ids, and the first of them pictures with their boxes.
-
-    Args:
-        findings: whose examples tell split and record.
-        read: reads some records of a split.
-        classes: names of the label map.
-        folder: to write `pictures/*.jpg` to.
-    """
+    """Return the findings with ids for all examples; the first ones get pictures in `folder`/pictures."""
     wanted: dict[str, dict[int, set[_Marked]]] = defaultdict(lambda: defaultdict(set))
     for finding in findings:
         for example in finding.examples:

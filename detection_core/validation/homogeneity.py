@@ -1,9 +1,9 @@
-"""Test whether two samples of images have one distribution, by the sums that `box_statistics` keeps.
+"""Tests whether two samples of images have the same distribution, by the sums in `box_statistics`.
 
-Boxes of one image resemble each other. Pearson's test takes them for independent, and raises a false alarm in
-every second comparison. Here the sampling unit is the image: the share of a bin is a ratio of two sums over
-images. Its variance is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd edition, 1977, section
-6.4), with the share of both samples together, as in a score test. Bins are compared one by one, with
+Boxes of one image resemble each other. Pearson's test assumes independence, and raises a false alarm in every
+second comparison. Here the sampling unit is the image: the share of a bin is a ratio of two sums over images.
+Its variance is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd edition, 1977, section 6.4).
+The share is that of both samples together, as in a score test. Bins are compared one by one, with
 Bonferroni's correction.
 """
 
@@ -18,17 +18,17 @@ import numpy as np
 from detection_core.artifacts.data_statistics import Histogram
 
 LEAST_IMAGES_OF_A_BIN = 10
-"""Images of both samples together that a bin has to occur in, to be compared."""
+"""Minimum number of images, in both samples together, that contain a bin to compare."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two histograms compared.
+    """The comparison of two histograms.
 
     Attributes:
-        p_value: at least the probability that two samples of one population differ as much or more.
-        divergence: Jensen-Shannon divergence of the two in bits, from 0, equal, to 1, nothing in common.
-        most_changed: the bin whose share changed most, measured by its standard deviation.
+        p_value: upper bound of the probability that samples of one population differ at least this much.
+        divergence: Jensen-Shannon divergence in bits, from 0 (equal) to 1 (disjoint).
+        most_changed: the bin whose share changed most, in standard deviations.
         before: its share in the reference.
         after: its share in the sample.
     """
@@ -43,12 +43,8 @@ class Comparison:
 def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
     """Compare two histograms.
 
-    Args:
-        sample: the newer one.
-        reference: what it is compared with.
-
     Returns:
-        None where no bin has enough images, or nothing varies.
+        None if no bin has enough images, or nothing varies.
     """
     bins = sorted({*sample.bins, *reference.bins})
     here, there = _Sums.of(sample, bins), _Sums.of(reference, bins)
@@ -62,7 +58,7 @@ def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
         return None
     deviations = np.abs(p - q)[compared] / np.sqrt(variance[compared])
     at = int(compared[deviations.argmax()])
-    # Both tails of the normal distribution, as often as there are bins.
+    # Two-sided test, with Bonferroni's correction for the number of bins.
     tails = math.erfc(float(deviations.max()) / math.sqrt(2))
     return Comparison(
         p_value=min(1.0, len(compared) * tails),
@@ -106,19 +102,14 @@ class _Sums:
         return float(self.counts.sum())
 
     def variance(self, share: np.ndarray) -> np.ndarray:
-        """Return the variance of each bin's share, if `share` is the true one: that of sum(x) / sum(n)."""
+        """Return the variance of sum(x) / sum(n) for each bin, if `share` is the true share."""
         squares = self.squares - 2 * share * self.products + share**2 * self.total_squares
         result: np.ndarray = np.clip(squares, 0.0, None) / self.total**2
         return result
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
-    """Return the Jensen-Shannon divergence in bits (Lin, 1991, https://doi.org/10.1109/18.61115).
-
-    Args:
-        p: shares, which add up to 1.
-        q: likewise.
-    """
+    """Return the Jensen-Shannon divergence of shares in bits (Lin, 1991, https://doi.org/10.1109/18.61115)."""
     middle = (p + q) / 2
 
     def divergence(shares: np.ndarray) -> float:
@@ -129,10 +120,9 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values adjusted for being many (Holm, 1979, https://www.jstor.org/stable/4615733).
+    """Return p-values adjusted for multiple tests (Holm, 1979, https://www.jstor.org/stable/4615733).
 
-    Whatever depends on what, the probability that any test of a true hypothesis is below a level is at most
-    that level.
+    Under any dependence of the tests, the probability of rejecting any true hypothesis is at most the level.
     """
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, largest = [0.0] * len(p_values), 0.0

@@ -1,4 +1,4 @@
-"""Read examples one by one for checks, without decoding pixels."""
+"""Reads examples one by one for checks, without decoding pixels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 _LONGEST_SIDE = 1 << 20
-"""Pixels; no image is longer."""
+"""Maximum side of an image in pixels."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +31,9 @@ class LabelledImage:
         width: columns.
         sha256: of the image file, 32 bytes; empty if unknown.
         boxes: float32 [G, 4], ymin, xmin, ymax, xmax, normalised to the image.
-        classes: int [G], index in the label map's names; -1 for one that it does not have.
+        classes: int [G], index in the label map's names; -1 for an unknown class.
         is_crowd: bool [G].
-        features: the record's columns as they are.
+        features: the record's unchanged columns.
     """
 
     record: int
@@ -54,14 +54,10 @@ class LabelledImage:
 
 
 def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
-    """Yield the examples of a split in the order of its files; one is in memory at a time.
-
-    Args:
-        pattern: of its TFRecord files.
-        label_map: of the examples.
+    """Yield the examples of a split in the order of its files, one in memory at a time.
 
     Raises:
-        DataError: naming the file, or the record, that is damaged.
+        DataError: naming the damaged file or record.
     """
     for number, record in enumerate(_records(pattern)):
         yield parse_record(record, number, label_map)
@@ -70,13 +66,8 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
 def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
     """Yield the examples with these numbers; the others are not parsed.
 
-    Args:
-        pattern: of the split's TFRecord files.
-        label_map: of the examples.
-        numbers: of records in the split.
-
     Raises:
-        DataError: as `read_split`.
+        DataError: see `read_split`.
     """
     last = max(numbers, default=-1)
     for number, record in zip(range(last + 1), _records(pattern), strict=False):
@@ -89,20 +80,15 @@ def _records(pattern: str) -> Iterator[bytes]:
         try:
             yield from read_records(file).prefetch(16).as_numpy_iterator()
         except READING_ERRORS as error:
-            check_records(file)  # names the record, where one is damaged
+            check_records(file)  # names a damaged record
             raise DataError(f"expected TFRecord files, found {error}", where=pattern) from error
 
 
 def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:
     """Return a record as an image with its objects.
 
-    Args:
-        record: a serialised `tf.train.Example`.
-        number: of the record in its split.
-        label_map: of the examples.
-
     Raises:
-        DataError: when it does not parse, or its columns do not fit together.
+        DataError: if parsing fails, or the columns differ in length.
     """
     fault = column_fault(record)
     if fault:
@@ -165,23 +151,23 @@ def _text(features: Any, key: str) -> str:
 
 
 def stored_box(box: np.ndarray) -> list[float]:
-    """Return a box as findings store it."""
+    """Return a box in the form of findings."""
     return [round(float(side), 5) for side in box]
 
 
 def folder_of(image: LabelledImage) -> str:
-    """Return the folder of an image file, as annotated: often that of an annotator, camera or source."""
+    """Return the annotated folder of an image file, often that of an annotator, camera or source."""
     return image.filename.replace("\\", "/").rpartition("/")[0]
 
 
 def span_of(image: LabelledImage, spans: tuple[str, ...]) -> str:
-    """Return an image's span, which ExampleGen puts before its id; "" where there is none."""
+    """Return an image's span, which ExampleGen prefixes to its id; "" if there is none."""
     span, separator, _ = image.source_id.partition("/")
     return span if separator and span in spans else ""
 
 
 def split_names(examples_dir: str) -> list[str]:
-    """Return the splits of a folder of examples, `train` first."""
+    """Return the splits in a folder of examples, `train` first."""
     prefix = "Split-"
     names = [n.rstrip("/") for n in files.list_dir(examples_dir)]
     splits = sorted(n.removeprefix(prefix) for n in names if n.startswith(prefix))

@@ -1,4 +1,4 @@
-"""What a network sees of boxes: how large they are at its input, and whether an anchor fits them."""
+"""Checks the size of boxes at the network's input, and their overlap with anchors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from detection_core.validation.checks import FindingList
 from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 TINY_PIXELS = 4.0
-"""Shorter side of a box at the network's input, pixels, below which nothing is left to learn from."""
+"""Minimum shorter side of a box at the network's input in pixels; smaller boxes cannot be learned."""
 MATCH_OVERLAP = 0.5
-"""Intersection over union at which the Object Detection API's matchers take an anchor for an object."""
+"""Intersection over union for a match in the Object Detection API's matchers."""
 _SAMPLED = 20_000
 MATCHED = 5_000
-"""Boxes of a split that are compared with all anchors."""
+"""Number of boxes per split that are compared with all anchors."""
 _PAIRS = 4_000_000
-"""Boxes times anchors that are compared at once, 16 MB a step of the computation."""
+"""Boxes times anchors compared at once; each step of the computation takes 16 MB."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class SampledBoxes:
         boxes: float32 [N, 4], normalised to the image.
         sizes: int32 [N, 2], rows and columns of the image.
         records: [N], number of the record.
-        total: how many boxes there are.
+        total: number of all boxes.
     """
 
     boxes: np.ndarray
@@ -46,7 +46,7 @@ class SampledBoxes:
 
 
 class BoxSample:
-    """Draws boxes as they come, so that each is kept with the same probability (Vitter's algorithm R)."""
+    """Samples boxes uniformly from a stream (Vitter's algorithm R)."""
 
     def __init__(self, size: int = _SAMPLED) -> None:
         self._size = size
@@ -55,7 +55,7 @@ class BoxSample:
         self._random = random.Random(0)
 
     def add(self, image: LabelledImage) -> None:
-        """Draw from the objects of an image; crowd regions are none."""
+        """Sample from the objects of an image, without crowd regions."""
         for box in image.boxes[~image.is_crowd]:
             self._total += 1
             entry = (box, (image.height, image.width), image.record)
@@ -67,7 +67,7 @@ class BoxSample:
                     self._kept[place] = entry
 
     def drawn(self) -> SampledBoxes:
-        """Return what was drawn, in the order of the records."""
+        """Return the sample, in the order of the records."""
         kept = sorted(self._kept, key=lambda entry: entry[2])
         return SampledBoxes(
             boxes=np.asarray([box for box, _, _ in kept], np.float32).reshape(-1, 4),
@@ -79,22 +79,18 @@ class BoxSample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkView:
-    """What a network does with images.
+    """A network's preprocessing and anchors.
 
     Attributes:
-        resizer: brings them to its input.
-        anchors: float32 [A, 4], normalised to the input; None of a detector without fixed anchors.
+        resizer: resizes images to the network's input.
+        anchors: float32 [A, 4], normalised to the input; None for a detector without fixed anchors.
     """
 
     resizer: Resizer
     anchors: np.ndarray | None
 
     def resized_sizes(self, sizes: np.ndarray) -> np.ndarray:
-        """Return rows and columns that images have at the input, without padding, float64 [N, 2].
-
-        Args:
-            sizes: int32 [N, 2], rows and columns of the images.
-        """
+        """Return the rows and columns of resized images without padding, float64 [N, 2]."""
         if not len(sizes):
             return np.zeros((0, 2))
         known, at = np.unique(np.maximum(sizes, 1), axis=0, return_inverse=True)
@@ -102,17 +98,17 @@ class NetworkView:
         return resized.numpy().astype(np.float64)[at.reshape(-1)]
 
     def shorter_sides(self, sample: SampledBoxes) -> np.ndarray:
-        """Return the shorter side of each box at the input, pixels, float64 [N]."""
+        """Return the shorter side of each box at the input in pixels, float64 [N]."""
         sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
         return (sides * self.resized_sizes(sample.sizes)).min(axis=1, initial=np.inf)
 
     def best_overlaps(self, sample: SampledBoxes) -> np.ndarray:
-        """Return the intersection over union of each box with the anchor that fits it best, float [N]."""
+        """Return the intersection over union of each box with its best anchor, float [N]."""
         if self.anchors is None:
             raise ValueError("expected a detector with anchors")
         rows, columns = self.resizer.static_shape[:2]
         padded = np.asarray([rows, columns], np.float64)
-        # Boxes are normalised to the image, anchors to the input, of which the image may be a part.
+        # Boxes are normalised to the image, anchors to the input, which may include padding.
         shares = np.tile(self.resized_sizes(sample.sizes) / padded, 2)
         boxes = (sample.boxes * shares).astype(np.float32)
         chunk = max(1, _PAIRS // max(1, len(self.anchors)))
@@ -124,14 +120,7 @@ class NetworkView:
 
 
 def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, findings: FindingList) -> None:
-    """Look for boxes that the network cannot learn.
-
-    Args:
-        split: that the boxes are of.
-        sample: some of its boxes.
-        view: what the network does with images.
-        findings: takes what is found.
-    """
+    """Look for boxes that the network cannot learn."""
     if not len(sample.boxes):
         return
     if findings.is_on("tiny_boxes"):
@@ -162,7 +151,7 @@ def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, fi
 
 
 def evenly_spaced(sample: SampledBoxes, count: int) -> SampledBoxes:
-    """Return about `count` of the boxes of a sample, from all of it."""
+    """Return about `count` boxes, evenly spaced in the sample."""
     step = max(1, len(sample.boxes) // count)
     rows = slice(None, None, step)
     return dataclasses.replace(
@@ -211,11 +200,7 @@ _DIGITS = 4
 
 
 def match_anchors(samples: Mapping[str, SampledBoxes], view: NetworkView) -> AnchorMatches | None:
-    """Hold the boxes of several splits against anchors.
-
-    Args:
-        samples: split to some of its boxes.
-        view: what the network does with images.
+    """Match the boxes of several splits with the anchors.
 
     Returns:
         None for a detector without fixed anchors.

@@ -1,4 +1,4 @@
-"""Checks of the boxes of one image against each other, and of copies of an image against each other."""
+"""Checks for duplicate boxes in an image, and for duplicate images with different annotations."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from detection_core.validation.duplicates import Pair, pair_examples
 from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 SAME_BOX = 0.95
-"""Intersection over union from which on two boxes are the same."""
+"""Minimum intersection over union of duplicate boxes."""
 _MOST_BOXES = 2_000
-"""Boxes of an image that are compared with each other; they take 32 MB."""
+"""Maximum number of boxes per image that are compared with each other; they take 32 MB."""
 _DIGITS = 3
 _BYTES = 8
 
 
 def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
-    """Return which boxes are the same.
+    """Return which boxes are duplicates: their intersection over union reaches `overlap`.
 
-    Args:
-        boxes: float [G, 4], ymin, xmin, ymax, xmax.
-        overlap: intersection over union from which on they are.
+    Boxes are float [G, 4], ymin, xmin, ymax, xmax.
 
     Returns:
-        bool [G, G]; no box is the same as itself.
+        bool [G, G], False on the diagonal.
     """
     boxes = np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
     low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
@@ -53,7 +51,7 @@ class AnnotationChecker:
         self._objects = array.array("Q")
 
     def add(self, image: LabelledImage) -> None:
-        """Compare the boxes of an image, crowd regions left out."""
+        """Compare the boxes of an image, without crowd regions."""
         self._images += 1
         self._objects.append(_objects_digest(image))
         kept = np.flatnonzero(~image.is_crowd)[:_MOST_BOXES]
@@ -85,13 +83,7 @@ class AnnotationChecker:
                 self._repeating.append((image.record, repeated, stored_box(image.boxes[kept][again][0])))
 
     def report(self, split: str, classes: Sequence[str], findings: FindingList) -> None:
-        """Add what was found.
-
-        Args:
-            split: whose images were looked at.
-            classes: names of the label map.
-            findings: takes what is found.
-        """
+        """Add the findings."""
         if not self._images:
             return
         examples = [
@@ -139,7 +131,7 @@ class AnnotationChecker:
         )
 
     def objects_digest(self, record: int) -> int:
-        """Return a number that is the same for images with the same objects."""
+        """Return a hash that is equal for images with the same objects."""
         return self._objects[record]
 
 
@@ -148,7 +140,7 @@ def _name(classes: Sequence[str], label: int) -> str:
 
 
 def _objects_digest(image: LabelledImage) -> int:
-    """Hash boxes, to a thousandth of the image, and classes, independent of their order."""
+    """Hash classes and boxes, rounded to a thousandth of the image, independent of their order."""
     rows = sorted(
         (*row, int(label), bool(crowd))
         for row, label, crowd in zip(
@@ -161,13 +153,7 @@ def _objects_digest(image: LabelledImage) -> int:
 def check_copies(
     pairs: Sequence[Pair], checkers: Mapping[str, AnnotationChecker], findings: FindingList
 ) -> None:
-    """Find images that are in the data twice with different objects.
-
-    Args:
-        pairs: records that hold the same image.
-        checkers: split to the checker of its images.
-        findings: takes what is found.
-    """
+    """Find records of the same image with different objects."""
     if not pairs:
         return
     found = [

@@ -1,4 +1,4 @@
-"""Draw samples of a data set in one pass: some images of each class, and the smallest boxes."""
+"""Draws samples of a data set in one pass: some images of each class, and the smallest boxes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ _CONTEXT, _LEAST_CONTEXT = 3.0, 24.0
 
 
 class SamplePictures:
-    """Draws the first images of each class and the smallest boxes of all; the rest is not decoded.
+    """Draws the first images of each class and the smallest boxes of all; other images are not decoded.
 
-    ExampleGen orders images by a hash of their ids. So the first ones are a random sample, always the same.
-
-    Args:
-        classes: names of the label map.
+    ExampleGen orders images by a hash of their ids. So the first ones are a random but reproducible sample.
     """
 
     def __init__(self, classes: Sequence[str]) -> None:
@@ -37,12 +34,12 @@ class SamplePictures:
         self._objects: Counter[int] = Counter()
         self._drawn = 0
         self._borrowed: set[int] = set()
-        # The largest of the smallest is on top: (-side, -order, entry, picture).
+        # A heap with the largest of the smallest boxes on top: (-side, -order, entry, picture).
         self._smallest: list[tuple[float, int, PictureEntry, bytes]] = []
         self._order = 0
 
     def add(self, split: str, image: LabelledImage) -> None:
-        """Look at the next image."""
+        """Add the next image."""
         labels = image.classes[image.classes >= 0].tolist()
         self._objects.update(labels)
         wanted = self._wanted_classes(labels)
@@ -71,11 +68,7 @@ class SamplePictures:
             self._keep_small(side, row, pixels, image, where)
 
     def write(self, folder: str) -> None:
-        """Write the pictures and their index, classes in the order of the label map, then the smallest boxes.
-
-        Args:
-            folder: gets `pictures/*.jpg` and `pictures/index.json`.
-        """
+        """Write `pictures/*.jpg` and `pictures/index.json`: classes as in the label map, then small boxes."""
         drawn = [pair for _, pairs in sorted(self._samples.items()) for pair in pairs]
         smallest = sorted(self._smallest, key=lambda kept: (-kept[0], -kept[1]))
         drawn += [(entry, picture) for _, _, entry, picture in smallest]
@@ -85,9 +78,9 @@ class SamplePictures:
         PICTURES.write(place, [entry for entry, _ in drawn])
 
     def _wanted_classes(self, labels: Sequence[int]) -> list[int]:
-        """Return the classes that an image is drawn for: the rarest of those with few pictures, and new ones.
+        """Return the classes that an image is drawn for: the rarest with few pictures, and new ones.
 
-        A new class borrows the picture of another until an image comes that is drawn for it.
+        A new class borrows another class's picture until it gets one.
         """
         found = [label for label in set(labels) if self._own(label) < self._each]
         found.sort(key=lambda label: (self._own(label), self._objects[label], label))
@@ -98,7 +91,7 @@ class SamplePictures:
         return 0 if label in self._borrowed else len(self._samples.get(label, ()))
 
     def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
-        """Yield (root of the area in pixels, row) of the boxes that are among the smallest so far."""
+        """Yield (square root of the area in pixels, row) of the boxes among the smallest so far."""
         sides = image.boxes[:, 2:] - image.boxes[:, :2]
         pixels = np.sqrt(np.maximum(sides.prod(axis=1), 0.0) * image.height * image.width)
         for row in np.argsort(pixels, kind="stable")[:_SMALLEST_BOXES].tolist():
@@ -126,11 +119,11 @@ class SamplePictures:
 
 
 def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
-    """Return what is around a box, enlarged, with the box."""
+    """Return an enlarged crop around a box, with the box drawn."""
     size = np.array(pixels.shape[:2])
     edges = np.asarray(box, np.float64).reshape(2, 2) * size
     reach = max(_LEAST_CONTEXT, _CONTEXT * float((edges[1] - edges[0]).max())) / 2
-    # At an edge of the image the square moves inside.
+    # Shift the square inside the image.
     length = np.minimum(np.ceil(2 * reach), size).astype(int)
     first = np.clip(np.round(edges.mean(axis=0) - length / 2), 0, size - length).astype(int)
     last = first + length

@@ -1,4 +1,4 @@
-"""Statistics of earlier spans, in a durable folder beside the checkpoints.
+"""Statistics of earlier spans, in a durable folder next to the checkpoints.
 
 A span is compared with all earlier ones, whether or not this run reads them. Each has a separate folder
 with a few kilobytes of statistics, so its examples are not needed.
@@ -29,12 +29,7 @@ def span_names(folder: str) -> list[str]:
 
 
 def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
-    """Return span to a digest of its statistics, which changes with them.
-
-    Args:
-        folder: of the history.
-        spans: numbers or dates; one whose statistics cannot be read is left out, with a warning.
-    """
+    """Return span to a digest of its statistics; skip unreadable ones with a warning."""
     found = {}
     for span in spans:
         try:
@@ -47,12 +42,7 @@ def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
 
 
 def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]:
-    """Return span to statistics, in the order of `spans`; what cannot be read is left out, with a warning.
-
-    Args:
-        folder: of the history.
-        spans: numbers or dates.
-    """
+    """Return span to statistics, in the order of `spans`; skip unreadable ones with a warning."""
     found = {}
     for span in spans:
         try:
@@ -65,12 +55,7 @@ def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]
 
 
 def keep_spans(folder: str, spans: Mapping[str, SampleStatistics]) -> None:
-    """Keep the statistics of spans for later runs; warn if that fails.
-
-    Args:
-        folder: of the history.
-        spans: span to statistics; earlier ones of the span are replaced.
-    """
+    """Store the statistics of spans for later runs, overwriting existing ones; warn if that fails."""
     for span, statistics in spans.items():
         try:
             SPAN_STATISTICS.write(files.join(folder, span), SpanStatistics(span=span, statistics=statistics))

@@ -1,4 +1,4 @@
-"""One pass over the examples of a split, in which everything that checks need is gathered."""
+"""One pass over the examples of a split, which gathers the input of all checks."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from detection_core.validation.sample_pictures import SamplePictures
 
 TRAIN = "train"
 MOST_FOLDERS = 50
-"""Folders that are compared; of data in more, a folder is a video or a day and not a person."""
+"""Maximum number of folders to compare; with more, a folder is a video or a day, not a person."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassOptions:
-    """What is gathered.
+    """What to gather.
 
     Attributes:
         classes: names of the label map.
-        spans: that the examples are made of, oldest first.
-        decoding: which images are decoded.
-        hashes: hash every image, to find those that look alike.
+        spans: of the examples, oldest first.
+        decoding: selects the images to decode.
+        hashes: hash every image, to find near-duplicates.
         pictures: draws samples.
     """
 
@@ -50,11 +50,7 @@ class PassOptions:
 
 
 class FolderCounters:
-    """Counts the images of each folder, as long as there are few.
-
-    Args:
-        classes: names of the label map.
-    """
+    """Counts the images of each folder, unless there are too many folders."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
@@ -71,7 +67,7 @@ class FolderCounters:
         self._counters.setdefault(folder, SampleCounter(self._classes)).add(image)
 
     def statistics(self) -> dict[str, SampleStatistics]:
-        """Return folder to statistics; empty where there is one folder, or too many."""
+        """Return folder to statistics; empty for one folder or too many."""
         counters = self._counters or {}
         if len(counters) < 2:
             return {}
@@ -80,19 +76,19 @@ class FolderCounters:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitPass:
-    """What was gathered of a split.
+    """The result of a pass over a split.
 
     Attributes:
         statistics: of its images.
         spans: of training images by span.
         features: DatasetFeatureStatisticsList of its columns; None without the capability `tfdv`.
         digests: of its image files.
-        hashes: of its images; empty where none were wanted.
-        files: what became of decoding.
-        annotations: what its boxes say about each other.
-        boxes: some of them.
-        profile: all of them, for charts.
-        objects: how many there are, by class.
+        hashes: of its images; empty if not requested.
+        files: results of decoding.
+        annotations: compares its boxes with each other.
+        boxes: a sample of them.
+        profile: all boxes, for charts.
+        objects: number of objects by class.
     """
 
     statistics: SampleStatistics
@@ -115,18 +111,10 @@ def pass_over(
     folders: FolderCounters,
     progress: Progress,
 ) -> SplitPass:
-    """Look at every example of a split once.
-
-    Args:
-        split: its name.
-        images: its examples.
-        count: how many there are.
-        options: what is gathered.
-        folders: counts images by folder, over all splits.
-        progress: of all splits.
+    """Read every example of a split once; `folders` counts over all splits.
 
     Raises:
-        DataError: when examples are damaged.
+        DataError: if examples are damaged.
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
@@ -168,14 +156,14 @@ def pass_over(
 
 
 def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, float]]:
-    # Records of other tools may hold what is no number.
+    # Records of other tools may hold NaN or infinity.
     kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1)
     for ymin, xmin, ymax, xmax in image.boxes[kept].tolist():
         yield xmin * image.width, ymin * image.height, xmax * image.width, ymax * image.height
 
 
 class ObjectCounter:
-    """Counts the objects of a split as its images come; crowd regions are among them, as in a card."""
+    """Counts the objects of a split including crowd regions, as in a dataset card."""
 
     def __init__(self) -> None:
         self._images = self._empty = 0
@@ -188,7 +176,7 @@ class ObjectCounter:
         self._classes.update(image.classes.tolist())
 
     def card(self, label_map: LabelMap) -> SplitCard:
-        """Return what was counted."""
+        """Return the counts as a card."""
         return SplitCard(
             images=self._images,
             empty_images=self._empty,
@@ -198,12 +186,7 @@ class ObjectCounter:
 
 
 def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> DatasetCard:
-    """Return the card of a data set.
-
-    Args:
-        label_map: of the examples.
-        splits: split to what was counted of it.
-    """
+    """Return the card of a data set."""
     return DatasetCard(
         format="TFRecord",
         classes=[

@@ -1,1 +1,1 @@
-"""The annotation formats, a module each."""
+"""The annotation formats, one module each."""

@@ -1,4 +1,4 @@
-"""What formats share that keep all images of a split in one annotation file."""
+"""Shared code of formats with one annotation file per split."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from detection_core.storage.folder_listing import FolderListing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnnotationFile:
-    """An annotation file that was recognised.
+    """A recognised annotation file.
 
     Attributes:
         names: of some of its images.
-        subsets: split, as `layouts.split_word` tells it, to what the file itself calls it.
+        subsets: split, from `layouts.split_word`, to its name in the file.
     """
 
     names: Sequence[str]
@@ -40,7 +40,7 @@ class AnnotationFile:
 
 
 Found = Mapping[str, AnnotationFile]
-"""Path in a listing to what is known of the annotation file there."""
+"""Path in a listing to the annotation file there."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class Source:
 
     Attributes:
         annotations: path of the file.
-        images: path of the folder that its file names start from.
-        subset: the images to take, as the file calls them; "" for all.
+        images: path of the folder that its file names are relative to.
+        subset: name in the file of the images to take; "" for all.
     """
 
     annotations: str
@@ -59,15 +59,10 @@ class Source:
 
 
 def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
-    """Return the only file of a split.
-
-    Args:
-        root: of the data set, for the message.
-        paths: of the files that were found.
-        usual: beginning of the name of the one that is meant, where there are others for the same images.
+    """Return the only file of a split, or the only one whose name begins with `usual`.
 
     Raises:
-        DataError: when there are several.
+        DataError: if there are several.
     """
     meant = [path for path in paths if posixpath.basename(path).startswith(usual)] or list(paths)
     if len(meant) > 1:
@@ -80,25 +75,19 @@ def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
 
 
 def locate_images(listing: FolderListing, path: str, names: Sequence[str], split: str) -> dict[str, str]:
-    """Return the location of a split: its annotation file, and the folder that its file names start from.
+    """Return a split's location: its annotation file, and the folder that its file names are relative to.
 
-    The folder is left out where none of the images is found.
-
-    Args:
-        listing: of the data set.
-        path: of the annotation file.
-        names: of some of its images.
-        split: of the file, "" for one that has none.
+    The folder is omitted if no image is found. `split` is "" if the file has none.
     """
     folder = find_image_folder(listing, names, split, posixpath.dirname(path))
     return {"annotations": path} if folder is None else {"annotations": path, "images": folder or "."}
 
 
 def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str, dict[str, str]]:
-    """Return the location of each split that files or their own subsets tell; of "" where they tell none.
+    """Return the location of each split in the files' names or subsets; the key is "" without splits.
 
     Raises:
-        DataError: when there are several files and their splits are ambiguous.
+        DataError: if there are several files and their splits are ambiguous.
     """
     by_split: dict[str, list[str]] = collections.defaultdict(list)
     for path in found:
@@ -118,7 +107,7 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
 
 
 def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterator[str]:
-    """Yield the files of some endings; of a folder with more than `most`, one an image, three to look at."""
+    """Yield the files with these suffixes, but only three from a folder with more than `most`."""
     for folder, names in listing.folders.items():
         paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(endings)]
         yield from paths if len(paths) <= most else paths[:3]
@@ -127,17 +116,10 @@ def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterato
 def describe_files(
     listing: FolderListing, data_format: str, what: str, found: Found, usual: str = "\0"
 ) -> Layout | None:
-    """Describe a data set of annotation files; None where there are none.
-
-    Args:
-        listing: of the data set.
-        data_format: a key of `readers.READERS`.
-        what: name of these files in messages.
-        found: the files.
-        usual: see `only_file`.
+    """Describe a data set of annotation files, None if there are none; see `only_file` for `usual`.
 
     Raises:
-        DataError: when there are several files and their splits are ambiguous.
+        DataError: if there are several files and their splits are ambiguous.
     """
     if not found:
         return None
@@ -165,16 +147,12 @@ def locate_sources(
 ) -> list[Source]:
     """Find the annotation files and image folders of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, perhaps with
-            `"subset": NAME`; None for every file that `find_files` finds.
-        find_files: the files of the format in a listing.
-        what: name of these files in messages.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
+    `"subset": NAME`. None means every file that `find_files` finds.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when a file or folder is missing, or several files could be meant.
+        ConfigError: if the location has another form.
+        DataError: if a file or folder is missing, or the choice of file is ambiguous.
     """
     if location is None:
         return _all_sources(root, find_files, what)
@@ -194,13 +172,13 @@ def locate_sources(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """A format whose annotation files are found by their content and hold all images of a split.
+    """A format whose annotation files are detected by content and hold all images of a split.
 
     Attributes:
         name: a key of `readers.READERS`.
         title: of the format, for messages.
         what: one of its files, for messages.
-        find_files: the files of the format in a listing.
+        find_files: returns the format's files in a listing.
     """
 
     name: str
@@ -209,7 +187,7 @@ class FileFormat:
     find_files: Callable[[FolderListing], Found]
 
     def find(self, listing: FolderListing) -> Layout | None:
-        """Find the annotation files in a folder, and where their images are; see `describe_files`."""
+        """Find the annotation files in a folder and their image folders; see `describe_files`."""
         return describe_files(listing, self.name, self.title, self.find_files(listing))
 
     def sources(self, root: str, location: Any) -> list[Source]:
@@ -229,7 +207,7 @@ def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: 
     if not found:
         raise DataError(f"expected {what}, found none; correct data.path or data.format", where=root)
     locations = divide(listing, found).values()
-    # Names start from one folder, so that those of two splits differ.
+    # Names are relative to one folder, so that those of two splits differ.
     images = folder_in(root, common_folder(where.get("images", ".") for where in locations))
     used = dict.fromkeys(where["annotations"] for where in locations)
     return [Source(annotations=listing.path(path), images=images) for path in used]

@@ -1,4 +1,4 @@
-"""COCO JSON: one file a split, with the lists `images`, `annotations` and `categories`."""
+"""COCO JSON: one file per split, with the lists `images`, `annotations` and `categories`."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ from detection_core.storage.folder_listing import FolderListing
 LOOKS_FOR = "COCO JSON: a .json file with the lists images, annotations and categories"
 
 _MOST_FILES = 50
-"""JSON files in one folder above which only some are opened: it probably has one file for each image."""
+"""If a folder has more JSON files, only some are opened: it probably has one file per image."""
 
 _SAMPLE = 100
 _FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
 _USUAL = "instances"
-"""Beginning of the names of files with boxes, where other files annotate the same images."""
+"""Prefix of box annotation files, if other files annotate the same images."""
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the COCO JSON files in a folder, and where their images are.
+    """Find the COCO JSON files in a folder and their image folders.
 
     Raises:
-        DataError: when there are several files and their splits are ambiguous.
+        DataError: if there are several files and their splits are ambiguous.
     """
     return describe_files(listing, "coco", "COCO JSON", find_files(listing), _USUAL)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
-    """Return the COCO JSON files in a folder, each with the names of some of its images."""
+    """Return the COCO JSON files in a folder, each with the names of some images."""
     found = {}
     for folder, names in listing.folders.items():
         candidates = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
@@ -72,11 +72,11 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
 
 
 def is_coco(head: bytes, tail: bytes) -> bool:
-    """Return whether a file with this beginning and end is COCO JSON with objects."""
+    """Return whether a file's beginning and end are those of COCO JSON with objects."""
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
     text = head + tail
-    # Files of captions name no category, those of panoptic segmentation no object.
+    # Caption files have no categories, panoptic segmentation files no objects.
     categories = b'"category_id"' in text or b'"categories"' in text
     return b'"images"' in text and categories and b'"segments_info"' not in text and b'"shapes"' not in text
 
@@ -92,15 +92,13 @@ def _some_names(text: bytes) -> list[str]:
 def locate(root: str, location: Any) -> tuple[str, str]:
     """Find the annotation file and the image folder of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
-            folder defaults to `images` if that exists, else to `root`. None for the only COCO JSON file below
-            `root`, with the folder in which its images are found.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`. The image
+    folder defaults to `images` if that exists, else to `root`. None means the only COCO JSON file below
+    `root`, with the folder in which its images are found.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when there is no COCO file, or several.
+        ConfigError: if the location has another form.
+        DataError: if there is no COCO file, or several.
     """
     if isinstance(location, str):
         location = {"annotations": location}
@@ -121,7 +119,7 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 
 
 def _find_one(root: str) -> dict[str, str]:
-    """Return the location of the only COCO JSON file, or of the only JSON file at the usual places."""
+    """Return the location of the only COCO JSON file, or of the only JSON file in a usual place."""
     listing = list_data_set(root)
     usual = (path for path in listing.paths(".json") if os.path.dirname(path) in ("", "annotations"))
     found = find_files(listing) or dict.fromkeys(usual, AnnotationFile(names=()))
@@ -138,12 +136,8 @@ def _find_one(root: str) -> dict[str, str]:
 def read(root: str, location: Any) -> Annotations:
     """Read a COCO JSON file.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
-        DataError: when the file as a whole cannot be used.
+        DataError: if the whole file cannot be used.
     """
     path, folder = locate(root, location)
     rejected = Rejections()
@@ -184,7 +178,7 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
 
 
 def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
-    """Add annotations all at once; return False and add none if one of them is malformed."""
+    """Add all annotations; if one is malformed, add none and return False."""
     try:
         for entry in entries:
             if entry.get("segmentation"):
@@ -196,7 +190,7 @@ def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
 
 
 def _pack_rings(annotation: dict[str, Any]) -> None:
-    """Pack the numbers of polygons, which then take a tenth of the memory; leave anything else as it is."""
+    """Pack the numbers of polygons to a tenth of the memory; leave other values unchanged."""
     segmentation = annotation["segmentation"]
     if type(segmentation) is list and all(type(ring) is list for ring in segmentation):
         with contextlib.suppress(struct.error, OverflowError):
@@ -213,7 +207,7 @@ _LISTS: dict[str, Any] = {
     "annotations": (Grouping.add_part, "image_id", "malformed_annotation", "an annotation with an image_id"),
     "categories": None,
 }
-"""Lists of the file: how to group an entry, by which field; the fault and message if the field is missing."""
+"""Lists of the file: the grouping method, the key field, and the fault and message if it is missing."""
 
 
 def _read_images(
@@ -242,8 +236,8 @@ def _categories(
 ) -> tuple[dict[int, str], dict[str, int]]:
     """Return category id to name, and name to label map id.
 
-    A category without objects that is another's supercategory is no class: Roboflow writes one with id 0.
-    Ids from 1 are kept. If one is below 1, the categories are numbered from 1 in the order of their ids.
+    An unused category that is another's supercategory is no class: Roboflow writes one with id 0. Ids from 1
+    are kept. If one is below 1, the categories are numbered from 1 in the order of their ids.
     """
     names: dict[int, str] = {}
     taken: set[str] = set()
@@ -297,7 +291,7 @@ def _image(
 
 
 def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:
-    """Return the image-level labels, for which COCO has no field; `coco_writer` writes them."""
+    """Return the image-level labels, which COCO lacks and `coco_writer` adds."""
     given = beside.get("labels") if isinstance(beside, Mapping) else None
     if not isinstance(given, list):
         return ()
@@ -347,7 +341,7 @@ def _with_extra_fields(item: AnnotatedObject, annotation: dict[str, Any]) -> Ann
 
 
 def _flag(value: object) -> int | None:
-    """Return 0 or 1; None for anything else, because users may define an attribute of the same name."""
+    """Return 0 or 1; None for other values, because users may define an attribute with this name."""
     return int(value) if value in (0, 1) and isinstance(value, int) else None
 
 
@@ -365,7 +359,7 @@ _EXTRA_FIELDS: dict[str, dict[str, Callable[[object], Any]]] = {
         "pose": lambda value: value if isinstance(value, str) and value.isprintable() else None,
     },
 }
-"""Key of an annotation to fields outside of COCO: `attributes` as CVAT writes them, `detflow` our own."""
+"""Key of an annotation to fields that COCO lacks: CVAT's `attributes`, and `detflow`."""
 
 
 def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:

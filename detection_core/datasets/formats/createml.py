@@ -1,4 +1,4 @@
-"""Create ML: a JSON list of images, with boxes about their centers in pixels.
+"""Create ML: a JSON list of images; boxes are given by center and size in pixels.
 
 https://developer.apple.com/documentation/createml/building-an-object-detector-data-source
 """
@@ -55,13 +55,11 @@ find, locate = _FORMAT.find, _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the files of a split. The categories are the classes that occur.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for all files
-            of the format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
+    format.
 
     Raises:
-        DataError: when a file as a whole cannot be used.
+        DataError: if a whole file cannot be used.
     """
     return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 

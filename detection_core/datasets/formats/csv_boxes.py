@@ -1,4 +1,4 @@
-"""CSV files of boxes: a row an object."""
+"""CSV files of boxes: one row per object."""
 
 from __future__ import annotations
 
@@ -59,18 +59,14 @@ find, locate = _FORMAT.find, _FORMAT.locate
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read CSV files of boxes. The categories are the classes that occur; the format has no list of them.
+    """Read CSV files of boxes. The categories are the classes that occur; the format does not list them.
 
-    A row without class and box names an image that shows nothing. Rows of no set go with those for training.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "TRAIN"` for
-            the rows of a set; None for all files of the
-            format below `root`.
+    A row without class and box means an image without objects. Rows without a set belong to training.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "TRAIN"` restricts
+    it to the rows of a set. None means all files of the format.
 
     Raises:
-        DataError: when a file as a whole cannot be used.
+        DataError: if a whole file cannot be used.
     """
     rejected = Rejections()
     categories: dict[str, int] = {}
@@ -98,12 +94,9 @@ def read(root: str, location: Any) -> Annotations:
 
 
 class _Grouped(NamedTuple):
-    """The rows of a file.
+    """A file's rows by image, and the names of all images, other sets and rejected rows included.
 
-    Attributes:
-        by_image: each image with its rows.
-        names: of images that rows are about, those in other sets and of rows that cannot be used, too.
-        in_fractions: whether boxes are in fractions of images, as none reaches beyond 1.
+    Boxes are in fractions of the image if no coordinate exceeds 1.
     """
 
     by_image: Grouping

@@ -1,9 +1,9 @@
-"""Rows of CSV files of boxes, whatever their columns.
+"""Rows of CSV files of boxes with any known columns.
 
 Files with a header have the columns of the Object Detection API's tutorials: filename, width, height, class,
-xmin, ymin, xmax, ymax. Their order is free, and other tools' names for them are known. Files without a header
-have the columns of keras-retinanet (path, x1, y1, x2, y2, class) or of Google Cloud's importers: set, path,
-label and up to four corners in fractions of the image, see
+xmin, ymin, xmax, ymax. They may come in any order and under other tools' names. Files without a header have
+the columns of keras-retinanet (path, x1, y1, x2, y2, class) or of Google Cloud's importers. The latter are
+set, path, label and up to four corners in fractions of the image, see
 https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data.
 """
 
@@ -23,17 +23,17 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 MAX_ROW = 1 << 22
-"""Characters of a row above which the file is not read on; a field has csv.field_size_limit()."""
+"""Maximum characters of a row; a field is limited by csv.field_size_limit()."""
 
 _PIECE = 1 << 20
 
 
 @contextlib.contextmanager
 def open_csv(path: str) -> Iterator[TextIO]:
-    """Open a CSV file: UTF-8, or UTF-16 with its mark. Lines keep their ends.
+    """Open a CSV file in UTF-8, or in UTF-16 with a byte order mark. Line ends are kept.
 
     Raises:
-        DataError: when it cannot be read; in the block, when what is read of it is in another encoding.
+        DataError: if it cannot be read; inside the block also for another encoding.
     """
     try:
         with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
@@ -47,10 +47,10 @@ def open_csv(path: str) -> Iterator[TextIO]:
 
 
 def decode_head(data: bytes) -> TextIO:
-    """Return the beginning of a CSV file as `open_csv` gives the whole of it.
+    """Decode the beginning of a CSV file as `open_csv` decodes the file.
 
     Raises:
-        UnicodeError: when it is in another encoding.
+        UnicodeError: if it has another encoding.
     """
     return io.StringIO(data.decode(_encoding(data)), newline="")
 
@@ -63,16 +63,11 @@ class CsvLines:
     """The lines of a CSV file, for `csv.reader`.
 
     Attributes:
-        taken: characters since the last row; who reads the rows sets it to 0 at each.
+        taken: characters since the last row; the caller resets it to 0 at each row.
     """
 
     def __init__(self, text: TextIO, head: str = "") -> None:
-        """Take the lines.
-
-        Args:
-            text: opened with newline="".
-            head: lines that were read of it already.
-        """
+        """Wrap a file that was opened with newline="", after the lines of `head`."""
         self.taken = 0
         self._text = text
         self._read = io.StringIO(head, newline="").readline
@@ -85,7 +80,7 @@ class CsvLines:
         """Return the next line.
 
         Raises:
-            csv.Error: for a row without an end.
+            csv.Error: if a row has no end.
         """
         line = self._read(MAX_ROW + 1)
         if not line:
@@ -120,20 +115,20 @@ _NAMES = {
     "height": ("height", "image_height", "img_height"),
     "subset": ("split", "set", "subset", "dataset_split"),
 }
-"""Column to the names that it goes by in headers."""
+"""Column to its names in headers."""
 
 _NEEDED = ("image", "class", "xmin", "ymin", "xmax", "ymax")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _HEAD = 100_000
-"""Characters by which the columns are found."""
+"""Number of characters from which the columns are detected."""
 
 _DELIMITERS = (",", ";", "\t", "|")
 
 SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION": "eval", "TEST": "test"}
-"""Google's words for the splits."""
+"""Google's names of the splits."""
 
 UNASSIGNED = ("UNASSIGNED", "")
-"""Words for images that are in no split."""
+"""Google's names for images in no split."""
 
 Box = tuple[float, float, float, float]
 
@@ -142,13 +137,13 @@ class Row(NamedTuple):
     """A row.
 
     Attributes:
-        line: of the file in which it ends.
-        subset: the word for its split; "" where there is none.
+        line: number of its last line in the file.
+        subset: name of its split; "" if there is none.
         image: the image's name.
-        size: width and height in pixels as the row gives them; 0 where it does not.
-        name: the class; "" for an image that shows none.
-        box: (xmin, ymin, xmax, ymax); None where there is no class.
-        relative: whether the box is in fractions of the image, not in pixels.
+        size: width and height in pixels; 0 if the row has none.
+        name: the class; "" for an image without objects.
+        box: (xmin, ymin, xmax, ymax); None without a class.
+        relative: whether the box is in fractions of the image, not pixels.
     """
 
     line: int
@@ -164,11 +159,7 @@ Parse = Callable[[Sequence[str], int], Row]
 
 
 def find_columns(text: str) -> tuple[str, bool, Parse] | None:
-    """Return the delimiter of a CSV file, whether it has a header, and what parses its rows; None for others.
-
-    Args:
-        text: the beginning of the file.
-    """
+    """Return a CSV file's delimiter, whether it has a header, and its row parser; None if unknown."""
     lines = [line for line in text[:_HEAD].splitlines() if line.strip()]
     for delimiter in _DELIMITERS if lines else ():
         try:
@@ -185,16 +176,12 @@ def find_columns(text: str) -> tuple[str, bool, Parse] | None:
 
 
 def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
-    """Yield the rows of a CSV file, for those that cannot be used their line and what is wrong.
-
-    Args:
-        text: opened with newline="".
-        where: how messages name it.
+    """Yield the rows of a CSV file opened with newline=""; for invalid rows, their line and fault.
 
     Raises:
-        DataError: when the columns are not known, or the file is no CSV.
+        DataError: if the columns are unknown, or the file is no CSV.
     """
-    # Whole lines, so that what follows begins with one.
+    # Read whole lines, so that the rest begins with one.
     head = text.read(_HEAD) + text.readline(MAX_ROW)
     known = find_columns(head)
     if known is None:

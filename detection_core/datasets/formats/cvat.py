@@ -61,7 +61,7 @@ _SAMPLE = 50
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the CVAT files in a folder, and where their images are.
+    """Find the CVAT files in a folder and their image folders.
 
     Raises:
         DataError: for a file of video tracks, or several files whose splits are ambiguous.
@@ -75,7 +75,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
-    """Return the CVAT files in a folder; those of video without names of images."""
+    """Return the CVAT files in a folder; video files have no image names."""
     found = {}
     for path in listing.paths(".xml"):
         head, tail = listing.ends(path)
@@ -102,14 +102,11 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "Train"` for
-            the images of a subset; None for all files of the
-            format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "Train"` restricts
+    it to the images of a subset. None means all files of the format.
 
     Raises:
-        DataError: when a file as a whole cannot be used.
+        DataError: if a whole file cannot be used.
     """
     rejected = Rejections()
     categories: dict[str, int] = {}
@@ -134,7 +131,7 @@ def _read_images(
     for element in _children(source.annotations):
         if element.tag == "meta":
             declared, points = _declared(element)
-            # Projects list the labels under every task, a job its own; an old file lists none.
+            # Projects list labels under every task, jobs under the job; old files list none.
             categories |= dict.fromkeys(declared, 0)
             keypoint_names |= points
             check_keypoint_names(keypoint_names, source.annotations)
@@ -151,7 +148,7 @@ def _read_images(
 
 
 def _children(path: str) -> Iterator[ElementTree.Element]:
-    """Yield the elements below the root, which has to be that of a file with images."""
+    """Yield the elements below the root; raise unless the file contains images."""
 
     def check_root(tag: str) -> None:
         if tag != "annotations":
@@ -167,7 +164,7 @@ def _children(path: str) -> Iterator[ElementTree.Element]:
 
 
 def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
-    """Return the labels of the task, and the names of the points of skeletons."""
+    """Return the labels of the task, and the names of skeletons' points."""
     names: list[str] = []
     points: dict[str, dict[str, None]] = {}
     for element in meta.iterfind(".//labels/label"):
@@ -200,16 +197,12 @@ Names = dict[str, list[str]]
 def read_objects(
     image: ElementTree.Element, width: int, height: int, keypoint_names: Names
 ) -> list[AnnotatedObject]:
-    """Return the objects of an image. Polygons of one label and group are one object.
+    """Return the objects of an image. Polygons with the same label and group are one object.
 
-    Args:
-        image: its element.
-        width: of the image in pixels.
-        height: likewise.
-        keypoint_names: class to the names of its keypoints; those of a class that has none yet are added.
+    Names are added to `keypoint_names` for a class without any.
 
     Raises:
-        Rejected: for a shape that cannot be used, or that has no area.
+        Rejected: if a shape cannot be used or has no area.
     """
     objects: dict[object, AnnotatedObject] = {}
     drawn = keypoints = 0
@@ -318,7 +311,7 @@ def _mask(
 def _skeleton(
     element: ElementTree.Element, name: str, label: str, size: tuple[int, int], keypoint_names: Names
 ) -> AnnotatedObject:
-    """Return an object whose box is that around the points which are in the image."""
+    """Return an object whose box surrounds the points inside the image."""
     points: dict[str, Keypoint] = {}
     for point in element.iterfind("points"):
         ((x, y), *_) = _points(point, label)

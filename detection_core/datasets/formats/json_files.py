@@ -1,4 +1,4 @@
-"""JSON files of annotations, and values in them of a type that is checked."""
+"""Reads JSON annotation files and checks the types of their values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from detection_core.datasets.image_files import ImageFiles, images_without_annot
 
 
 def parse_json(path: str) -> Any:
-    """Return what is in a JSON file.
+    """Return the content of a JSON file.
 
     Raises:
-        Rejected: when the file is missing or cannot be parsed.
+        Rejected: if the file is missing or cannot be parsed.
     """
     data = read_annotation(path, MAX_IMAGE_FILE_BYTES)
     try:
@@ -38,7 +38,7 @@ def parse_json(path: str) -> Any:
 
 
 def number_of(value: object, what: str) -> float:
-    """Return a value, checked to be a finite number.
+    """Return a value if it is a finite number.
 
     Raises:
         Rejected: as a malformed annotation.
@@ -54,7 +54,7 @@ def number_of(value: object, what: str) -> float:
 
 
 def point_of(value: object, what: str) -> tuple[float, float]:
-    """Return a value, checked to be a list of two finite numbers.
+    """Return a value if it is a list of two finite numbers.
 
     Raises:
         Rejected: as a malformed annotation.
@@ -65,7 +65,7 @@ def point_of(value: object, what: str) -> tuple[float, float]:
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, Any]:
-    """Return a value, checked to be a JSON object.
+    """Return a value if it is a JSON object.
 
     Raises:
         Rejected: as a malformed record.
@@ -76,7 +76,7 @@ def mapping_of(value: object, what: str) -> Mapping[str, Any]:
 
 
 def list_of(value: object, what: str) -> list[Any]:
-    """Return a value, checked to be a list.
+    """Return a value if it is a list.
 
     Raises:
         Rejected: as a malformed record.
@@ -106,13 +106,8 @@ def read_entries(
 ) -> Annotations:
     """Read files of entries. The categories are the classes that occur.
 
-    Images in the folders that no entry is about were not looked at yet.
-
-    Args:
-        sources: of the split.
-        entries_of: path of a file to what it lists.
-        name_of: an entry to the image's name.
-        objects_of: an entry to its objects; it raises Rejected.
+    Images without an entry count as not annotated yet. The functions return a file's entries, an entry's
+    image name, and its objects; the last one may raise Rejected.
     """
     found = Annotations(categories={}, images=(), rejected=Rejections())
     folders = {source.images: ImageFiles(source.images) for source in sources}

@@ -1,4 +1,4 @@
-"""Label Studio's own JSON: a list of tasks, https://labelstud.io/guide/export."""
+"""Label Studio's JSON: a list of tasks, https://labelstud.io/guide/export."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ LOOKS_FOR = "Label Studio: a JSON export (JSON or JSON-MIN) with a list of tasks
 _WHAT = "a JSON export of Label Studio"
 _SIGNS = (b'"rectanglelabels"', b'"polygonlabels"', b'"ellipselabels"', b'"brushlabels"', b'"keypointlabels"')
 _UPLOADED = re.compile(r"[0-9a-f]{8}-")
-"""What is put before the name of an uploaded file."""
+"""The prefix of an uploaded file's name."""
 
 _IMAGE = re.compile(rb'"((?:[^"\\]|\\.)+\.(?:jpe?g|png|bmp|gif|tiff?|webp))"', re.IGNORECASE)
 _SAMPLE = 50
 _POINT = "keypointlabels"
 _IMAGE_WIDE = ("choices", "textarea", "rating", "taxonomy", "number", "pairwise", "datetime", "relation")
-"""Kinds of results without a place in the image."""
+"""Kinds of results without a position in the image."""
 
 Result = Mapping[str, Any]
 
@@ -91,21 +91,17 @@ find, locate = _FORMAT.find, _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
-    If a task has several annotations, the one marked as ground truth counts, else the first that was not
-    cancelled. A task without any has not been annotated yet.
-
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for the only export
-            below `root`.
+    If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
+    without any has not been annotated yet. `location` is `{"annotations": FILE, "images": FOLDER}`, relative
+    to `root`; None means the only export.
 
     Raises:
-        DataError: when the file as a whole cannot be used.
+        DataError: if the whole file cannot be used.
     """
     sources = _FORMAT.sources(root, location)
     met: dict[str, list[str]] = {}
     if any(_mentions(source.annotations, _POINT.encode()) for source in sources):
-        # Every object has all keypoints of its class, so their names must be known before the first object.
+        # Every object has all keypoints of its class, so read their names before the first object.
         for source in sources:
             collections.deque(_read_tasks(source, met, []), maxlen=0)
     in_order = {name: sorted(points) for name, points in sorted(met.items())}
@@ -143,7 +139,7 @@ def read(root: str, location: Any) -> Annotations:
 def _read_tasks(
     source: Source, keypoint_names: dict[str, list[str]], rejected: list[Rejection]
 ) -> Iterator[tuple[AnnotatedImage, bool]]:
-    """Yield the image of each task, and whether anybody has annotated it."""
+    """Yield the image of each task, and whether it has been annotated."""
     file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
     for number, task in enumerate(_tasks(source.annotations), start=1):
         try:
@@ -168,7 +164,7 @@ def _tasks(path: str) -> Iterator[Any]:
 
 
 def _mentions(path: str, word: bytes) -> bool:
-    """Return whether a file holds a word, in any encoding that JSON may have."""
+    """Return whether a file contains a word, in any encoding of JSON."""
     forms = [word.decode().encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be")]
     before = b""
     try:
@@ -194,7 +190,7 @@ def _results(task: Mapping[str, Any]) -> list[Result] | None:
         if not done:
             return None
         return [mapping_of(result, "a result") for result in list_of(done[0].get("result"), "result")]
-    # JSON-MIN: the values themselves, by the name of the control.
+    # JSON-MIN: values by the name of their control.
     lists = [value for value in task.values() if isinstance(value, list)]
     regions = [region for value in lists for region in value if isinstance(region, Mapping)]
     if not regions and "annotation_id" not in task:
@@ -224,7 +220,7 @@ def _image(
 def _with_all_points(
     image: AnnotatedImage, met: Mapping[str, list[str]], in_order: Mapping[str, list[str]]
 ) -> AnnotatedImage:
-    """Return the image with its keypoints, in the order of `met` until now, in that of `in_order`."""
+    """Reorder the image's keypoints from `met` to `in_order`."""
     count = sum(len(in_order.get(item.name, ())) for item in image.objects)
     check_count(count, "keypoints of an image", MAX_VALUES)
     objects = []
@@ -236,10 +232,10 @@ def _with_all_points(
 
 
 def file_name(address: str) -> str:
-    """Return the file name at the end of a URL; the URL may be `/data/local-files/?d=folder/a.jpg`."""
+    """Return the file name at the end of a URL, for example `/data/local-files/?d=folder/a.jpg`."""
     try:
         parts = urllib.parse.urlsplit(address)
-    except ValueError:  # `http://[::1/a.jpg`, say
+    except ValueError:  # for example `http://[::1/a.jpg`
         return os.path.basename(address)
     local = urllib.parse.parse_qs(parts.query).get("d")
     return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))
@@ -250,15 +246,11 @@ def read_objects(
 ) -> tuple[list[AnnotatedObject], tuple[int, int]]:
     """Return the objects of an image, and its width and height in pixels, 0 if unknown.
 
-    Places are in percent of the image, turned about the first corner. A keypoint belongs to the region that
-    its `parentID` names.
-
-    Args:
-        results: of one annotation.
-        keypoint_names: class to the names of its keypoints in order; new names are added.
+    Positions are in percent of the image, turned about the first corner. A keypoint belongs to the region in
+    its `parentID`. New names are added to `keypoint_names`.
 
     Raises:
-        Rejected: for a result that cannot be used.
+        Rejected: if a result cannot be used.
     """
     objects: dict[str, AnnotatedObject] = {}
     points: list[tuple[str, str, Point, str]] = []

@@ -1,4 +1,4 @@
-"""LabelMe: a JSON file an image, with shapes in pixels, https://github.com/wkentaro/labelme."""
+"""LabelMe: one JSON file per image, with shapes in pixels, https://github.com/wkentaro/labelme."""
 
 from __future__ import annotations
 
@@ -94,18 +94,14 @@ def _is_labelme(listing: FolderListing, path: str) -> bool:
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the folder of a split.
-
-    Args:
-        root: folder of the data set.
-        location: a folder below it; None for all that is below `root`.
+    """Find the folder of a split; None means all of `root`.
 
     Returns:
-        The folder, and `root`, as images may lie elsewhere in it.
+        The folder, and `root`, because images may lie elsewhere in it.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when the folder does not exist.
+        ConfigError: if the location has another form.
+        DataError: if the folder does not exist.
     """
     if not isinstance(location, str | None):
         raise ConfigError(f"expected a folder of LabelMe files, found {shorten(location)}", where="splits")
@@ -120,14 +116,10 @@ def locate(root: str, location: Any) -> list[str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the LabelMe files below a folder. The categories are the classes that occur.
 
-    Images without a file were not looked at yet.
-
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
+    Images without a file count as not annotated yet.
 
     Raises:
-        DataError: when the folder is missing; while the images are read, when no file is LabelMe's.
+        DataError: if the folder is missing; while the images are read, if no file is LabelMe's.
     """
     folder, _ = locate(root, location)
     inside = os.path.relpath(folder, root).replace(os.sep, "/") if folder != root else ""
@@ -144,18 +136,7 @@ def read(root: str, location: Any) -> Annotations:
 def _read_images(
     found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
 ) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files, and fill in what is known when the last one was read.
-
-    Args:
-        found: to fill in.
-        root: folder of the data set.
-        inside: folder of the split in it.
-        names: of the files, relative to `root`.
-        available: images in `root`.
-
-    Raises:
-        DataError: when none of the files is LabelMe's.
-    """
+    """Yield the annotated images, then complete `found`; raise DataError if no file is LabelMe's."""
     about, ids = found.about, []
     for name in names:
         try:
@@ -178,7 +159,7 @@ def _read_images(
 
 
 def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
-    """Return what is in a file; None for another tool's, settings say."""
+    """Return the content of a file; None for other tools' files, such as settings."""
     content = parse_json(files.join(root, name))
     if isinstance(content, Mapping) and not {"shapes", "imagePath"} & set(content):
         return None
@@ -186,13 +167,13 @@ def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
 
 
 def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> dict[str, list[str]]:
-    """Return class name to the names of its points, which every object of it is to have, from the first on.
+    """Return class name to the names of its points in order of appearance; every object has all of them.
 
-    Files without points, most of them, are not parsed for that.
+    Files without points, which are most, are not parsed.
     """
     found: dict[str, set[str]] = collections.defaultdict(set)
     for name in names:
-        with contextlib.suppress(Rejected):  # said when it is read
+        with contextlib.suppress(Rejected):  # reported when the file is read
             if _POINT not in read_annotation(files.join(root, name), MAX_IMAGE_FILE_BYTES):
                 continue
             if (read := _read_image(root, name, available)) is not None:
@@ -204,7 +185,7 @@ def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> d
 
 
 def _picture(root: str, name: str, image: str, data: object, available: ImageFiles) -> tuple[str, str]:
-    """Return path and name of the image that an annotation file is about: a file, or what the file embeds."""
+    """Return path and name of an annotation file's image: a file, or embedded."""
     try:
         filename = available.find(image, beside=stem(name))
         if available.has(filename) or not (isinstance(data, str) and data):
@@ -251,7 +232,7 @@ def _with_keypoints(
 
 
 _NO_CLASSES = ("__ignore__", "_background_")
-"""Labels by which LabelMe's own converters leave out what is drawn."""
+"""Labels that LabelMe's converters skip."""
 
 Shape = Mapping[str, Any]
 
@@ -259,18 +240,13 @@ Shape = Mapping[str, Any]
 def read_objects(
     shapes: Sequence[Shape], width: int, height: int
 ) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
-    """Return the objects of an image, and the named points that belong to each.
+    """Return the objects of an image, and the named points of each.
 
-    Shapes with labels of LabelMe's own, which are no classes, are left out. Outlines of one label and
-    `group_id` are one object. A point belongs to the object of its `group_id`.
-
-    Args:
-        shapes: as the file lists them.
-        width: of the image in pixels.
-        height: likewise.
+    Shapes with LabelMe's reserved labels are skipped. Outlines with the same label and `group_id` are one
+    object. A point belongs to the object with its `group_id`.
 
     Raises:
-        Rejected: for a shape that is none, or that has no area.
+        Rejected: if a shape is malformed or has no area.
     """
     objects: dict[object, AnnotatedObject] = {}
     points: list[tuple[object, str, Point, str]] = []
@@ -350,7 +326,7 @@ def _circle(
 
 
 def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]) -> AnnotatedObject:
-    """Return an object from a picture of its mask that lies between two points."""
+    """Return an object from a picture of its mask between two corner points."""
     import numpy as np
 
     from detection_core.data.image_header import ImageFault

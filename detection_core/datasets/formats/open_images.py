@@ -1,4 +1,4 @@
-"""Open Images: CSV files of boxes, of labels of whole images and of masks, and a folder of JPEG files.
+"""Open Images: CSV files of boxes, image-level labels and masks, and a folder of JPEG files.
 
 Only rows whose image is in the folder count: most users have all rows, but only some of the images.
 """
@@ -51,18 +51,18 @@ LOOKS_FOR = "Open Images: a .csv file with the columns ImageID, LabelName, XMin,
 _WHAT = "a CSV file of Open Images' boxes"
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _FLAGS = ("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepiction")
-_FLAG = {"0": 0, "1": 1, "-1": None, "": None}  # -1: nobody was asked
+_FLAG = {"0": 0, "1": 1, "-1": None, "": None}  # -1: not asked
 _SAME_BOX = 2e-3
-"""Difference of two boxes' sides, as fractions of the image, up to which they are written differently."""
+"""Largest rounding difference between equal boxes' sides, as a fraction of the image."""
 
 _logger = logging.getLogger(__name__)
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find Open Images' files of boxes in a folder, and where their images are.
+    """Find Open Images' box files in a folder and their image folders.
 
     Raises:
-        DataError: when there are several files and their splits are ambiguous.
+        DataError: if there are several files and their splits are ambiguous.
     """
     return describe_files(listing, "open_images", "Open Images", find_boxes(listing))
 
@@ -70,15 +70,13 @@ def find(listing: FolderListing) -> Layout | None:
 def locate(root: str, location: Any) -> list[str]:
     """Find the files of a split and its image folder.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None for all files of the
-            format below `root`. With `"hierarchy": FILE` an object also counts for all classes that contain
-            its class. Class descriptions, image labels and masks of the split are found beside that file.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None means all files of the
+    format. With `"hierarchy": FILE` an object also counts for all classes that contain its class. Class
+    descriptions, image labels and masks of the split are found next to that file.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
+        ConfigError: if the location has another form.
+        DataError: if one of them is missing.
     """
     sources, hierarchy = _open(root, location)
     found, listing = [hierarchy] if hierarchy else [], list_data_set(root)
@@ -102,12 +100,8 @@ def _open(root: str, location: Any) -> tuple[list[Source], str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the rows of a split, and group them by image on disk.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-
     Raises:
-        DataError: when a file as a whole cannot be used, or its images are not there.
+        DataError: if a whole file cannot be used, or its images are missing.
     """
     sources, hierarchy_path = _open(root, location)
     hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
@@ -149,7 +143,7 @@ def _read_source(
 
 
 class _Part(NamedTuple):
-    """A row: what it is (box, label or mask), its line, the class, and numbers as they are written."""
+    """A row: its kind (box, label or mask), line and class, and its numbers as text."""
 
     kind: str
     line: int
@@ -180,7 +174,7 @@ class _Rows:
                 self.grouping.add_image(image_id, [image_id, path])
 
     def read(self, path: str, columns: tuple[str, ...], fields_of: Any) -> None:
-        """Add the rows of a file that name an image of the folder."""
+        """Add a file's rows whose image is in the folder."""
         for line, row in read_rows(path, columns):
             if isinstance(row, Rejected):
                 self.rejected.append(Rejection(os.path.basename(path), str(line), row.reason, row.detail))
@@ -267,7 +261,7 @@ def _object(part: _Part) -> AnnotatedObject:
 
 
 def _add_mask(part: _Part, objects: list[AnnotatedObject], masks: Mapping[str, str]) -> None:
-    """Give a mask to the object with its box; a mask whose file was not fetched is none."""
+    """Assign a mask to the object with its box, unless the mask's file was not downloaded."""
     path = masks.get(posixpath.basename(part.fields[4]))
     if path is None:
         return

@@ -1,6 +1,6 @@
 """The files of an Open Images data set: found by their columns, and read row by row in bounded memory.
 
-Columns are those of https://storage.googleapis.com/openimages/web/download_v7.html.
+The columns are those of https://storage.googleapis.com/openimages/web/download_v7.html.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _SAMPLE = 50
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OpenImagesFiles:
-    """What belongs to one file of boxes. Paths are relative to the data set; "" for what is not there.
+    """Files that belong to a file of boxes. Paths are relative to the data set; "" if missing.
 
     Attributes:
         descriptions: names of the classes.
-        labels: classes verified in whole images, of the same split.
-        masks: which mask files are of which boxes, of the same split.
+        labels: image-level labels of the same split.
+        masks: mask files of the split's boxes.
     """
 
     descriptions: str
@@ -44,7 +44,7 @@ class OpenImagesFiles:
 
 
 def find_boxes(listing: FolderListing) -> dict[str, AnnotationFile]:
-    """Return the files of boxes in a folder, by their columns."""
+    """Return the files of boxes in a folder, recognised by their columns."""
     found = {}
     for path, columns in _tables(listing):
         if set(BOX_COLUMNS) <= set(columns):
@@ -57,17 +57,12 @@ def find_boxes(listing: FolderListing) -> dict[str, AnnotationFile]:
 
 
 def find_companions(listing: FolderListing, boxes: str) -> OpenImagesFiles:
-    """Return what else there is for a file of boxes: for the same split, where a name tells one.
-
-    Args:
-        listing: of the data set.
-        boxes: path of the file, relative to the data set.
-    """
+    """Return the other files for a file of boxes: of the same split, if names contain one."""
     split, of_kind = split_of_path(boxes), {LABEL_COLUMNS: [], MASK_COLUMNS: []}  # type: ignore[var-annotated]
     descriptions = ""
     for path, columns in _tables(listing):
         if "class-descriptions" in posixpath.basename(path):
-            # `boxable` beside the twenty thousand of the image labels.
+            # Prefer `boxable` to the file with twenty thousand classes of image labels.
             descriptions = path if not descriptions or "boxable" in path else descriptions
         elif split_of_path(path) == split and not set(BOX_COLUMNS) <= set(columns):
             kind = next((kind for kind in (MASK_COLUMNS, LABEL_COLUMNS) if set(kind) <= set(columns)), None)
@@ -85,14 +80,10 @@ def _tables(listing: FolderListing) -> Iterator[tuple[str, list[str]]]:
 
 
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str] | Rejected]]:
-    """Yield line and fields of each row of a table, or why there are none.
-
-    Args:
-        path: of the file.
-        columns: that it must have.
+    """Yield line and fields of each row of a table with these columns, or the row's fault.
 
     Raises:
-        DataError: when it cannot be read, or a column is missing.
+        DataError: if the file cannot be read or a column is missing.
     """
     for line, fields in _raw_rows(path):
         if line == 1:
@@ -128,7 +119,7 @@ def read_descriptions(path: str) -> dict[str, str]:
     """Return label (`/m/...`) to name of the class; the first row may be a header.
 
     Raises:
-        DataError: when the file cannot be read, or a row is no pair.
+        DataError: if the file cannot be read, or a row is no pair.
     """
     names = {}
     for line, fields in _raw_rows(path):
@@ -144,7 +135,7 @@ def read_descriptions(path: str) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """Which classes contain which.
+    """The hierarchy of classes.
 
     Attributes:
         ancestors: label to the labels of all classes above it.
@@ -155,19 +146,19 @@ class Hierarchy:
     descendants: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def implied(self, label: str, confidence: float = 1.0) -> Sequence[str]:
-        """Return the other classes that a label says something of.
+        """Return the other classes that a label implies.
 
-        What is there is also what contains it; what is not there is nothing that it contains. Thus the Object
-        Detection API's oid_hierarchical_labels_expansion.py.
+        A present class implies its ancestors, an absent class implies the absence of its descendants. The
+        Object Detection API's oid_hierarchical_labels_expansion.py does the same.
         """
         return (self.ancestors if confidence >= 1 else self.descendants).get(label, ())
 
 
 def read_hierarchy(path: str) -> Hierarchy:
-    """Read a hierarchy of classes (bbox_labels_600_hierarchy.json); its root is no class.
+    """Read a class hierarchy (bbox_labels_600_hierarchy.json); its root is no class.
 
     Raises:
-        DataError: when it cannot be read, or is none.
+        DataError: if it cannot be read or is malformed.
     """
     try:
         root = parse_json_text(read_text_file(path, what="hierarchy", longest=MAX_LONG_TEXT_BYTES))
@@ -187,7 +178,7 @@ def read_hierarchy(path: str) -> Hierarchy:
 
 
 def _walk(node: Any, above: tuple[str, ...], ancestors: dict[str, dict[str, None]], noted: list[int]) -> None:
-    """Note the classes above each class; one that stands in several places has those of all."""
+    """Record each class's ancestors; a class in several places gets those of all."""
     for child in node.get("Subcategory", ()):
         label = str(child["LabelName"])
         noted[0] += 1 + len(above)

@@ -1,4 +1,4 @@
-"""Formats that are known by their looks and not read, each with the way to one that is."""
+"""Formats that are recognised but not read, each with a supported format to convert to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from detection_core.storage.folder_listing import FolderListing
 _HEAD = 1 << 16
 _SAMPLE, _MOST_SAMPLES = 3, 60
 _KITTI_FIELDS = (15, 16)
-"""Words of a line: class, truncated, occluded, alpha, box, size, place, angle; and a score of results."""
+"""Fields of a line: class, truncated, occluded, alpha, box, size, position, angle; results add a score."""
 
 
 def name_other(listing: FolderListing) -> str:
-    """Return which format that is not read a folder holds, and what to convert it to; "" for none known."""
+    """Return the unsupported format in a folder and a format to convert to; "" if unknown."""
     for recognises, name, way in _OTHERS:
         if recognises(listing):
             return f"Found {name}, which is not read. Convert it to COCO JSON or YOLO: {way}"
@@ -36,7 +36,7 @@ def _samples(listing: FolderListing, *suffixes: str) -> Iterator[tuple[str, byte
 
 
 def _is_kitti(listing: FolderListing) -> bool:
-    """Look for text files of an image's name with the fields of an object in every line."""
+    """Look for text files with an image's name and an object's fields in every line."""
     images = {stem(posixpath.basename(path)) for path in listing.paths() if is_image(path)}
     for path, head in _samples(listing, ".txt"):
         lines = [line.split() for line in head.decode(errors="replace").splitlines()[:_SAMPLE]]
@@ -59,7 +59,7 @@ def _is_number(word: str) -> bool:
 
 
 def _holds(suffix: str, *words: bytes) -> Callable[[FolderListing], bool]:
-    """Return what looks for a file with all of these words near its beginning."""
+    """Return a detector of files with all of these words near the beginning."""
 
     def recognises(listing: FolderListing) -> bool:
         return any(all(word in head for word in words) for _, head in _samples(listing, suffix))
@@ -68,7 +68,7 @@ def _holds(suffix: str, *words: bytes) -> Callable[[FolderListing], bool]:
 
 
 def _is_hugging_face(listing: FolderListing) -> bool:
-    """Look for metadata beside images, a line each with its file's name."""
+    """Look for metadata next to images: one line per image, with its file name."""
     for path, head in _samples(listing, "metadata.jsonl", "metadata.csv"):
         first = head.partition(b"\n")[0]
         if path.endswith(".csv"):

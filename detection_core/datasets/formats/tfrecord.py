@@ -1,4 +1,4 @@
-"""TFRecord files of the Object Detection API, whose records and images are read where they lie."""
+"""TFRecord files of the Object Detection API; records and images are read in place."""
 
 from __future__ import annotations
 
@@ -45,15 +45,13 @@ LABEL_MAPS = (".pbtxt",)
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the record files of a split, and the label maps beside them.
+    """Find the record files of a split and the label maps next to them.
 
-    Args:
-        root: folder of the data set.
-        location: a file, or a pattern of files with `*` and `?`, relative to `root`; None for all below it.
+    `location` is a file, or a pattern of files with `*` and `?`, relative to `root`; None means all files.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when the file does not exist.
+        ConfigError: if the location has another form.
+        DataError: if the file does not exist.
     """
     listing = list_data_set(root)
     return [*_record_files(root, location), *(listing.path(path) for path in listing.paths(*LABEL_MAPS))]
@@ -75,20 +73,17 @@ def _record_files(root: str, location: Any) -> list[str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read the examples of TFRecord files; arguments and errors are those of `read_named`."""
+    """Read the examples of TFRecord files; arguments and errors as in `read_named`."""
     return read_named(root, location, {})
 
 
 def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Annotations:
-    """Read the examples of TFRecord files. Classes keep the ids that the records give them.
+    """Read the examples of TFRecord files. Classes keep their ids in the records.
 
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
-        class_names: id to name, for records that have no class texts, and ids of those that have no labels.
+    `class_names` fills in the names or the ids that records lack.
 
     Raises:
-        DataError: when a file is damaged, or a class has two ids.
+        DataError: if a file is damaged, or a class has two ids.
     """
     images: list[AnnotatedImage] = []
     rejected = Rejections()
@@ -140,15 +135,15 @@ _OTHERS = (
     ".zip",
     ".jsonl",
 )
-"""Suffixes of files that are not opened to see what they are."""
+"""Suffixes of files that are not opened to detect their format."""
 
 _SAMPLE = 20
 _HEAD = 1 << 16
-_MOST_UNPACKED = 1 << 28  # bytes that are unpacked to count records
+_MOST_UNPACKED = 1 << 28  # bytes to decompress to count records
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the TFRecord files in a folder; several of one split are named by a pattern."""
+    """Find the TFRecord files in a folder; several files of a split become a pattern."""
     found = find_files(listing)
     if not found:
         return None
@@ -172,7 +167,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_files(listing: FolderListing) -> list[str]:
-    """Return the TFRecord files with images in a folder. Of many in one folder only some are opened."""
+    """Return the TFRecord files with images in a folder; of many in one folder, open only some."""
     found = []
     for folder, names in listing.folders.items():
         maybe = [posixpath.join(folder, name) for name in names if _may_be_records(name)]
@@ -196,12 +191,12 @@ def _holds_images(listing: FolderListing, path: str) -> bool:
 
 
 def _is_packed(head: bytes) -> bool:
-    """Tell by its content whether a file is compressed; the length of a first record may look like it."""
+    """Return whether a file is compressed; a first record's length may look like a compression header."""
     return is_packed(head) and record_length(head[:HEADER_BYTES]) is None
 
 
 def record_length(header: bytes) -> int | None:
-    """Return the length of the record that follows; None where the bytes are not the head of one."""
+    """Return the length of the next record; None if the bytes are no record header."""
     if len(header) < HEADER_BYTES:
         return None
     length, checksum = struct.unpack("<QI", header[:HEADER_BYTES])
@@ -209,9 +204,9 @@ def record_length(header: bytes) -> int | None:
 
 
 def count_records(path: str) -> int:
-    """Count the records of a local file by their lengths, up to the first that is damaged; of others none.
+    """Count a local file's records by their lengths, up to the first damaged one; 0 for remote files.
 
-    Those of a compressed file are counted as far as it is unpacked within seconds.
+    A compressed file is counted as far as it can be decompressed within seconds.
     """
     if files.is_remote(path):
         return 0
@@ -242,7 +237,7 @@ def _count_packed(path: str) -> int:
 
 
 class _Unpacked:
-    """The content of a compressed file, read from the beginning to the end."""
+    """The content of a compressed file, read sequentially."""
 
     def __init__(self, path: str) -> None:
         self._pieces = PackedFile(functools.partial(files.open_regular, path, sys.maxsize)).pieces()
@@ -261,10 +256,10 @@ class _Unpacked:
 
 
 def read_records(path: str) -> Iterator[tuple[FilePart, bytes | None]]:
-    """Yield the records of a file, compressed or not: where the data are, and the data, None if damaged.
+    """Yield the records of a file, compressed or not: the data's position, and the data, None if damaged.
 
     Raises:
-        DataError: when the file cannot be read, or no record can be found after a damaged length.
+        DataError: if the file cannot be read, or no record can be found after a damaged length.
     """
     position = number = 0
     try:
@@ -304,7 +299,7 @@ def _damaged(path: str, number: int, found: str) -> DataError:
 
 
 def _pattern(listing: FolderListing, paths: Sequence[str]) -> str:
-    """Return a text that finds these files and no others; "" where there is none."""
+    """Return a pattern that matches exactly these files; "" if there is none."""
     if len(paths) == 1:
         return files.escape(paths[0])
     shared = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*paths, strict=False))

@@ -1,4 +1,4 @@
-"""One example of the Object Detection API as an annotated image."""
+"""Converts an example of the Object Detection API to an annotated image."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MORE: dict[str, tuple[str, Any]] = {
     "confidence": (f"{_CLASS}/confidence", float),
     "weight": ("image/object/weight", float),
 }
-"""Field of an object to its key, and the type of its values."""
+"""Field of an object to its key and the type of its values."""
 
 _NUMBERS = (
     "image/height", "image/width", *_SIDES, f"{_CLASS}/label", f"{_CLASS}/multiclass_scores",
@@ -54,22 +54,17 @@ _FINITE = {
     f"{_CLASS}/label", f"{_LABEL}/label", "image/object/keypoint/visibility",
     *(key for key, _ in _MORE.values()),
 }  # fmt: skip
-"""Keys of numbers that are no places: whole ones, which floats may hold, too, and weights."""
+"""Keys of numbers other than coordinates: integers, which may be stored as floats, and weights."""
 
 
 class RecordedExample:
-    """An example, as places in a file and numbers."""
+    """An example, as positions in a file and numbers."""
 
     def __init__(self, data: bytes, part: FilePart, class_names: Mapping[int, str]) -> None:
-        """Parse a record.
-
-        Args:
-            data: the record.
-            part: where it is.
-            class_names: names of classes for records that have ids alone.
+        """Parse the record at `part` of a file; `class_names` is for records with ids only.
 
         Raises:
-            Rejected: when it is none, or its columns do not belong together.
+            Rejected: if it is no example, or its columns differ in length.
         """
         try:
             self._features = parse_example(data)
@@ -82,7 +77,7 @@ class RecordedExample:
         self._check_columns()
 
     def image(self, usual_id: str) -> AnnotatedImage:
-        """Return the image; `usual_id` is its id where the record has none."""
+        """Return the image; `usual_id` is its id if the record has none."""
         encoded = self._spans("image/encoded")
         if len(encoded) != 1:
             raise Rejected("malformed_record", f"expected one image in image/encoded, found {len(encoded)}")
@@ -104,7 +99,7 @@ class RecordedExample:
         )
 
     def classes(self) -> dict[str, int]:
-        """Return class name to id, 0 where the record does not tell it."""
+        """Return class name to id, 0 if the record has none."""
         found: dict[str, int] = {}
         for kind in (_CLASS, _LABEL):
             names, ids = self._named(kind), self._numbers(f"{kind}/label")
@@ -113,7 +108,7 @@ class RecordedExample:
         return found
 
     def keypoint_names(self) -> dict[str, list[str]]:
-        """Return class name to the names of its keypoints, which are numbers where the record has none."""
+        """Return class name to the names of its keypoints, or their numbers if the record has no names."""
         if not self._names:
             return {}
         texts = self._texts("image/object/keypoint/text")
@@ -122,11 +117,11 @@ class RecordedExample:
         return {name: names for name in self._names if names}
 
     def _check_kinds(self) -> None:
-        """Reject a record that no decoder can parse: one with text for numbers or numbers for text."""
+        """Reject a record that no decoder can parse: text for numbers or numbers for text."""
         for key, values in self._features.items():
             if not values:
                 continue
-            is_text = isinstance(values[0], Span)  # all are, or none
+            is_text = isinstance(values[0], Span)  # all values or none
             if key in _NUMBERS if is_text else key in _TEXTS:
                 expected, found = ("numbers", "text") if is_text else ("text", "numbers")
                 raise Rejected("malformed_record", f"expected {expected} in {key}, found {found}")
@@ -142,7 +137,7 @@ class RecordedExample:
         return list(zip(*columns, strict=True))
 
     def _named(self, kind: str) -> list[str]:
-        """Return the class names of objects or of the image, found by id where the record has ids alone."""
+        """Return the class names of objects or of the image, looked up by id if the record has ids only."""
         names = self._texts(f"{kind}/text")
         ids = self._numbers(f"{kind}/label")
         if names or not ids:

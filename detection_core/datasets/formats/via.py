@@ -47,7 +47,7 @@ _FILENAME = re.compile(rb'"filename"\s*:\s*"([^"\\]+)"')
 _ROW_NAME = re.compile(rb"^\"?([^\",\r\n]+)\"?,", re.MULTILINE)
 _SAMPLE = 100
 _CLASS_NAMES = ("class", "label", "name", "type", "category", "object")
-"""Attributes that tell the class, where a region has several."""
+"""Attributes that hold the class, if a region has several."""
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -70,13 +70,11 @@ find, locate = _FORMAT.find, _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the files of a split. The categories are the classes that occur.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for all files
-            of the format below `root`.
+    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
+    format.
 
     Raises:
-        DataError: when a file as a whole cannot be used.
+        DataError: if a whole file cannot be used.
     """
     return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
@@ -93,7 +91,7 @@ def _entries(path: str) -> Iterator[Any]:
 
 
 def _of_rows(path: str) -> Iterator[Any]:
-    """Yield the images of a CSV file, as the JSON file has them; of a cell that is no JSON, its text."""
+    """Yield the images of a CSV file, as in the JSON file; a cell that is no JSON as text."""
     images = Grouping()
     with open_csv(path) as text:
         lines = CsvLines(text)
@@ -125,7 +123,7 @@ def _name(entry: Mapping[str, Any]) -> object:
 
 def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     regions = entry.get("regions") or []
-    # Version 1 numbers them.
+    # Version 1 numbers the regions.
     drawn = list(regions.values()) if isinstance(regions, Mapping) else list_of(regions, "regions")
     check_count(len(drawn))
     return [_object(mapping_of(region, "a region"), number) for number, region in enumerate(drawn, start=1)]
@@ -147,7 +145,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
 
 
 def _class_of(said: object, label: str) -> str:
-    """Return the class that a region's attributes tell; a checkbox's value is what is checked."""
+    """Return the class in a region's attributes; a checkbox's value is the checked option."""
     attributes = {key: value for key, value in said.items() if value} if isinstance(said, Mapping) else {}
     key = next((key for key in attributes if key.lower() in _CLASS_NAMES), next(iter(attributes), ""))
     value = attributes.get(key)

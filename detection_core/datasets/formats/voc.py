@@ -1,4 +1,4 @@
-"""Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders of other names."""
+"""Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
 from __future__ import annotations
 
@@ -54,11 +54,7 @@ _HEAD = 4096
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the largest Pascal VOC data set in a folder.
-
-    Args:
-        listing: of the folder.
-    """
+    """Find the largest Pascal VOC data set in a folder."""
     xml = _annotation_folders(listing)
     if not xml:
         return None
@@ -73,10 +69,10 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_folders(root: str) -> dict[str, str]:
-    """Return the location of all Pascal VOC annotations below a folder, whatever splits it is divided in.
+    """Return the location of all Pascal VOC annotations below a folder, regardless of splits.
 
     Raises:
-        DataError: when there are none.
+        DataError: if there are none.
     """
     listing = list_data_set(root)
     xml = _annotation_folders(listing)
@@ -86,7 +82,7 @@ def find_folders(root: str) -> dict[str, str]:
 
 
 def _annotation_folders(listing: FolderListing) -> dict[str, list[str]]:
-    """Return the folders with annotation files, with the names of these without suffix."""
+    """Return the folders with annotation files, with the files' names without suffix."""
     found = {}
     for folder, names in listing.folders.items():
         xml = [name for name in names if name.lower().endswith(".xml")]
@@ -103,7 +99,7 @@ def _is_annotation(listing: FolderListing, path: str) -> bool:
 def _find_standard(
     listing: FolderListing, base: str, xml: Mapping[str, Sequence[str]], others: int
 ) -> Layout:
-    """Describe a folder of the layout that the challenge had."""
+    """Describe a folder with the challenge's layout."""
     annotations, images = (posixpath.join(base, name) for name in (_ANNOTATIONS, _IMAGES))
     sets = listing.folders.get(posixpath.join(base, _SETS), ())
     locations = {
@@ -123,7 +119,7 @@ def _find_standard(
 
 
 def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) -> Layout:
-    """Describe annotations in folders of other names, or beside the images."""
+    """Describe annotations in folders with other names, or next to the images."""
     by_split: dict[str, dict[str, Sequence[str]]] = collections.defaultdict(dict)
     for folder, names in xml.items():
         by_split[split_of_path(folder)][folder] = names
@@ -154,9 +150,9 @@ def _location(listing: FolderListing, xml: Mapping[str, Sequence[str]], split: s
 
 
 def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], split: str) -> str:
-    """Return the folder with the most images of the annotations' names, or one above it that holds all.
+    """Return the folder with most of the annotations' images, or a parent folder that holds all.
 
-    Of equals it is that of the split, then one with the same folder names at its end, then the nearest.
+    Ties go to the split's folder, then to the longest common end of the path, then to the nearest folder.
     """
     wanted = set(names)
     named = {
@@ -177,7 +173,7 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
         return len(named[other]), bool(split) and split_of_path(other) == split, len(list(ends)), -away
 
     images = {other for other, here in listing.folders.items() if any(map(is_image, here))}
-    # The annotations' own folder comes first among equals.
+    # Ties go to the annotations' folder.
     best = max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
     missing = wanted - named.get(best, set())
     return common_folder([best, *(other for other, here in named.items() if here & missing)])
@@ -189,17 +185,15 @@ _FLAG_VALUES = {"": 0, "unspecified": 0, "0": 0, "1": 1}
 def locate(root: str, location: Any) -> tuple[str, str, str]:
     """Find the image set file, the annotation folder and the image folder of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`; or an image set file, for
-            folders named `Annotations` and `JPEGImages`; None for all annotation files.
+    `location` is `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`. Or it is an image set file,
+    for folders named `Annotations` and `JPEGImages`. None means all annotation files.
 
     Returns:
-        The three paths; the first is "" where there is no image set.
+        The three paths; the first is "" without an image set.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when one of them is not there.
+        ConfigError: if the location has another form.
+        DataError: if one of them is missing.
     """
     if location is None and not files.is_dir(files.join(root, _ANNOTATIONS)):
         location = find_folders(root)
@@ -228,14 +222,10 @@ def read(root: str, location: Any) -> Annotations:
     """Read the annotation files of an image set, or all below the annotation folder.
 
     The categories are the classes that occur; the format does not list them. Without an image set, images
-    that have no annotation file have not been annotated yet: tools write one for images without objects.
-
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
+    without an annotation file count as not annotated yet: tools write a file for images without objects.
 
     Raises:
-        DataError: when folders or the image set are not there.
+        DataError: if folders or the image set are missing.
     """
     image_set, annotations, folder = locate(root, location)
     listed = (
@@ -256,7 +246,7 @@ def _read_images(
     *,
     whole: bool,
 ) -> Iterator[AnnotatedImage]:
-    """Yield the images of annotation files, and fill in what is known when the last one was read."""
+    """Yield the images of annotation files; complete `found` after the last one."""
     about, ids = found.about, []
     for path in listed:
         name = stem(path)
@@ -276,7 +266,7 @@ def _read_images(
 
 
 def _all_files(folder: str) -> list[str]:
-    """Return the annotation files below a folder, with folders named like one, which cannot be read."""
+    """Return the annotation files below a folder, and unreadable folders with an annotation's name."""
     listing = list_folder(folder)
     return sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
 
@@ -314,7 +304,7 @@ def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
             f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
         ) from e
     pose = (element.findtext("pose") or "Unspecified").strip()
-    # An addition of other tools, which may hold anything.
+    # Other tools add this element, with any content.
     occluded = {"0": 0, "1": 1}.get((element.findtext("occluded") or "").strip())
     box = (xmin, ymin, xmax, ymax)
     return AnnotatedObject(name, box, 0.0, 0, difficult, truncated, pose, label, occluded=occluded)

@@ -1,4 +1,4 @@
-"""XML files of annotations, parsed without what makes XML dangerous."""
+"""Parses XML annotation files safely."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from detection_core.bounded.limits import MAX_ELEMENTS
 from detection_core.datasets.annotated_images import Rejected, open_annotation, read_annotation
 
 MAX_SILENCE = 1 << 24
-"""Bytes without the beginning of an element above which a file is not read on: an endless attribute, text."""
+"""Bytes without a new element after which parsing stops: an endless attribute or text."""
 
 _PIECE = 1 << 18
 
 
 class _PlainTree(ElementTree.TreeBuilder):
-    """Refuses document types, with which a small file can expand to a huge one."""
+    """Rejects document types, with which a small file can expand to a huge one."""
 
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
         raise Rejected("unreadable_annotation", f"expected plain XML, found the document type {name!r:.80}")
@@ -29,7 +29,7 @@ def parse_xml(path: str) -> ElementTree.Element:
     """Return the root element of an XML file without a document type.
 
     Raises:
-        Rejected: when the file is missing or cannot be parsed.
+        Rejected: if the file is missing or cannot be parsed.
     """
     data = read_annotation(path)
     _check_elements(data.count(b"<") // 2)
@@ -52,14 +52,12 @@ def _rejected() -> Iterator[None]:
 
 
 def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[ElementTree.Element]:
-    """Yield the elements below the root of an XML file without a document type, each when it has ended.
+    """Yield each element below the root of an XML file at its end tag; document types are rejected.
 
-    Args:
-        path: of the file, local or remote.
-        check_root: called with the root's tag; it raises what is to be said of another file.
+    `check_root` is called with the root's tag, and raises an error for another kind of file.
 
     Raises:
-        Rejected: when the file is missing or cannot be parsed.
+        Rejected: if the file is missing or cannot be parsed.
     """
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["start"])
     prolog = _Prolog()
@@ -80,7 +78,7 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
                 raise Rejected("unreadable_annotation", detail)
             held += len(begun)
             if root is not None and len(root) > 1:
-                # The last one may go on.
+                # The last element may be incomplete.
                 ended = root[:-1]
                 del root[:-1]
                 held = 0
@@ -88,12 +86,12 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
             _check_elements(held)
     with _rejected():
         parser.close()
-        collections.deque(parser.read_events(), maxlen=0)  # raises what is wrong with the end
+        collections.deque(parser.read_events(), maxlen=0)  # raises errors at the file's end
     yield from root if root is not None else ()
 
 
 class _Prolog:
-    """Refuses document types, which can only come before the root."""
+    """Rejects document types, which can only precede the root."""
 
     def __init__(self) -> None:
         self._over = False
@@ -115,4 +113,4 @@ class _Prolog:
 
 
 class _RootBegins(Exception):
-    """Ends the reading of what comes before the root."""
+    """Signals the start of the root element."""

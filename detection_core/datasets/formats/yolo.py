@@ -1,4 +1,4 @@
-"""YOLO: a text file an image, with a line an object in fractions of the image.
+"""YOLO: one text file per image, one line per object, in fractions of the image.
 
 See https://docs.ultralytics.com/datasets/. A box is `class x y width height` with its center, an outline
 `class x y x y ...`. Keypoints follow the box if data.yaml has `kpt_shape`.
@@ -44,20 +44,18 @@ _FORMS = ({"data", "split"}, {"names", "images"})
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the files and folders that a split is read from.
+    """Find the files and folders of a split.
 
-    Args:
-        root: folder of the data set.
-        location: `{"data": "data.yaml", "split": "train"}`, a key of that file; or
-            `{"names": "classes.txt", "images": FOLDER}`; None for every image below `root`.
+    `location` is `{"data": "data.yaml", "split": "train"}`, a key of that file. Or it is
+    `{"names": "classes.txt", "images": FOLDER}`. None means every image below `root`.
 
     Returns:
-        The file of classes, the folders and lists of the images, and the folders of their label files. `root`
-        if nothing lists the images.
+        The file of classes, the image folders and lists, and the folders of label files. `root` if nothing
+        lists the images.
 
     Raises:
-        ConfigError: when the location is something else.
-        DataError: when a file or folder is not there.
+        ConfigError: if the location has another form.
+        DataError: if a file or folder is missing.
     """
     listing, found, where = _open(root, location)
     if "split" not in where:
@@ -69,14 +67,10 @@ def locate(root: str, location: Any) -> list[str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read the label files of a split. An image without one shows none of the classes.
-
-    Args:
-        root: folder of the data set.
-        location: see `locate`.
+    """Read the label files of a split. An image without one has no objects.
 
     Raises:
-        DataError: when no file of classes, no image or no label file at all is there.
+        DataError: if there is no file of classes, no image or no label file.
     """
     listing, found, where = _open(root, location)
     paths = images_of(listing, found, where)
@@ -125,7 +119,7 @@ def _read_images(
     labels: Mapping[str, str],
     annotations: Annotations,
 ) -> Iterator[AnnotatedImage]:
-    """Yield the images that have a label file; the others are background, kept aside."""
+    """Yield the images with a label file; the others are background, kept separately."""
     for image in paths:
         try:
             path = path_inside(listing.root, checked_text(image, "the image's name"))
@@ -175,7 +169,7 @@ def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObjec
 
 
 def _keypoints(values: Sequence[float], dims: int) -> list[Keypoint] | None:
-    """Return the keypoints; without visibility one in the upper left corner is not labelled."""
+    """Return the keypoints; without visibility, one in the upper left corner is not labelled."""
     if not values:
         return None
     points = zip(

@@ -1,4 +1,4 @@
-"""Finds YOLO data: its data.yaml or list of classes, and the images of each split."""
+"""Finds YOLO data: data.yaml or the list of classes, and the images of each split."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ _MOST_FOLDERS = 100
 def find(listing: FolderListing) -> Layout | None:
     """Find the YOLO data set in a folder.
 
-    Args:
-        listing: of the folder.
-
     Raises:
-        DataError: when its own file cannot be used, or label files lie there without a list of classes.
+        DataError: if its data file cannot be used, or label files have no list of classes.
     """
     file = find_file(listing)
     if not file:
@@ -66,10 +63,10 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_file(listing: FolderListing) -> str:
-    """Return the file that tells the classes, "" where there is none.
+    """Return the file with the classes, "" if there is none.
 
     Raises:
-        DataError: when label files lie there without one.
+        DataError: if there are label files without it.
     """
     kinds = (
         [path for path in listing.paths(".yaml", ".yml") if _has(listing, path, b"names", b"train")],
@@ -87,15 +84,10 @@ def find_file(listing: FolderListing) -> str:
 
 
 def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str]) -> list[str]:
-    """Return the paths of a split's images, in the order of the listing, without doubles.
-
-    Args:
-        listing: of the data set.
-        found: what its own file says.
-        location: see `yolo.locate`.
+    """Return a split's image paths in the order of the listing, without duplicates; see `yolo.locate`.
 
     Raises:
-        DataError: when the split's folders or lists are not there.
+        DataError: if the split's folders or lists are missing.
     """
     if "split" not in location:
         return [path for path in listing.paths() if is_image(path) and _is_below(path, location["images"])]
@@ -112,13 +104,13 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
 
 
 def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
-    """Return the folder or file of a listing that a path in data.yaml means.
+    """Return the folder or file of a listing for a path in data.yaml.
 
     A path is relative to `path`, to the file, or to a folder of the machine that wrote the file. It may also
     be absolute on that machine. No path leads out of the listing.
 
     Raises:
-        DataError: when there is nothing that is meant.
+        DataError: if nothing matches.
     """
     here = posixpath.dirname(found.file)
     bases = [posixpath.join(here, found.base), here, ""]
@@ -138,7 +130,7 @@ def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
 
 
 def _tails(path: str) -> list[str]:
-    """Return a path, and what is left of it without its first folders; not of one deeper than any is."""
+    """Return a path and its tails without the first folders; of a very deep path, only itself."""
     parts = path.split("/", _MOST_FOLDERS)
     return ["/".join(parts[at:]) for at in range(len(parts))] if len(parts) <= _MOST_FOLDERS else [path]
 
@@ -152,7 +144,7 @@ def _images_at(listing: FolderListing, place: str) -> Iterable[str]:
 
 
 def _listed(listing: FolderListing, file: str) -> list[str]:
-    """Return the images that a text file names; those that are not there by the names that it gives them."""
+    """Return the images in a text file; missing ones by the names in the file."""
     lines = [line.strip() for line in read_lines(listing.path(file), what="list of images")]
     here, known = posixpath.dirname(file), {path for path in listing.paths() if is_image(path)}
     return [_known(line.replace("\\", "/"), here, known) for line in lines if line]
@@ -167,9 +159,10 @@ def _known(line: str, here: str, known: set[str]) -> str:
 def labels_of(listing: FolderListing, images: Iterable[str]) -> dict[str, str]:
     """Return image to label file, for images that have one.
 
-    It has the image's name, and lies in the folder `labels` that stands beside `images`, or with the image.
+    The label file has the image's name. It lies in the folder `labels` next to `images`, or next to the
+    image.
     """
-    known = {*listing.paths(".txt"), *listing.folders_named(".txt")}  # a folder cannot be read: quarantine
+    known = {*listing.paths(".txt"), *listing.folders_named(".txt")}  # folders go to quarantine
     found = {}
     for image in images:
         folders = image.split("/")
@@ -191,7 +184,7 @@ def _locations(listing: FolderListing, found: YoloSet) -> dict[str, dict[str, st
             try:
                 places[key] = [place_of(listing, found, text) for text in found.splits[key]]
             except DataError:
-                if key != "test":  # which data.yaml often names and the download lacks
+                if key != "test":  # data.yaml often names it and the download lacks it
                     raise
         if places.get("val") == places.get("train"):
             places.pop("val", None)
@@ -214,7 +207,7 @@ def _has(listing: FolderListing, path: str, *words: bytes) -> bool:
 
 
 def _has_labels(listing: FolderListing) -> bool:
-    """Return whether images have text files of their name that hold rows of numbers."""
+    """Return whether images have text files with the same name and rows of numbers."""
     images = [path for path in listing.paths() if is_image(path)]
     for label in list(labels_of(listing, images[:1000]).values())[:_SAMPLE]:
         head, _ = listing.ends(label, _LINE_BYTES)
@@ -225,23 +218,23 @@ def _has_labels(listing: FolderListing) -> bool:
 
 
 _MOST_PATHS = 1_000
-"""Folders and lists of images of a split."""
+"""Image folders and lists of a split."""
 
 LISTS = ("classes.txt", "obj.names", "classes.names", "predefined_classes.txt", "_darknet.labels")
-"""Names of files with a class a line."""
+"""Names of files with one class per line."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class YoloSet:
-    """A YOLO data set as its own file describes it.
+    """A YOLO data set, as described by its data file.
 
     Attributes:
         file: its path in the listing.
         names: class index to name.
-        base: what `path` says; "" where the file does not.
-        splits: key in the file to the folders and lists of images that it names.
-        keypoints: how many an object has, and whether x and y alone or with a visibility; (0, 0) for none.
-        keypoint_names: class index to names, for what the file names.
+        base: value of `path`; "" if missing.
+        splits: key in the file to its image folders and lists.
+        keypoints: number per object, and 2 for x, y or 3 with visibility; (0, 0) for none.
+        keypoint_names: class index to names, if the file has them.
     """
 
     file: str
@@ -253,10 +246,10 @@ class YoloSet:
 
 
 def read_set(listing: FolderListing, file: str) -> YoloSet:
-    """Read the file of a YOLO data set.
+    """Read the data file of a YOLO data set.
 
     Raises:
-        DataError: when it cannot be read, or does not say what is expected.
+        DataError: if it cannot be read or is malformed.
     """
     text, where = _read_text(listing, file), listing.path(file)
     if file.lower().endswith((".yaml", ".yml")):
@@ -281,7 +274,7 @@ def _read_text(listing: FolderListing, file: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text, up to one more than there can be classes."""
+    """Return the lines of a text, at most one more than the maximum number of classes."""
     lines = io.StringIO(text.rstrip(), newline=None)
     return [line.rstrip("\n") for line in itertools.islice(lines, MAX_CLASS_ID + 1)]
 
@@ -374,7 +367,7 @@ def _keypoint_names(value: object, where: str) -> dict[int, list[str]]:
 
 
 def _from_darknet(listing: FolderListing, file: str, text: str) -> YoloSet:
-    """Read an obj.data, whose lines are `key = value`."""
+    """Read an obj.data, with lines `key = value`."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     content = {key.strip(): value.strip() for key, _, value in pairs}
     beside = [
@@ -390,6 +383,6 @@ def _from_darknet(listing: FolderListing, file: str, text: str) -> YoloSet:
     splits = {
         key: [content[word]] for key, word in (("train", "train"), ("val", "valid")) if content.get(word)
     }
-    # As lines, whatever it is called: a file may name itself.
+    # Read it as lines, whatever its suffix: the file may name itself.
     lines = _lines(_read_text(listing, known[0]))
     return YoloSet(file=file, names=_names(lines, listing.path(known[0])), splits=splits)

@@ -1,4 +1,4 @@
-"""Which operations of a TensorFlow Lite file an accelerator runs."""
+"""Finds the operations of a TensorFlow Lite file that an accelerator runs."""
 
 from detection_core.optional.accelerators.accelerator_lint import Lint, families, lint
 

@@ -1,6 +1,6 @@
-"""Find the operations of a TensorFlow Lite graph that an accelerator does not run, by public documents.
+"""Finds the operations of a TensorFlow Lite graph that an accelerator does not support.
 
-The table is accelerators.yaml: every row names the document that it comes from.
+The table is accelerators.yaml: every row names the public document that it comes from.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _OPTIONS = {code: name for name, code in vars(schema.BuiltinOptions).items() if 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Operation:
-    """An operation as the conditions see it.
+    """An operation in the form that the conditions need.
 
     Attributes:
-        name: such as `CONV_2D`.
+        name: for example `CONV_2D`.
         version: of the operation.
-        options: the schema's table of it; None where it has none.
-        inputs: its tensors, without optional ones that are left out.
+        options: its builtin options in the schema; None if it has none.
+        inputs: its tensors, without omitted optional ones.
         outputs: its tensors.
         parameters: position of each constant int32 input to its values.
     """
@@ -50,7 +50,7 @@ class Operation:
 
     @property
     def dtype(self) -> str:
-        """Type of the first input that the graph computes."""
+        """Type of the first non-constant input."""
         computed = [tensor for tensor in self.inputs if not tensor.is_constant] or list(self.inputs)
         return computed[0].dtype if computed else ""
 
@@ -69,13 +69,13 @@ def _scale_up(operation: Operation) -> float:
 
 
 def _longest_vector(operation: Operation) -> float:
-    """Return the length of the only side longer than 1; infinity where there are several."""
+    """Return the only side longer than 1; infinity if there are several."""
     sides = [side for side in operation.inputs[0].shape if side != 1]
     return math.inf if len(sides) > 1 else max(sides, default=1)
 
 
 def _masks(*names: str) -> Callable[[Operation], bool]:
-    """Return a function that is True where none of these masks of STRIDED_SLICE is set."""
+    """Return a function that is True if none of these masks of STRIDED_SLICE is set."""
     return lambda op: not any(getattr(op.options, name)() for name in names)
 
 
@@ -127,21 +127,21 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
     "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
-"""Condition to what it looks at, how that is compared with the row's value, and what it asks for in words."""
+"""Condition to the attribute, its comparison with the row's value, and its description."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Operations that stay on the processor, for one reason.
+    """Operations that stay on the CPU for the same reason.
 
     Attributes:
         name: of the operations.
-        count: how many.
-        tensor: name of the first one's output, to find it by.
-        reason: why they stay.
-        remedy: what to change; "" where nothing is known.
+        count: number of operations.
+        tensor: name of the first one's output, to locate it.
+        reason: why they stay on the CPU.
+        remedy: what to change; "" if unknown.
         source: of the reason.
-        before_post_processing: whether the post-processing works on what they compute.
+        before_post_processing: whether the post-processing depends on them.
     """
 
     name: str
@@ -155,17 +155,17 @@ class Ending:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lint:
-    """What an accelerator takes over of a graph.
+    """The operations of a graph that an accelerator runs.
 
     Attributes:
         family: key of the table.
         title: its name.
-        note: what holds for all of it.
+        note: applies to the whole family.
         note_source: of the note.
-        parts: number of operations in each part that it takes over before the post-processing, in order.
+        parts: number of operations in each delegated part before the post-processing, in order.
             A float part that only converts the scores of an integer network does not count.
-        operations: of the graph before the post-processing.
-        endings: what stays on the processor.
+        operations: number of operations before the post-processing.
+        endings: the operations that stay on the CPU.
     """
 
     family: str
@@ -178,7 +178,7 @@ class Lint:
 
     @property
     def one_part(self) -> bool:
-        """Whether what it takes over up to the post-processing is one part."""
+        """Whether the delegated operations before the post-processing form one part."""
         return len(self.parts) == 1
 
 
@@ -193,15 +193,10 @@ def families() -> tuple[str, ...]:
 
 
 def lint(content: bytes, family: str, *, where: str = "") -> Lint:
-    """Say what an accelerator takes over of a file, and what ends it.
-
-    Args:
-        content: a TensorFlow Lite file.
-        family: of `families()`.
-        where: its path, for errors.
+    """Return a file's operations that an accelerator of `families()` runs, and the ones that stop it.
 
     Raises:
-        ModelError: when it is no TensorFlow Lite file, or a damaged one.
+        ModelError: if it is damaged or no TensorFlow Lite file.
     """
     graph, rules = read_graph(content, where=where), _table()["families"][family]
     try:
@@ -227,7 +222,7 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
 
 
 def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
-    """Return why an operation is not taken over, "" where it is, and the source."""
+    """Return the reason why an operation is not delegated ("" if it is) and the source."""
     sources = _table()["sources"]
     for row in rules["rows"]:
         if operation.name not in row["operators"]:
@@ -251,7 +246,7 @@ def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
 def _endings(
     operations: Sequence[Operation], verdicts: Sequence[tuple[str, str]], before: Collection[int]
 ) -> tuple[Ending, ...]:
-    """Return the operations that are not taken over, equal ones together."""
+    """Return the operations that are not delegated, grouped."""
     grouped: dict[tuple[str, str, str, bool], list[int]] = {}
     for index, (reason, source) in enumerate(verdicts):
         if reason:
@@ -323,7 +318,7 @@ def _producers(graph: TFLiteGraph) -> dict[int, int]:
 
 
 def _before_post_processing(graph: TFLiteGraph) -> set[int]:
-    """Return what the post-processing operation works on; without one, every operation."""
+    """Return the operations that the post-processing depends on; without post-processing, all operations."""
     ends = [index for index, op in enumerate(graph.operators) if op.name == OPERATION]
     if not ends:
         return set(range(len(graph.operators)))
@@ -340,7 +335,7 @@ def _before_post_processing(graph: TFLiteGraph) -> set[int]:
 def _score_conversion(
     graph: TFLiteGraph, operations: Sequence[Operation], before: Collection[int]
 ) -> set[int]:
-    """Return what lies behind the integers of a network, up to the post-processing."""
+    """Return the operations between a network's integers and the post-processing."""
     producers = _producers(graph)
     leaving = {
         index
@@ -353,7 +348,7 @@ def _score_conversion(
 
 
 def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:
-    """Return the operations that work, at any distance, on what some operations compute."""
+    """Return the direct and indirect consumers of operations."""
     producers, behind = _producers(graph), set[int]()
     for index, operator in enumerate(graph.operators):
         before = {producers[tensor] for tensor in operator.inputs if tensor in producers}
@@ -363,15 +358,11 @@ def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:
 
 
 def partitions(graph: TFLiteGraph, taken: Collection[int]) -> list[list[int]]:
-    """Divide the operations that a delegate takes over into parts that each run in one call.
+    """Divide the operations that a delegate supports into parts that each run in one call.
 
-    As TensorFlow Lite does it: all operations that are ready and run on one side, the delegate or the
-    processor, form a part; then the sides alternate
-    (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
-
-    Args:
-        graph: of a file; its operations stand in an order in which they can run.
-        taken: indices of the operations that the delegate takes over.
+    This is TensorFlow Lite's algorithm: all ready operations of one side, delegate or CPU, form a part; then
+    the sides alternate (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
+    The graph's operations are in execution order; `taken` are indices of the supported ones.
 
     Returns:
         Indices of the operations of each part.

@@ -1,4 +1,4 @@
-"""Several detectors as one."""
+"""Ensembles of detectors."""
 
 from detection_core.optional.ensembles.ensemble_runner import load_ensemble, write_ensemble
 

@@ -1,4 +1,4 @@
-"""Several detectors as one: what they find in an image is fused."""
+"""Runs several detectors as an ensemble and fuses their detections."""
 
 from __future__ import annotations
 
@@ -20,16 +20,10 @@ from detection_core.structures import Instances
 
 
 class EnsembleRunner:
-    """Runs each detector on an image, and fuses what they find by weighted boxes fusion."""
+    """Runs each detector on an image, and fuses the detections by weighted boxes fusion."""
 
     def __init__(self, path: str, runners: Sequence[Runner], iou_threshold: float = IOU_THRESHOLD) -> None:
-        """Take the detectors.
-
-        Args:
-            path: of the ensemble.
-            runners: of its detectors, which have the same classes.
-            iou_threshold: overlap from which two boxes show one object.
-        """
+        """Combine detectors with the same classes; boxes that overlap by at least the threshold are fused."""
         self.path = path
         self._runners = tuple(runners)
         self._iou_threshold = iou_threshold
@@ -52,9 +46,10 @@ class EnsembleRunner:
 
 
 def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
-    """Give each fused box the mask and keypoints of the detection of its class that overlaps it most.
+    """Give each fused box the mask and keypoints of the overlapping detection with the largest overlap.
 
-    Masks are left out where one detection has none, keypoints where detectors differ in their number.
+    The detection must have the same class. Masks are omitted if any detection has none, keypoints if
+    detectors differ in their number.
     """
     classes, boxes, masks = (
         np.concatenate([getattr(f, name) for f in found]) for name in ("classes", "boxes", "masks")
@@ -69,31 +64,26 @@ def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
 
 
 def load_ensemble(path: str, ensemble: Ensemble, load: Callable[[str], Runner]) -> EnsembleRunner:
-    """Load the detectors of an ensemble.
-
-    Args:
-        path: its folder.
-        ensemble: what the folder's `ensemble.json` holds.
-        load: loads one detector.
+    """Load the detectors of an ensemble from its folder and the content of `ensemble.json`.
 
     Raises:
-        ModelError: when the detectors do not have the same classes.
+        ModelError: if the detectors have different classes.
     """
     check_same_classes(members(path))
     return EnsembleRunner(path, [load(member) for member in members(path)], ensemble.iou_threshold)
 
 
 def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: float = IOU_THRESHOLD) -> None:
-    """Write an ensemble's folder, which every reader of detectors for evaluation or prediction takes.
+    """Write an ensemble's folder, which evaluation and prediction accept as a detector.
 
     Args:
-        directory: folder to write; made where it is missing.
+        directory: folder to write; created if missing.
         detectors: detector folders, SavedModels or .tflite files, with the same classes.
-        iou_threshold: overlap from which two boxes show one object, above 0 and at most 1.
+        iou_threshold: minimum overlap of boxes to fuse, above 0 and at most 1.
 
     Raises:
         ConfigError: for a threshold out of range, or fewer than two detectors.
-        ModelError: when they do not have the same classes.
+        ModelError: if they have different classes.
     """
     if len(detectors) < 2 or not 0 < iou_threshold <= 1:
         raise ConfigError(
@@ -108,7 +98,7 @@ def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: f
 
 
 def check_same_classes(detectors: Sequence[str]) -> None:
-    """Refuse detectors whose classes differ, as fusing them would mix objects up.
+    """Check that detectors have the same classes, because fusion would mix up objects otherwise.
 
     Raises:
         ModelError: naming the first class that differs.

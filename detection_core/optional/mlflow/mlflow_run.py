@@ -1,4 +1,4 @@
-"""A run on an MLflow tracking server, or in MLflow's own files."""
+"""A run on an MLflow tracking server or in a local store."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _logger = logging.getLogger(__name__)
 
 _NOT_A_NAME = re.compile(r"[^/\w.\- :]")
 _BATCH, _LONGEST_VALUE, _LONGEST_NAME = 100, 6000, 250
-"""What MLflow takes in one request, of one parameter, and of one name (mlflow.utils.validation)."""
+"""MLflow's limits per request, parameter and name (mlflow.utils.validation)."""
 _STATUS: Mapping[Status, str] = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MlflowOptions:
-    """Where a run is kept.
+    """The location of a run.
 
     Attributes:
-        tracking_uri: server or store; "": as MLFLOW_TRACKING_URI says.
-        experiment: its name; it is made where there is none.
+        tracking_uri: server or store; "": MLFLOW_TRACKING_URI.
+        experiment: its name; created if missing.
         run_name: "": MLflow chooses one.
     """
 
@@ -41,14 +41,10 @@ class MlflowOptions:
 
 
 class MlflowLogger(Logger):
-    """Logs to one run, which is begun with the first entry; a resumed training goes on with its own.
+    """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
-    Names have what MLflow refuses replaced by `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are left out, as
-    MLflow has none; TensorBoard's files have them.
-
-    Args:
-        options: where.
-        ids: of runs that the training has begun.
+    Characters that MLflow rejects in names become `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are skipped,
+    because MLflow has none; TensorBoard's files have them.
     """
 
     def __init__(self, options: MlflowOptions, ids: RunIds) -> None:
@@ -57,7 +53,7 @@ class MlflowLogger(Logger):
         self._run_id = ""
 
     def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Log parameters; those that a resumed training has logged stay as they are."""
+        """Log parameters; those that a resumed training has already logged stay unchanged."""
         from mlflow.entities import Param
 
         client = self._connected()
@@ -98,7 +94,7 @@ class MlflowLogger(Logger):
         self._connected().set_terminated(self._run_id, status=_STATUS[status])
 
     def _connected(self) -> Any:
-        """Return the client, once the run is there."""
+        """Return the client after starting the run."""
         import mlflow
 
         if self._client is None:
@@ -132,11 +128,11 @@ class MlflowLogger(Logger):
 
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
-    """Return a logger of the fields of `MlflowOptions`, for a training with this folder."""
+    """Return a logger for the training in this folder."""
     return MlflowLogger(MlflowOptions(**values), RunIds(folder))
 
 
 def run_name(name: str) -> str:
-    """Return a name as MLflow takes it: without other signs, relative, of a limited length."""
+    """Return a name that MLflow accepts: allowed characters, relative, of limited length."""
     plain = posixpath.normpath(_NOT_A_NAME.sub("_", name)).lstrip("/.")
     return plain[:_LONGEST_NAME] or "_"

@@ -1,4 +1,4 @@
-"""Finding images that look alike."""
+"""Finds near-duplicate images."""
 
 from detection_core.optional.near_duplicates.near_copies import check_near_copies
 from detection_core.optional.near_duplicates.perceptual_hash import HashList, hash_image_file

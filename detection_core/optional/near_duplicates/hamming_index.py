@@ -1,12 +1,12 @@
 """An index of hashes by Hamming distance.
 
-It is multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
-Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982). A distance of d bits takes d / 2 + 1 bands: two hashes
-within it differ in at most one bit of some band. 24 bits take 13 bands of 19 or 20 bits. A hash is
+It implements multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
+Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982). A distance of d bits takes d / 2 + 1 bands. Two
+hashes within it differ in at most one bit of some band. 24 bits take 13 bands of 19 or 20 bits. A hash is
 then compared with the hashes in 20 or 21 buckets of each band.
 
-faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long for the same pairs of 200,000 hashes. Its
-comparisons cannot be bounded.
+faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long for the same pairs of 200,000 hashes. The
+number of its comparisons cannot be limited.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from detection_core.optional.near_duplicates.perceptual_hash import BITS, HASH_BYTES
 
 MIN_BANDS = 13
-"""Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""
+"""Minimum number of bands: a table of at most 2^20 buckets fits in a processor's cache."""
 HASH_WORDS = HASH_BYTES // 8
-"""Numbers of 64 bits that a hash is."""
+"""Number of 64-bit integers per hash."""
 
 _CHUNK, _FEW = 1 << 20, 1 << 15
 
 Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Hashes that ask, the index's in the order of a band, and from which to which place of it each asks."""
+"""The queries, the index's hashes in the order of a band, and begin and end of each query's range."""
 
 
 def ignore_band() -> None:
@@ -33,31 +33,23 @@ def ignore_band() -> None:
 
 
 def band_count(max_distance: int) -> int:
-    """Return how many bands hashes are cut into to find those within a distance."""
+    """Return the number of bands to find hashes within a distance."""
     return max(MIN_BANDS, max_distance // 2 + 1)
 
 
 class HammingIndex:
-    """Buckets of hashes by the bits of each band.
-
-    Args:
-        hashes: uint64 [M, 4].
-        max_distance: bits in which near-identical ones differ at most.
-    """
+    """Buckets of hashes, uint64 [M, 4], by the bits of each band."""
 
     def __init__(self, hashes: np.ndarray, max_distance: int) -> None:
         self.hashes, self.max_distance = hashes, max_distance
         self.bands = band_count(max_distance)
-        # Of fewer bits than bands some band is the same in both.
+        # With more bands than differing bits, some band is equal in both.
         self._radius = int(max_distance >= self.bands)
 
     def probes(self, band: int, asking: np.ndarray | None = None) -> Iterator[Probe]:
-        """Yield what is to be compared by a band.
+        """Yield the comparisons of a band with queries, uint64 [Q, 4].
 
-        Args:
-            band: from 0 to `bands`.
-            asking: uint64 [Q, 4], hashes that are compared with those of the index; None: the index's own,
-                each with the others, of which each pair comes once.
+        None compares the index's hashes with each other, each pair once.
         """
         keys = _band_keys(self.hashes, band, self.bands)
         order = np.argsort(keys, kind="stable")
@@ -70,21 +62,16 @@ class HammingIndex:
         for bit in range(_band_bits(band, self.bands) if self._radius else 0):
             beside = asked ^ (1 << bit)
             begin, end = bounds(beside)
-            # Of a pair of the index's own the one without the bit finds the other.
+            # Of two hashes in the index, the one without the bit finds the other.
             yield rows, order, begin, np.where(beside > asked, end, begin) if own else end
 
 
 def _bounds_of(keys: np.ndarray, bits: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return a function from keys to the first place of each, and the one after its last, int64 each.
-
-    Args:
-        keys: int64 [M], in order.
-        bits: of a key.
-    """
+    """Return a function from keys to ranges (first, past the last) in sorted `keys`, int64 each."""
     if len(keys) > _FEW:
         ends = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=1 << bits))])
         return lambda asked: (ends[asked], ends[asked + 1])
-    # A table of all keys costs more than to look for few.
+    # For few keys, a binary search is cheaper than a table of all keys.
     return lambda asked: (
         np.asarray(np.searchsorted(keys, asked)),
         np.asarray(np.searchsorted(keys, asked, side="right")),
@@ -96,9 +83,9 @@ def _band_bits(band: int, bands: int) -> int:
 
 
 def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
-    """Return the bits of a band as a number, int64 [M].
+    """Return the bits of a band as an integer, int64 [M].
 
-    A band takes every `bands`-th bit: the frequencies beside each other in a hash depend on each other.
+    A band takes every `bands`-th bit, because neighbouring frequencies in a hash are correlated.
     """
     keys: np.ndarray = np.zeros(len(hashes), np.int64)
     for place, bit in enumerate(range(band, BITS, bands)):
@@ -108,20 +95,14 @@ def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
 
 
 def search_window(index: HammingIndex, asking: np.ndarray | None, budget: int) -> int | None:
-    """Return with how many hashes of a bucket one is compared, so that the budget lasts; None: with all.
-
-    Args:
-        index: that is searched.
-        asking: as of `HammingIndex.probes`.
-        budget: comparisons in all.
-    """
+    """Return the maximum number of comparisons per bucket that meets the budget; None: no limit."""
     counts: np.ndarray = np.zeros(1, np.int64)
     for band in range(index.bands):
         for _, _, begin, end in index.probes(band, asking):
             found = np.bincount(end - begin)
             size = max(len(found), len(counts))
             counts = np.pad(found, (0, size - len(found))) + np.pad(counts, (0, size - len(counts)))
-    # As many hashes are compared with the k-th of a bucket as have a bucket of k or more.
+    # The k-th hash of a bucket is compared with as many hashes as have a bucket of at least k.
     compared = np.cumsum(np.cumsum(counts[:0:-1])[::-1])
     if not len(compared) or compared[-1] <= budget:
         return None
@@ -131,20 +112,16 @@ def search_window(index: HammingIndex, asking: np.ndarray | None, budget: int) -
 def near_pairs(
     index: HammingIndex, asking: np.ndarray | None, window: int | None, on_band: Callable[[], None]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield pairs within the distance, and their bits, as three int64 arrays; a pair may come again.
+    """Yield pairs within the distance, and their bits, as three int64 arrays; pairs may repeat.
 
-    Args:
-        index: that is searched.
-        asking: as of `HammingIndex.probes`.
-        window: with how many hashes of a bucket one is compared; None: with all.
-        on_band: called after each band.
+    `window` is the maximum number of a hash's comparisons per bucket; None means no limit.
     """
     hashes = index.hashes if asking is None else asking
     for band in range(index.bands):
         for probe in index.probes(band, asking):
             for one, other in candidates(probe, window):
                 words = np.bitwise_count(hashes[one] ^ index.hashes[other])
-                # Many times faster than a sum over an axis of 4.
+                # Much faster than a sum over an axis of size 4.
                 bits = words[:, 0].astype(np.int64) + words[:, 1] + words[:, 2] + words[:, 3]
                 near = np.flatnonzero(bits <= index.max_distance)
                 if len(near):
@@ -153,12 +130,7 @@ def near_pairs(
 
 
 def candidates(probe: Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield pairs of hashes to compare, as two int64 arrays of about a million.
-
-    Args:
-        probe: of an index.
-        window: with how many hashes of a bucket one is compared; None: with all.
-    """
+    """Yield pairs of hashes to compare, as two int64 arrays of about a million; see `near_pairs`."""
     rows, order, begin, end = probe
     lengths = end - begin if window is None else np.minimum(end - begin, window)
     asks = np.flatnonzero(lengths)

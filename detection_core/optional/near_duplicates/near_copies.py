@@ -25,13 +25,7 @@ _TRAIN = "train"
 
 
 def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> None:
-    """Look for images that look alike without being copies of each other.
-
-    Args:
-        hashes: split to the hashes of its images, in the order of its records.
-        copies: images with the same file, which are reported elsewhere.
-        findings: takes what is found.
-    """
+    """Look for near-identical images, except `copies` with the same file, which another check reports."""
     searches = [
         *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
         *(
@@ -49,14 +43,7 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Search:
-    """What is searched.
-
-    Attributes:
-        split: whose images are looked at.
-        hashes: split to hashes.
-        known: records that are copies, which are reported elsewhere.
-        progress: of all searches.
-    """
+    """Searches hashes by split, except `known` records of copies, which another check reports."""
 
     split: str
     hashes: Hashes
@@ -68,7 +55,7 @@ class _Search:
         return self.hashes[self.split]
 
     def new(self, found: np.ndarray) -> list[int]:
-        """Return the records among those found that are not known."""
+        """Return the found records that are not known."""
         return [record for record in found.tolist() if record not in self.known]
 
 

@@ -1,7 +1,7 @@
-"""Near-identical images of a data set, found by their perceptual hashes without comparing all with all.
+"""Finds near-identical images by their perceptual hashes, without comparing all pairs.
 
-The search is exact: every pair within the distance is compared. Only where very many images are alike, as
-frames of a fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
+The search is exact: every pair within the distance is compared. If very many images are alike, as frames of a
+fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from detection_core.optional.near_duplicates.hamming_index import (
 )
 
 MAX_DISTANCE = 24
-"""Bits, of 256, in which the hashes of near-identical images differ at most.
+"""Maximum distance of near-identical images' hashes, in bits of 256.
 
 Bits that an edit changes, measured on 120 photos and 60 drawings:
 
@@ -31,16 +31,16 @@ Bits that an edit changes, measured on 120 photos and 60 drawings:
 
 False matches:
 
-- none in 8 * 10^8 pairs of random pictures with the spectrum of natural ones. They differ in 128 bits with a
-  standard deviation of 8, and in at least 80.
+- none in 8 * 10^8 pairs of random pictures with the spectrum of natural ones. They differ in 128 bits on
+  average, with a standard deviation of 8, and in at least 80.
 - one in 1.1 * 10^6 pairs of drawings of one to four shapes on white.
-- none in the 66,066 pairs of 364 blood smears, where the one that was taken twice is found.
+- none in the 66,066 pairs of 364 blood smears; the one image that was taken twice is found.
 
 Pictures of one scene that differ in a small object match on purpose: in two splits they leak.
 """
 
 MAX_INDEXED_DISTANCE = 31
-"""Largest distance that is searched for."""
+"""Largest distance that the search supports."""
 
 _LEAST_BUDGET, _BUDGET_AN_IMAGE = 200_000_000, 1_000
 _NONE = np.iinfo(np.int64).max
@@ -49,14 +49,13 @@ _SHIFT = 40
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NearestImages:
-    """Which images look like one of others. Images go by their index.
+    """The nearest other image of each image, by index.
 
     Attributes:
-        nearest: int64 [N], the most alike of the others within the distance, of several the first; -1 where
-            there is none.
-        distances: int64 [N], bits to it; -1 where there is none.
-        complete: whether every pair within the distance was compared; False where too many images are alike
-            for that, and the numbers are lower bounds.
+        nearest: int64 [N], the nearest image within the distance, the first in a tie; -1 for none.
+        distances: int64 [N], its distance in bits; -1 for none.
+        complete: whether every pair within the distance was compared. False if too many images are alike;
+            counts are then lower bounds.
     """
 
     nearest: np.ndarray
@@ -66,13 +65,13 @@ class NearestImages:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NearDuplicates(NearestImages):
-    """Which images of a data set are near-identical to others of it.
+    """The near-identical images of a data set.
 
     Attributes:
         nearest_across: as `nearest`, among the images of other splits.
-        distances_across: as `distances`, likewise.
-        groups: int64 [N], the first image of the group that chains of near-identical images make; an image
-            that has none is its own.
+        distances_across: as `distances`, among the images of other splits.
+        groups: int64 [N], the first image of the group that near-identical pairs connect. An image without
+            pairs has its own index.
     """
 
     nearest_across: np.ndarray
@@ -81,19 +80,18 @@ class NearDuplicates(NearestImages):
 
     @property
     def images(self) -> int:
-        """Number of images that have a near-identical one."""
+        """Number of images with a near-identical one."""
         return int((self.nearest >= 0).sum())
 
     @property
     def images_across(self) -> int:
-        """Number of images that have a near-identical one in another split."""
+        """Number of images with a near-identical one in another split."""
         return int((self.nearest_across >= 0).sum())
 
     def pairs(self, *, across: bool = False) -> list[tuple[int, int, int]]:
-        """Return (image, other, bits): each image and its nearest one, once, the most alike pair first.
+        """Return (image, other, bits): each image with its nearest one, each pair once, nearest first.
 
-        Args:
-            across: pairs of images of different splits.
+        `across` takes the nearest image of another split.
         """
         nearest, bits = (
             (self.nearest_across, self.distances_across) if across else (self.nearest, self.distances)
@@ -115,15 +113,14 @@ def find_near_duplicates(
 ) -> NearDuplicates:
     """Find near-identical images.
 
-    A million different images take about 40 seconds of a core and 310 MB.
+    A million different images take about 40 seconds on one core and 310 MB.
 
     Args:
-        hashes: of the images, as `perceptual_hash` gives them; None for images that are not compared.
-        splits: split of each image, as any number; None: all are of one.
-        max_distance: bits in which the hashes of near-identical images differ at most, up to
-            `MAX_INDEXED_DISTANCE`.
-        budget: comparisons above which full buckets are searched in part; None: 1,000 an image, which a
-            million different images need a sixth of.
+        hashes: of the images, from `perceptual_hash`; None for images that are not compared.
+        splits: split number of each image; None: one split.
+        max_distance: maximum distance of near-identical images in bits, up to `MAX_INDEXED_DISTANCE`.
+        budget: number of comparisons above which full buckets are searched in part. None: 1,000 per image; a
+            million different images need a sixth of it.
         on_band: called after each of `band_count` bands.
     """
     nodes = _Nodes.of(hashes, splits)
@@ -142,15 +139,7 @@ def find_nearest_images(
     budget: int | None = None,
     on_band: Callable[[], None] = ignore_band,
 ) -> NearestImages:
-    """Find the images that are near-identical to one of others.
-
-    Args:
-        hashes: of the images, as `perceptual_hash` gives them; None for images that are not compared.
-        others: of those that they are compared with, likewise.
-        max_distance: as of `find_near_duplicates`; so are the next two.
-        budget: comparisons above which full buckets are searched in part.
-        on_band: called after each of `band_count` bands.
-    """
+    """Find the images that are near-identical to one of others; arguments as in `find_near_duplicates`."""
     asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
     best = np.full(len(asked.first), _NONE)
     complete, pairs = _search(known, asked.hashes, max_distance, budget, on_band)
@@ -162,15 +151,10 @@ def find_nearest_images(
 
 @dataclasses.dataclass(frozen=True)
 class _Nodes:
-    """The different hashes of each split, so that a thousand copies are not half a million pairs.
+    """The distinct hashes of each split, so that a thousand copies are not half a million pairs.
 
-    Attributes:
-        images: int64 [K], the images that are compared.
-        node: int64 [K], node of each.
-        hashes: uint64 [M, 4], of the nodes.
-        splits: int64 [M], of the nodes.
-        first: int64 [M], the first image of each.
-        second: int64 [M], the second one; -1 where there is none.
+    `images` and `node` are int64 [K]: the compared images and their nodes. Per node there are `hashes`,
+    uint64 [M, 4], `splits`, and the `first` and `second` image, int64 [M]; -1 for none.
     """
 
     images: np.ndarray
@@ -185,8 +169,8 @@ class _Nodes:
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
         split = np.zeros(len(images), np.int64) if splits is None else np.asarray(splits, np.int64)[images]
         words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, HASH_WORDS)
-        # The hash comes before the split, so that splits are mixed where a part of a bucket is searched;
-        # equal ones stay in the order of the images.
+        # Sort by hash before split, so that a partial search of a bucket mixes splits. The sort is stable:
+        # equal hashes stay in the order of the images.
         order = np.lexsort((split, *words.T[::-1]))
         is_new: np.ndarray = np.ones(len(order), bool)
         is_new[1:] = (np.diff(split[order]) != 0) | (words[order[1:]] != words[order[:-1]]).any(axis=1)
@@ -214,7 +198,7 @@ def _search(
     budget: int | None,
     on_band: Callable[[], None],
 ) -> tuple[bool, Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Return whether all pairs are compared, and the near ones, as `near_pairs` does."""
+    """Return whether all pairs were compared, and the near pairs from `near_pairs`."""
     if not 0 <= max_distance <= MAX_INDEXED_DISTANCE:
         raise ValueError(f"expected a distance from 0 to {MAX_INDEXED_DISTANCE} bits, found {max_distance}")
     index, asked = HammingIndex(known.hashes, max_distance), known.hashes if asking is None else asking
@@ -228,26 +212,20 @@ class _Links:
     def __init__(self, nodes: _Nodes) -> None:
         self._nodes = nodes
         count = len(nodes.first)
-        # (bits, first image) as one number, whose minimum is the nearest.
+        # Pack (bits, first image) into one number; the minimum is the nearest.
         self._best = np.full(count, _NONE)
         self._best_across = np.full(count, _NONE)
         self._roots = np.arange(count)
 
     def add(self, one: np.ndarray, other: np.ndarray, bits: np.ndarray) -> None:
-        """Add pairs of nodes that are near.
-
-        Args:
-            one: int64 [P].
-            other: int64 [P].
-            bits: int64 [P].
-        """
+        """Add pairs of nodes, int64 [P] each, within the distance."""
         nodes = self._nodes
         across = nodes.splits[one] != nodes.splits[other]
         for here, there in ((one, other), (other, one)):
             key = (bits << _SHIFT) + nodes.first[there]
             np.minimum.at(self._best, here, key)
             np.minimum.at(self._best_across, here[across], key[across])
-        # Each round hangs the larger of two roots below the smallest that it meets.
+        # Union-find: each round links the larger of two roots to the smallest that it meets.
         while (apart := (first := self._roots[one]) != (second := self._roots[other])).any():
             one, other = one[apart], other[apart]
             np.minimum.at(self._roots, np.maximum(first, second)[apart], np.minimum(first, second)[apart])
@@ -255,9 +233,9 @@ class _Links:
                 self._roots = flat
 
     def result(self, count: int, *, complete: bool) -> NearDuplicates:
-        """Return what was found for `count` images."""
+        """Return the result for `count` images."""
         nodes, node = self._nodes, self._nodes.node
-        # A copy is nearest, whatever else is near.
+        # A copy is always the nearest.
         copy = np.where(nodes.first[node] == nodes.images, nodes.second[node], nodes.first[node])
         best = np.where(copy >= 0, np.minimum(copy, self._best[node]), self._best[node])
         nearest, distances = _unpacked(best, nodes.images, count)
@@ -277,7 +255,7 @@ class _Links:
 
 
 def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nearest image and bits of `count` images from the packed numbers of those that were compared."""
+    """Unpack nearest image and bits of the compared images, for `count` images."""
     nearest, distances = np.full(count, -1), np.full(count, -1)
     found = keys != _NONE
     nearest[images[found]] = keys[found] & ((1 << _SHIFT) - 1)

@@ -1,9 +1,10 @@
-"""Perceptual hashes: pictures that look alike have hashes that differ in few bits.
+"""Perceptual hashes: similar pictures have hashes that differ in few bits.
 
 The hash is pHash (Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010,
-https://www.phash.org/docs/pubs/thesis_zauner.pdf): signs of the lowest frequencies of the picture's cosine
-transform, here 256 of them instead of 64, as 64 bits take one of a few hundred thousand pairs of different
-pictures for the same. By hand, as the package imagehash takes a square of frequencies, not the lowest.
+https://www.phash.org/docs/pubs/thesis_zauner.pdf). It holds the signs of the lowest frequencies of the
+picture's cosine transform. It has 256 bits: with the usual 64, one of a few hundred thousand pairs of
+different pictures matches. The package imagehash is not used: it takes a square of frequencies, not the
+lowest ones.
 """
 
 from __future__ import annotations
@@ -24,39 +25,34 @@ BITS = 256
 HASH_BYTES = BITS // 8
 
 SIDE = 64
-"""Rows and columns of the grey picture that is hashed."""
+"""Rows and columns of the hashed grey picture."""
 
 FLAT = 2.0
-"""Standard deviation of the grey levels below which a picture shows nothing, of 255."""
+"""Minimum standard deviation of the grey levels, of 255; a picture below it counts as flat."""
 
 _ROUNDING = 1e-3
 
 
 def hash_image_file(data: bytes) -> bytes | None:
-    """Hash an image file, turned as its EXIF orientation says.
+    """Hash an image file, turned by its EXIF orientation.
 
     A JPEG file is decoded at a fraction of its size, which costs a few milliseconds for 12 megapixels.
 
-    Args:
-        data: the whole file.
-
     Returns:
-        As `perceptual_hash`.
+        See `perceptual_hash`.
 
     Raises:
-        ImageFault: for a file that cannot be decoded or is too large to be.
+        ImageFault: if the file is too large or cannot be decoded.
     """
     return perceptual_hash(read_thumbnail(io.BytesIO(data), SIDE))
 
 
 def perceptual_hash(grey: np.ndarray) -> bytes | None:
-    """Hash a picture.
-
-    Args:
-        grey: float or integer [SIDE, SIDE], grey levels from 0 to 255, as `pixels.read_thumbnail` gives them.
+    """Hash grey levels, [SIDE, SIDE], from 0 to 255, from `pixels.read_thumbnail`.
 
     Returns:
-        `HASH_BYTES` bytes; None for a flat picture, such as a black one, which has no features to compare.
+        `HASH_BYTES` bytes; None for a flat picture, for example a black one, which has no features to
+        compare.
     """
     if grey.shape != (SIDE, SIDE):
         raise ValueError(
@@ -66,13 +62,13 @@ def perceptual_hash(grey: np.ndarray) -> bytes | None:
     if levels.std() < FLAT:
         return None
     transform = _cosines() @ levels @ _cosines().T
-    # Symmetric pictures have coefficients of exactly 0, whose rounding errors say nothing.
+    # Symmetric pictures have coefficients of exactly 0, where only rounding errors decide the sign.
     lowest = np.where(np.abs(transform) < _ROUNDING, 0.0, transform).ravel()[lowest_frequencies()]
     return np.packbits(lowest > np.median(lowest)).tobytes()
 
 
 def hash_distance(one: bytes, other: bytes) -> int:
-    """Return in how many bits two hashes differ."""
+    """Return the number of bits in which two hashes differ."""
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()
 
 
@@ -87,21 +83,21 @@ def _cosines() -> np.ndarray:
 
 @functools.cache
 def lowest_frequencies() -> np.ndarray:
-    """Return the indices of the `BITS` lowest frequencies but the mean in a flattened transform, int64."""
+    """Return the indices of the `BITS` lowest frequencies, except the mean, flattened, int64."""
     row, column = np.mgrid[:SIDE, :SIDE]
     order: np.ndarray = np.lexsort((column.ravel(), (row + column).ravel()))
     return order[1 : BITS + 1]
 
 
 class HashList(Sequence[bytes | None]):
-    """Hashes in the order of a split's records, 33 bytes an image; None for an image that has none."""
+    """Hashes in the order of a split's records, 33 bytes per image; None for an image without a hash."""
 
     def __init__(self) -> None:
         self._hashes = bytearray()
         self._known = array.array("b")
 
     def append(self, found: bytes | None) -> None:
-        """Keep the hash of the next image."""
+        """Add the hash of the next image."""
         self._hashes += found if found is not None else bytes(HASH_BYTES)
         self._known.append(found is not None)
 

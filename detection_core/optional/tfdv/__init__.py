@@ -1,4 +1,4 @@
-"""Statistics, schema and anomalies of columns, as TensorFlow Data Validation has them."""
+"""Statistics, schema and anomalies of columns, compatible with TensorFlow Data Validation."""
 
 from detection_core.optional.tfdv.feature_statistics import FeatureCounter
 from detection_core.optional.tfdv.schema import read_schema_text

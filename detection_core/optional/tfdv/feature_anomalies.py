@@ -1,8 +1,8 @@
-"""Anomalies: where statistics of columns do not fit a schema, as TensorFlow Data Validation reports them.
+"""Finds anomalies, where statistics of columns violate a schema, as TensorFlow Data Validation reports them.
 
-`find_anomalies` gives the message of TFDV 1.16's `validate_statistics(statistics, schema)`, with the same
-types and texts. It checks the constraints that columns of `tf.train.Example` can have. Only the text
-differs for a feature whose domain no file can have. `schema.unchecked_constraints` names the others.
+`find_anomalies` returns the message of TFDV 1.16's `validate_statistics(statistics, schema)`, with the same
+types and texts. It checks the constraints that apply to columns of `tf.train.Example`. Only the text
+differs for a feature whose domain no file can have. `schema.unchecked_constraints` lists the others.
 """
 
 from __future__ import annotations
@@ -21,21 +21,16 @@ from detection_core.optional.tfdv.schema import FEATURE_TYPES, is_current
 _INFO = anomalies_pb2.AnomalyInfo
 _STATS = pb.FeatureNameStatistics
 _FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
-"""Domains that a column of files may have."""
+"""Valid domains of a column of files."""
 
 Reason = tuple[int, str, str]
-"""Type of the anomaly, and what was found, in short and in full."""
+"""Type of the anomaly, short and full description."""
 
 
 def find_anomalies(
     statistics: pb.DatasetFeatureStatisticsList, schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
-    """Return what does not fit a schema.
-
-    Args:
-        statistics: of one data set.
-        schema: that it is compared with, as `schema_file.parse_schema` lets it pass.
-    """
+    """Return the violations of a schema that `schema.parse_schema` accepts."""
     result = anomalies_pb2.Anomalies()
     result.baseline.CopyFrom(schema)
     result.anomaly_name_format = anomalies_pb2.Anomalies.SERIALIZED_PATH
@@ -168,13 +163,13 @@ def _presence(presence: Any, common: Any, examples: int) -> Iterator[Reason]:
 
 
 def _no_domain_of_files(feature: schema_pb2.Feature) -> Reason:
-    # TFDV prints here what it has made of the feature while it compared.
+    # TFDV prints the feature here as modified during the comparison.
     text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
     return _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
 
 
 def _texts(found: Any) -> list[tuple[str, float]]:
-    """Return the values of a column of texts and their counts, in the order of their bytes."""
+    """Return the values of a text column and their counts, in byte order."""
     buckets = found.string_stats.rank_histogram.buckets
     counts = {bucket.label: bucket.sample_count for bucket in reversed(buckets)}
     return sorted(counts.items(), key=lambda item: item[0].encode())
@@ -297,7 +292,7 @@ def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
 
 
 def _floats(found: Any) -> tuple[tuple[float, float] | str | None, bool]:
-    """Return the least and the greatest number, or a text that is none, and whether some are NaN."""
+    """Return minimum and maximum, or a text that is no number, and whether there are NaNs."""
     if found.type == _STATS.FLOAT:
         stats = found.num_stats
         return _as_stored(stats.min, stats.max), any(h.num_nan for h in stats.histograms)
@@ -314,7 +309,7 @@ def _floats(found: Any) -> tuple[tuple[float, float] | str | None, bool]:
 
 
 def _as_stored(least: float, most: float) -> tuple[float, float]:
-    """Return numbers as the schema's limits are stored, float32."""
+    """Return numbers in the precision of the schema's limits, float32."""
     with np.errstate(over="ignore"):
         return float(np.float32(least)), float(np.float32(most))
 
@@ -335,7 +330,7 @@ _DOMAINS: dict[str, Callable[[Any, Any, Any], Iterator[Reason]]] = {
     "float_domain": _float_domain,
     "image_domain": _image_domain,
 }
-"""Kind of a domain to what is checked of it; others constrain nothing that statistics of columns tell."""
+"""Kind of a domain to its check; other domains have no constraint that statistics of columns can violate."""
 
 
 def _unique(constraints: Any, found: Any) -> Iterator[Reason]:

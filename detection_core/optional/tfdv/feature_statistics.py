@@ -1,7 +1,7 @@
-"""Statistics of the columns of examples, as the protos of TensorFlow Metadata that TFDV makes.
+"""Statistics of the columns of examples, as TFDV's TensorFlow Metadata protos.
 
-TensorFlow Data Validation has wheels for x86-64 only, and needs a package without wheels. So the numbers are
-added up here, in one pass and bounded memory. TFDV's tools read and compare them.
+TensorFlow Data Validation has wheels for x86-64 only, and needs a package without wheels. So this module
+computes the statistics, in one pass and bounded memory. TFDV's tools read and compare them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 _IS_BYTES = ("image/encoded", "image/object/mask")
-"""Columns of files, of which lengths count and not values."""
+"""Columns with files: only the lengths of their values are counted."""
 _TOP_VALUES, _RANKED = 20, 1_000
 INVALID_TEXT = "__BYTES_VALUE__"
-"""What stands for a text that is not UTF-8, as TFDV writes it."""
+"""Replacement for text that is not UTF-8, as in TFDV."""
 _MOST_VALUES = 20_000
-"""Different texts of a column that are counted; with more, frequencies are left out."""
+"""Maximum number of distinct texts counted per column; with more, frequencies are omitted."""
 _SAMPLED = 10_000
 _BUCKETS = 10
 _MOST_COLUMNS = 1_000
-"""Further columns are left out: no tool writes as many, and what is not bounded fills memory."""
+"""Maximum number of columns, which bounds memory; no tool writes as many. Further columns are skipped."""
 
 
 class _Lengths:
-    """How many values a column has in an example."""
+    """Number of values of a column per example."""
 
     def __init__(self) -> None:
         self.present = self.total = self.largest = 0
@@ -52,7 +52,7 @@ class _Lengths:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Range:
-    """Sums of numbers: mean and squares of those that are finite, the rest of all but NaN."""
+    """Statistics of numbers: mean and squares of finite values, the rest of all values except NaN."""
 
     count: int = 0
     mean: float = 0.0
@@ -63,7 +63,7 @@ class _Range:
     nans: int = 0
 
     def with_values(self, values: np.ndarray) -> _Range:
-        """Return the sums with more values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
+        """Return the statistics with more values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
         numbers, finite = values[~np.isnan(values)], values[np.isfinite(values)]
         nans = self.nans + len(values) - len(numbers)
         if not len(numbers):
@@ -166,7 +166,7 @@ class _TextColumn:
         if self._values is None:
             return
         stats.unique = len(self._values)
-        # The most frequent first, of equals the last in the alphabet, as TFDV has them.
+        # The most frequent first; ties in reverse alphabetical order, as in TFDV.
         ranked = sorted(self._values.items(), key=lambda item: (item[1], item[0]), reverse=True)
         for value, count in ranked[:_TOP_VALUES]:
             stats.top_values.add(value=_shown(value), frequency=count)
@@ -193,7 +193,7 @@ def _shown(value: bytes) -> str:
 
 
 class _FileColumn:
-    """A column of files, of which only the lengths are looked at."""
+    """A column of files, of which only the lengths are counted."""
 
     def __init__(self) -> None:
         self.lengths = _Lengths()
@@ -226,18 +226,14 @@ _KINDS: dict[str, Callable[[str], _Column]] = {
 
 
 class FeatureCounter:
-    """Counts the columns of examples as they come."""
+    """Counts the columns of examples one by one."""
 
     def __init__(self) -> None:
         self._examples = 0
         self._columns: dict[tuple[str, str], _Column] = {}
 
     def add(self, features: Mapping[str, Any]) -> None:
-        """Count an example.
-
-        Args:
-            features: column to `tf.train.Feature`.
-        """
+        """Count an example."""
         self._examples += 1
         for key, feature in features.items():
             kind = feature.WhichOneof("kind")
@@ -251,7 +247,7 @@ class FeatureCounter:
             column.add(getattr(feature, kind).value)
 
     def statistics(self) -> pb.DatasetFeatureStatisticsList:
-        """Return the statistics so far; a column that changes its type stands once for each."""
+        """Return the statistics so far; a column with several types appears once per type."""
         result = pb.DatasetFeatureStatisticsList()
         dataset = result.datasets.add(num_examples=self._examples)
         for (key, _), column in sorted(self._columns.items()):

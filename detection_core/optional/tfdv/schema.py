@@ -1,7 +1,7 @@
-"""The schema of examples: inferred from their statistics, or read from a file, and checked.
+"""The schema of examples: inferred from their statistics or read from a file, and validated.
 
-It is a proto of TensorFlow Metadata, inferred as TensorFlow Data Validation infers one. It also has facts of
-the Object Detection API's columns: the label map's classes, and the range 0 to 1 of a box's sides.
+It is a proto of TensorFlow Metadata, inferred as in TensorFlow Data Validation. The label map's
+classes, and the range 0 to 1 of a box's sides, are added for the Object Detection API's columns.
 """
 
 from __future__ import annotations
@@ -29,18 +29,13 @@ FEATURE_TYPES = {
 CLASS_TEXT = "image/object/class/text"
 _ENCODED = "image/encoded"
 _DOMAIN_SIZE = 100
-"""Most values of a column of texts that are listed in the schema."""
+"""Maximum number of values of a text column that the schema lists."""
 _NAMES = ("image/filename", "image/source_id", "image/key/sha256")
-"""Columns whose texts name images: that there are few of them in a small data set says nothing."""
+"""Columns whose texts name images: a small number of them in a small data set means nothing."""
 
 
 def infer_schema(statistics: pb.DatasetFeatureStatisticsList, classes: Sequence[str]) -> schema_pb2.Schema:
-    """Return a schema that examples with these statistics fit.
-
-    Args:
-        statistics: of one data set.
-        classes: names of the label map.
-    """
+    """Infer a schema from statistics."""
     schema = schema_pb2.Schema()
     [dataset] = statistics.datasets
     for found in dataset.features:
@@ -102,7 +97,7 @@ _TYPES: Mapping[str, tuple[int, ...]] = {
     "time_domain": (schema_pb2.INT, schema_pb2.BYTES),
     "struct_domain": (schema_pb2.STRUCT,),
 }
-"""Kind of a domain to the types of feature that can have it."""
+"""Kind of a domain to its valid feature types."""
 _TEXTS = ("domain", "string_domain")
 _NOT_CHECKED = (
     "group_presence",
@@ -123,10 +118,10 @@ _NOT_CHECKED = (
 
 
 def read_schema_text(path: str) -> str:
-    """Return the text of a schema's file, once it is one that `parse_schema` takes.
+    """Return the text of a schema file if `parse_schema` accepts it.
 
     Raises:
-        ConfigError: as `parse_schema`, or where the file cannot be read.
+        ConfigError: see `parse_schema`; also if the file cannot be read.
     """
     text = read_text_file(path, what="schema")
     parse_schema(text, where=path)
@@ -134,14 +129,10 @@ def read_schema_text(path: str) -> str:
 
 
 def parse_schema(text: str, where: str) -> schema_pb2.Schema:
-    """Parse a schema that examples are to fit.
-
-    Args:
-        text: of a `tensorflow.metadata.v0.Schema`, as DataValidator and TFX's SchemaGen write it.
-        where: file the text came from, for errors.
+    """Parse a `tensorflow.metadata.v0.Schema` as text, which DataValidator and TFX's SchemaGen write.
 
     Raises:
-        ConfigError: for a text that is none, with line and field, or one that contradicts itself.
+        ConfigError: if the text is malformed, with line and field, or contradictory.
     """
     schema: schema_pb2.Schema = parse_message(text, schema_pb2.Schema, where=where)
     for fault in _faults(schema):
@@ -192,7 +183,7 @@ def _type(kind: int) -> str:
 
 
 def unchecked_constraints(schema: schema_pb2.Schema) -> list[str]:
-    """Return what a schema asks for that statistics of one data set's columns do not tell, for people."""
+    """Describe the constraints of a schema that statistics of one data set's columns cannot check."""
     found = {
         f"{field.name} of {feature.name}"
         for feature in schema.feature
@@ -215,5 +206,5 @@ _NOT_CHECKED_OF_SCHEMA = ("sparse_feature", "weighted_feature", "default_environ
 
 
 def is_current(feature: schema_pb2.Feature) -> bool:
-    """Tell whether a feature of a schema is checked: it is neither planned, nor experimental, nor retired."""
+    """Return whether a feature is checked: it is neither planned, experimental nor deprecated."""
     return not feature.deprecated and feature.lifecycle_stage not in _NOT_CURRENT

@@ -1,4 +1,4 @@
-"""The check of columns by a schema, and the files that TFX's components expect of it."""
+"""Checks columns against a schema, and writes the files for TFX's components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from detection_core.storage import files
 from detection_core.validation.checks import FindingList
 
 _ANOMALIES = 5
-"""Columns that the message of a finding names."""
+"""Maximum number of columns in a finding's message."""
 
 
 def check_schema(
@@ -29,17 +29,13 @@ def check_schema(
     folders: tuple[str, str, str],
     findings: FindingList,
 ) -> None:
-    """Write statistics of columns, the schema, and how each split differs from it.
+    """Write statistics of columns, the schema, and the anomalies of each split; add findings for anomalies.
 
-    Args:
-        features: split to statistics of its columns; nothing is written without splits.
-        schema_text: of the schema; "": it is inferred from `train`, or from the first split without one.
-        classes: names of the label map.
-        folders: for statistics, schema and anomalies.
-        findings: takes a finding for each split that does not fit.
+    Without splits, nothing is written. An empty `schema_text` infers the schema from `train`, or from the
+    first split if `train` is missing. `folders` are for statistics, schema and anomalies.
 
     Raises:
-        ConfigError: for a text that is no schema.
+        ConfigError: if the text is no valid schema.
     """
     if schema_text:
         schema = parse_schema(schema_text, where="schema")

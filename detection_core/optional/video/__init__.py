@@ -1,4 +1,4 @@
-"""Detection in video files."""
+"""Object detection in video files."""
 
 from detection_core.optional.video.video_detection import VideoOptions, predict_video
 

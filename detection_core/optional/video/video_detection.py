@@ -1,4 +1,4 @@
-"""The verb `predict` on video files: frames are looked at one by one, as they are decoded."""
+"""The verb `predict` on video files, which are decoded and processed frame by frame."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _DECIMALS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VideoOptions:
-    """How a video is looked at.
+    """Options of video detection.
 
     Attributes:
-        min_score: detections below it are left out.
-        every: look at every that many frames; the others are neither detected in nor shown.
+        min_score: minimum score of detections.
+        every: process every n-th frame; the others are neither processed nor shown.
         annotate: write a video with the boxes drawn.
-        trust: run a SavedModel even if its graph does more than compute.
+        trust: run a SavedModel even if its graph has operations that do more than compute.
     """
 
     min_score: float = 0.5
@@ -47,10 +47,10 @@ class VideoOptions:
     trust: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a number that is none.
+        """Check the values.
 
         Raises:
-            ConfigError: for it.
+            ConfigError: if a value is out of range.
         """
         if self.every < 1 or not 0 <= self.min_score <= 1:
             raise ConfigError(
@@ -63,19 +63,19 @@ class VideoOptions:
 def predict_video(model_path: str, video: str, output_dir: str, options: VideoOptions) -> VideoPrediction:
     """Detect objects in the frames of a video; write `NAME.jsonl` and, annotated, `NAME-detected.mp4`.
 
-    A frame is in memory at a time. Packets that cannot be decoded are counted and passed over, and a file
-    that breaks off gives what could be read. Both files are there whole or not at all.
+    One frame is in memory at a time. Packets that cannot be decoded are counted and skipped. A truncated file
+    yields the readable frames. Both output files are written completely or not at all.
 
     Args:
         model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
-        video: file; one on an object store is fetched first.
-        output_dir: folder to write; made where it is missing.
-        options: how the video is looked at.
+        video: file; one on an object store is downloaded first.
+        output_dir: folder to write; created if missing.
+        options: options of the detection.
 
     Raises:
-        ConfigError: when PyAV is not installed.
-        ModelError: when the model cannot be run.
-        DataError: when not one frame of the video can be decoded.
+        ConfigError: if PyAV is not installed.
+        ModelError: if the model cannot be run.
+        DataError: if no frame of the video can be decoded.
     """
     runner = load_runner(model_path, trust=options.trust)
     stem = os.path.splitext(os.path.basename(video))[0]
@@ -108,13 +108,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Look:
-    """Detects in frames, and draws what it finds.
-
-    Attributes:
-        runner: the detector.
-        names: its classes.
-        options: of the verb.
-    """
+    """Detects objects in frames, and draws them."""
 
     runner: Runner
     names: dict[int, str]
@@ -135,7 +129,7 @@ class _Look:
 
 
 def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
-    """Yield every few frames, and tell how far the video is."""
+    """Yield every n-th frame, and report progress."""
     with Progress("predict", total=reader.frames, unit="frame") as progress:
         for frame in reader:
             if frame.number % every == 0:
@@ -144,7 +138,7 @@ def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
 
 
 def _annotated_name(stem: str) -> str:
-    return f"{stem}-detected.mp4"  # beside the video itself, too
+    return f"{stem}-detected.mp4"  # must not overwrite the video in the same folder
 
 
 @contextlib.contextmanager
@@ -158,7 +152,7 @@ def _annotated(folder: str, stem: str, rate: float, options: VideoOptions) -> It
 
 @contextlib.contextmanager
 def _local_file(path: str) -> Iterator[str]:
-    """Yield a local copy of a file on an object store, or the file itself."""
+    """Yield a local copy of a file on an object store, or the path of a local file."""
     if not files.is_remote(path):
         yield path
         return
@@ -170,7 +164,7 @@ def _local_file(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _local_folder(path: str) -> Iterator[str]:
-    """Yield a local folder whose content is at `path` when the block has ended well."""
+    """Yield a local folder; copy its content to `path` if the block ends without an error."""
     if not files.is_remote(path):
         files.make_dirs(path)
         yield path

@@ -1,7 +1,7 @@
-"""Frames of video files, one at a time, and videos made of frames.
+"""Reads and writes video files frame by frame.
 
-PyAV (`detflow[video]`) brings FFmpeg's libraries as a wheel for every platform. Unlike OpenCV's reader, it
-distinguishes a broken packet from the end of the file, and gives the time of each frame.
+PyAV (`detflow[video]`) has wheels with FFmpeg's libraries for every platform. Unlike OpenCV's reader, it
+distinguishes a broken packet from the end of the file, and returns the time of each frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from detection_core.artifacts.prediction import VIDEO_ENDINGS
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 
-# Containers of one file, without playlists and the like, which FFmpeg would follow to other files and hosts.
+# Single-file containers only: for playlists, FFmpeg would open other files and hosts.
 _FORMATS = "avi,asf,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mpeg,mpegts,mpegvideo"
 _DEFAULT_RATE = fractions.Fraction(25)
 _QUARTER_TURN = 90
@@ -28,8 +28,8 @@ class VideoFrame(NamedTuple):
     """A frame.
 
     Attributes:
-        number: how many frames that could be decoded come before it.
-        seconds: its time from the beginning of the video; by the frame rate where the file does not say.
+        number: index among the decoded frames.
+        seconds: time from the start of the video, computed from the frame rate if the file has none.
         pixels: uint8 [H, W, 3], RGB, upright.
     """
 
@@ -50,23 +50,20 @@ def _av() -> Any:
 
 
 class VideoReader:
-    """A video file, read from its beginning to its end, a frame in memory at a time.
+    """Reads a video file sequentially, one frame in memory at a time.
 
     Attributes:
-        rate: frames a second, on average.
-        frames: about how many frames there are; 0 where the file does not say.
-        faults: packets so far that could not be decoded.
+        rate: average frames per second.
+        frames: approximate number of frames; 0 if unknown.
+        faults: number of packets so far that could not be decoded.
     """
 
     def __init__(self, path: str) -> None:
         """Open the file.
 
-        Args:
-            path: local path.
-
         Raises:
-            ConfigError: when PyAV is not installed.
-            DataError: when the file has no video that can be read.
+            ConfigError: if PyAV is not installed.
+            DataError: if the file has no readable video.
         """
         av = _av()
         self._path, self._errors = path, av.FFmpegError
@@ -96,7 +93,7 @@ class VideoReader:
 
     def _first_stream(self) -> Any:
         streams = self._container.streams.video
-        # A file that was cut within its first frame has a stream without a decoder, on which PyAV 18 crashes.
+        # A file truncated within its first frame has a stream without a decoder, on which PyAV 18 crashes.
         if not streams or streams[0].codec_context is None:
             raise self._unreadable("it has no picture" if not streams else "it ends before its first frame")
         context = streams[0].codec_context
@@ -112,10 +109,10 @@ class VideoReader:
         return float(container.duration or 0) / 1e6
 
     def __iter__(self) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded; broken packets are counted and passed over.
+        """Yield the frames that can be decoded; count and skip broken packets.
 
         Raises:
-            DataError: when not one frame could be decoded.
+            DataError: if no frame can be decoded.
         """
         index = 0
         for frame in self._decoded():
@@ -131,7 +128,7 @@ class VideoReader:
             try:
                 packet = next(packets, None)
             except (self._errors, OSError):
-                # What comes after a break in the container cannot be found again.
+                # Frames after a damaged part of the container cannot be located.
                 self.faults += 1
                 return
             if packet is None:
@@ -157,14 +154,14 @@ class VideoReader:
 
 
 def _upright(frame: Any) -> np.ndarray:
-    """Return a frame's pixels as a player shows them: phones store how they were held."""
+    """Return a frame's pixels rotated as in a player: phones store the orientation separately."""
     pixels: np.ndarray = frame.to_ndarray(format="rgb24")
     turns = round(_turn_of(frame) / _QUARTER_TURN) % 4
     return np.ascontiguousarray(np.rot90(pixels, turns)) if turns else pixels
 
 
 def _turn_of(frame: Any) -> float:
-    """Return by how many degrees, counter-clockwise, a player turns the frame."""
+    """Return the player's counter-clockwise rotation in degrees."""
     return float(getattr(frame, "rotation", 0))
 
 
@@ -174,30 +171,23 @@ class VideoWriter:
     _TICKS = 90_000
 
     def __init__(self, path: str, rate: float) -> None:
-        """Begin the file.
-
-        Args:
-            path: local path.
-            rate: frames a second, on average.
-        """
+        """Create the file."""
         self._av = _av()
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
         self._container = self._av.open(path, "w", format="mp4")
-        # Players choke on odd rates; the times of the frames are exact in any case.
+        # Players fail on unusual rates; the frames' times are exact in any case.
         self._stream = self._container.add_stream(codec, rate=max(1, round(rate)))
         self._stream.pix_fmt = "yuv420p"
         self._size: tuple[int, int] | None = None
         self._last = -1
 
     def write(self, pixels: np.ndarray, seconds: float) -> None:
-        """Add a frame.
+        """Add a frame, uint8 [H, W, 3], RGB, resized to the first frame's size.
 
-        Args:
-            pixels: uint8 [H, W, 3], RGB; a frame of another size than the first is resized to it.
-            seconds: its time; one that is not after the frame before comes right after that.
+        A time that is not later than the previous frame's is replaced by the next possible one.
         """
         if self._size is None:
-            # The format of nearly all players has colour for two by two pixels.
+            # Most players need 4:2:0 chroma subsampling, hence even sides.
             self._size = tuple(max(2, side - side % 2) for side in pixels.shape[1::-1])
             self._stream.width, self._stream.height = self._size
             self._stream.codec_context.time_base = fractions.Fraction(1, self._TICKS)
@@ -216,7 +206,7 @@ class VideoWriter:
 
 @contextlib.contextmanager
 def video_writer(path: str, rate: float) -> Iterator[VideoWriter]:
-    """Yield a writer of a video that is at `path` when the block has ended well, and else not at all."""
+    """Yield a video writer; the video appears at `path` only if the block ends without an error."""
     folder, name = os.path.split(path)
     partial = os.path.join(folder, f".{name}.partial")
     writer = VideoWriter(partial, rate)

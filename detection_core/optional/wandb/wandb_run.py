@@ -19,11 +19,11 @@ _STEP = "step"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WandbOptions:
-    """Where a run is kept.
+    """The location of a run.
 
     Attributes:
         project: its name.
-        entity: user or team; "": the account's own.
+        entity: user or team; "": the account's default.
         run_name: "": Weights & Biases chooses one.
     """
 
@@ -33,15 +33,10 @@ class WandbOptions:
 
 
 class WandbLogger(Logger):
-    """Logs to one run, which is begun with the first entry; a resumed training goes on with its own.
+    """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
     The account comes from WANDB_API_KEY or `wandb login`. With WANDB_MODE=offline the run stays in files,
-    which `wandb sync` uploads later.
-
-    Args:
-        options: where.
-        ids: of runs that the training has begun.
-        folder: gets the files of the run; "" for the present folder.
+    which `wandb sync` uploads later. They are in `folder`; "" means the current folder.
     """
 
     def __init__(self, options: WandbOptions, ids: RunIds, folder: str = "") -> None:
@@ -65,14 +60,14 @@ class WandbLogger(Logger):
         self._begun().log({**named, _STEP: step})
 
     def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
-        """Log how values are spread at a step."""
+        """Log histograms of a step."""
         import wandb
 
         named = {name: wandb.Histogram(np_histogram=(h.counts, h.edges)) for name, h in values.items()}
         self._begun().log({**named, _STEP: step})
 
     def log_artifact(self, name: str, content: bytes) -> None:
-        """Upload a file, from the run's own folder."""
+        """Upload a file via the run's folder."""
         with open(os.path.join(self._begun().dir, name), "wb") as f:
             f.write(content)
 
@@ -96,11 +91,11 @@ class WandbLogger(Logger):
             )
             self._ids.keep("wandb", run_id)
             # A resumed training logs the steps after its checkpoint again, which wandb's step counter would
-            # refuse.
+            # reject.
             self._run.define_metric("*", step_metric=_STEP)
         return self._run
 
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
-    """Return a logger of the fields of `WandbOptions`, for a training with this folder."""
+    """Return a logger for the training in this folder."""
     return WandbLogger(WandbOptions(**values), RunIds(folder), folder)
