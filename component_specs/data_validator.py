@@ -21,7 +21,7 @@ from component_specs.codecs import JsonObject, PackedText
 from component_specs.trainer import OVERRIDES
 
 Checks = Mapping[str, Mapping[str, Any]]
-"""Check to its `threshold` and `severity`."""
+"""Check name to its `threshold` and `severity`."""
 CHECKS = JsonObject(example='{"leakage": {"threshold": 0.01, "severity": "stop"}}', of_objects=True)
 
 EARLIER_SPANS = JsonObject(example='{"6": "9f2c41d07b3e5a68"}')
@@ -29,16 +29,16 @@ EARLIER_SPANS = JsonObject(example='{"6": "9f2c41d07b3e5a68"}')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataValidatorJob:
-    """Look for what is wrong with examples and decide whether they may be trained on.
+    """Find problems in examples, and decide whether they may be used for training.
 
     Attributes:
-        examples: what ExampleGen wrote.
-        pipeline_config: folder with pipeline.config, as ConfigGen fills it; says what the network sees.
-        baseline: the deployed detector, which says what it was trained on.
-        overrides: field path of the pipeline.config to the value that it has in Trainer.
-        checks: check to what differs from its defaults: `threshold`, and `severity`, which is `off`, `warn`
+        examples: output of ExampleGen.
+        pipeline_config: folder with pipeline.config, from ConfigGen; defines the network's input.
+        baseline: the deployed detector, with statistics of its training data.
+        overrides: field path of the pipeline.config to the value that Trainer sets.
+        checks: check to changed defaults: `threshold`, and `severity`, which is `off`, `warn`
             or `stop`; see `detection_core.validation.checks`.
-        decode_images: which images are decoded in full: `sample`, `all` or `none`, as ExampleGen does it.
+        decode_images: which images are fully decoded: `sample`, `all` or `none`, as in ExampleGen.
         near_duplicate_images: how many images there may be for those that look alike to be searched for,
             which decodes all of them, JPEG files at a fraction of their size.
         schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split are to fit;
@@ -47,7 +47,7 @@ class DataValidatorJob:
             empty: none are.
         earlier_spans: number or date of spans before those of the examples, oldest first, to a digest of what
             `span_folder` has of each; the newest span of the examples is compared with them.
-        code_version: fingerprint of the code; only there to key the cache.
+        code_version: fingerprint of the code; part of the cache key.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.
         schema: folder to fill: schema.pbtxt, as it was given or inferred.

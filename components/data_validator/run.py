@@ -14,7 +14,7 @@ from detection_core.validation.checks import make_limits
 from detection_core.validation.span_history import keep_spans, read_spans
 
 _LONGEST = 2_000
-"""Characters of the reasons that the next step gets; all of them are in reasons.json."""
+"""Longest reasons passed to the next step, in characters; reasons.json has all of them."""
 
 
 def run(job: DataValidatorJob) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         Properties of the statistics; `stop_reasons`, which Trainer takes, is empty for blessed examples.
 
     Raises:
-        ConfigError: for checks that cannot be made.
+        ConfigError: for invalid checks.
         DataError: when examples are missing or damaged.
     """
     options = ValidationOptions(
