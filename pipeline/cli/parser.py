@@ -1,7 +1,7 @@
 """The command `detflow`: its verbs, arguments and exit codes.
 
 Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one message), 130 interrupted,
-143 after SIGTERM. A verb may have more. Heavy modules are imported only by the verbs that need them.
+143 after SIGTERM. Some verbs have more. Heavy modules are imported only by the verbs that need them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
-    """Report the error that ended a verb, and return the exit code; raise a crash again."""
+    """Report the error that ended a verb, and return the exit code; reraise a crash."""
     code = interrupted_by(error)
     if code:
         resume = "; run the same command again to resume" if arguments.resumes else ""
@@ -84,7 +84,7 @@ def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) ->
 class _Parser(argparse.ArgumentParser):
     """A parser of all verbs, of a group or of one verb; arguments are added on use.
 
-    A group may put a default word first: `detflow runs DIR` means `detflow runs list DIR`.
+    A group may insert a default verb: `detflow runs DIR` means `detflow runs list DIR`.
     """
 
     group: Group | None = None
@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_usage()
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse's own ignores a closed pipe.
+        # argparse's version ignores a closed pipe.
         super()._print_message(clean(message or ""), file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -184,7 +184,7 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
 
 
 SHELLS = ("bash", "zsh", "tcsh")
-# Metavars and names of arguments that are files, or folders.
+# Metavars and names of arguments that are files or folders.
 _FILES = (
     "DIR_OR_JSON",
     "DIR_OR_TFLITE",
@@ -201,7 +201,7 @@ _FOLDERS = ("DIR",)
 
 
 def completion(arguments: argparse.Namespace) -> Result:
-    """Print the script of a shell."""
+    """Print a shell's completion script."""
     import shtab
 
     completions = dict.fromkeys(_FILES, shtab.FILE) | dict.fromkeys(_FOLDERS, shtab.DIRECTORY)
