@@ -88,7 +88,7 @@ def _key(config: Message, named: list[str]) -> str:
 
 
 def _code() -> list[tuple[str, int, int]]:
-    """Return path, size and modification time of each module of detection_core, also in an editable install."""
+    """Return path, size and modification time of detection_core's modules, also if installed as editable."""
     spec = importlib.util.find_spec("detection_core")
     assert spec and spec.submodule_search_locations
     found = []

@@ -25,7 +25,7 @@ _PATIENCE = 4.0
 _POLL = 0.1
 _received: list[int] = []  # signals, in their order
 listener: Callable[[int], None] | None = None
-"""Gets each signal that reaches this process, once or twice."""
+"""Called with each signal that reaches this process, once or twice."""
 _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
@@ -33,8 +33,8 @@ def run_program(main: Callable[[], int]) -> int:
     """Run a program and return its exit code; after a signal, end the process.
 
     The first signal raises KeyboardInterrupt or SystemExit in the main thread; the second one ends the
-    process. A thread ends it if the main thread stays in native code. Code that handles the signals itself,
-    as a training that saves its state, gets the time for it.
+    process. A thread ends the process if the main thread stays in native code. Code that handles the signals
+    itself, such as a training that saves its state, gets enough time.
 
     Args:
         main: returns the exit code, one of `EXIT_CODES` after an interruption.
@@ -54,9 +54,9 @@ def run_program(main: Callable[[], int]) -> int:
 
 
 def interrupted_by(error: BaseException) -> int:
-    """Return the exit code of a program that a signal has stopped; 0 if no signal caused the error.
+    """Return the exit code of a program stopped by a signal; 0 if no signal caused the error.
 
-    Native code, as TensorFlow's, replaces KeyboardInterrupt by other errors, so after a signal every error
+    Native code such as TensorFlow's replaces KeyboardInterrupt by other errors, so any error after a signal
     counts.
     """
     if isinstance(error, KeyboardInterrupt):
@@ -67,7 +67,7 @@ def interrupted_by(error: BaseException) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process now, temporary files removed."""
+    """Remove temporary files and end the process."""
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -77,10 +77,10 @@ def _leave(code: int) -> NoReturn:
 
 
 class _Signals:
-    """The handlers, and the thread that ends the process."""
+    """Signal handlers, and the thread that ends the process."""
 
     def take_over(self) -> None:
-        """Handle the signals from now on."""
+        """Install the handlers."""
         self._began = time.monotonic()
         self._terminal = os.dup(2)  # later on, file descriptor 2 may lead to a log
         self._reading, writing = os.pipe()
@@ -101,7 +101,7 @@ class _Signals:
         raise SystemExit(128 + number)
 
     def _watch(self) -> None:
-        """End the process some time after a signal; runs while the main thread is in native code."""
+        """End the process some time after a signal, while the main thread is in native code."""
         held: Any = None
         for number in self._numbers():
             _announce(number)
@@ -146,7 +146,7 @@ def _active_stop_signal() -> Any:
 
 
 def _children(parent: int) -> Iterator[int]:
-    """Yield the descendants of a process, the lowest first; none if the system does not list them."""
+    """Yield the descendants of a process, deepest first; none if the system does not list them."""
     for children in Path(f"/proc/{parent}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, children.read_text().split()):

@@ -40,6 +40,7 @@ class Argument:
 
 
 def argument(*flags: str, **options: Any) -> Argument:
+    """Describe an argument of a verb."""
     return Argument(flags, options)
 
 
