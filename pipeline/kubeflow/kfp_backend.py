@@ -128,7 +128,7 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
 
 
 def pipeline_name(name: str) -> str:
-    """Return a workflow's name in the form that Kubeflow Pipelines allows: lower-case letters, digits, hyphens."""
+    """Convert a workflow's name to the allowed characters: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

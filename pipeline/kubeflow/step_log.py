@@ -110,7 +110,7 @@ def _is_refusal(text: str) -> bool:
 
 
 def _paths(connection: Connection, run_id: str, pods: Sequence[str]) -> Iterator[str]:
-    """Yield the possible URLs of logs: the API's first, because the user interface hides its errors."""
+    """Yield possible URLs of the log: the API's, then those of the user interface, which hides the API's."""
     run = urllib.parse.quote(run_id, safe="")
     for pod in pods:
         yield f"/apis/v1alpha1/runs/{run}/nodes/{urllib.parse.quote(pod, safe='')}/log"

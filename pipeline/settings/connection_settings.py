@@ -1,4 +1,4 @@
-"""How a Kubeflow Pipelines server is reached: keys of settings, flags of verbs, options of a client."""
+"""Connection to a Kubeflow Pipelines server: keys of settings, flags of verbs, options of a client."""
 
 from __future__ import annotations
 
