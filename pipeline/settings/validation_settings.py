@@ -1,4 +1,4 @@
-"""The settings of DataValidator."""
+"""Settings of DataValidator."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class ValidationSettings(Settings):
 
     @pydantic.field_serializer("checks")
     def _given(self, checks: dict[str, CheckSettings]) -> dict[str, dict[str, Any]]:
-        """Write of each check what was given: the rest is the check's own."""
+        """Serialize only the given values of each check: the others have the check's defaults."""
         return {name: check.model_dump(exclude_unset=True) for name, check in checks.items()}
 
     @property
     def given_checks(self) -> dict[str, dict[str, Any]]:
-        """Check to what was given of it."""
+        """Return the given values of each check."""
         return self._given(self.checks)
