@@ -14,7 +14,7 @@ class BaselineResolverJob:
 
     Attributes:
         push_destination: folder that Pusher publishes to.
-        baseline_version: the version to fetch; empty: there is none.
+        baseline_version: the version to fetch; empty: none.
         code_version: fingerprint of the code; part of the cache key.
         baseline: folder to fill; without a baseline it holds only a file `ABSENT`.
     """

@@ -13,8 +13,8 @@ from component_specs.codecs import PackedText
 class ConfigGenJob:
     """Write a pipeline.config as an artifact that the other steps read.
 
-    Argo's Workflow of a run repeats every parameter many times, and its size is limited: give a long text to
-    this step and to no other.
+    Argo's Workflow of a run repeats every parameter many times, and its size is limited. So give a long text
+    only to this step.
 
     Attributes:
         text: text of the pipeline.config, on one line or more; a long one is compressed.

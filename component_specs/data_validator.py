@@ -39,18 +39,18 @@ class DataValidatorJob:
         checks: check to changed defaults: `threshold`, and `severity`, which is `off`, `warn`
             or `stop`; see `detection_core.validation.checks`.
         decode_images: which images are fully decoded: `sample`, `all` or `none`, as in ExampleGen.
-        near_duplicate_images: how many images there may be for those that look alike to be searched for,
-            which decodes all of them, JPEG files at a fraction of their size.
-        schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split are to fit;
-            empty: the one that is inferred from the split `train`.
-        span_folder: durable folder in which statistics of spans are kept, for later runs to be compared with;
-            empty: none are.
-        earlier_spans: number or date of spans before those of the examples, oldest first, to a digest of what
-            `span_folder` has of each; the newest span of the examples is compared with them.
+        near_duplicate_images: maximum number of images for the near-duplicate search. It decodes all images,
+            JPEG files at a fraction of their size.
+        schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split must fit;
+            empty: inferred from the split `train`.
+        span_folder: durable folder for statistics of spans, for comparison in later runs;
+            empty: not stored.
+        earlier_spans: number or date of each earlier span, oldest first, to a digest of its statistics in
+            `span_folder`; the newest span of the examples is compared with them.
         code_version: fingerprint of the code; part of the cache key.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.
-        schema: folder to fill: schema.pbtxt, as it was given or inferred.
+        schema: folder to fill: schema.pbtxt, given or inferred.
         anomalies: folder to fill: findings.json, pictures/, and `Split-NAME/SchemaDiff.pb` as TFX's
             ExampleValidator writes it.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.

@@ -67,22 +67,22 @@ class ExampleGenJob:
             `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
         quarantine_limit: the run fails above this fraction of records in quarantine.
-        decode_images: `sample`: one image in a thousand of each split, and no fewer than 16, is decoded by
-            Pillow; `all`: every one, by Pillow and by TensorFlow, whose pixels are compared (ten times
+        decode_images: `sample`: Pillow decodes one image in a thousand of each split, at least 16;
+            `all`: Pillow and TensorFlow decode every image, and their pixels are compared (ten times
             slower); `none`.
-        exif_annotations: `upright` or `stored`: how the boxes of an image that its EXIF orientation turns
-            were drawn, where the size in the annotation does not tell.
+        exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation,
+            if the size in the annotation does not tell.
         unannotated_images: how to use images without annotation: `background`, images without objects,
             or `leave_out`; `auto`: the format's default, so background for YOLO.
         shard_examples: approximate number of examples in a shard.
         compression: `` or `GZIP`.
-        shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
-            separate folder, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
+        shards_uri: output folder of the shards, usually on an object store. Each data set gets a
+            subfolder, and `Split-NAME` holds `examples.tfrecord_manifest.json` instead of shards.
             Empty: the shards are in `Split-NAME`.
         data_fingerprint: fingerprint of the data when the run began; part of the cache key.
         spans: spans to read if there is a pattern; empty: the newest.
         code_version: fingerprint of the code; part of the cache key.
-        beam_args: Beam's pipeline options; empty: on this machine, in one process or several by the size of
+        beam_args: Beam's pipeline options; empty: locally, in one process or several depending on the size of
             the work.
         examples: folder to fill.
     """

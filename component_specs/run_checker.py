@@ -30,25 +30,25 @@ class RunCheckerJob:
         span_ready_file: name of a file that marks a span's folder as complete; empty: all are complete.
         push_destination: folder that Pusher publishes to.
         request: fingerprint of the run's other inputs, such as its settings.
-        thresholds: as Evaluator gets them, but a text still, whose placeholders are filled before it is read
-            as JSON. Part of what the run is asked to do, and so are the next two.
+        thresholds: as in Evaluator, but as text, whose placeholders are filled before it is parsed
+            as JSON. An input of the run, like the next two.
         train_steps: as in Trainer.
         learning_rate: as in Trainer.
         work_dir: durable folder for checkpoints of unfinished training.
-        scheduled_time: RFC 3339 time that the run was scheduled for; empty: not known, which stops a run that
-            needs it. Placeholders in `data_path`, `span`, `thresholds`, `push_destination` and `work_dir` are
-            filled with it and with the next one, see `components.run_checker.placeholders`; other steps get
-            these texts from here.
+        scheduled_time: RFC 3339 time of the schedule's slot; empty: unknown, which stops a run that
+            needs it. It and the run id fill placeholders in `data_path`, `span`, `thresholds`,
+            `push_destination` and `work_dir`, see `components.run_checker.placeholders`. Other steps get
+            the filled texts from here.
         run_id: id of the run.
-        warm_start: path of the detector that Trainer starts from, or `deployed` for the one at the push
-            destination; it and the next one count by what the files hold, and are looked at before anything
-            is trained.
-        fine_tune_checkpoint: of the pipeline.config that Trainer gets; published weights that it names are
-            fetched.
-        weights_mirror: what has copies of published weights: an address, a folder or a bucket; empty: what
-            DETFLOW_WEIGHTS_MIRROR says, or the publishers.
-        compared_spans: with how many spans before those that are read DataValidator compares the newest one,
-            by the statistics that it keeps of them in `work_dir`.
+        warm_start: path of Trainer's starting detector, or `deployed` for the one at the push
+            destination. This and the next one are hashed by content, and checked before any
+            training.
+        fine_tune_checkpoint: from Trainer's pipeline.config; published weights that it names are
+            downloaded.
+        weights_mirror: mirror of published weights: an address, a folder or a bucket; empty:
+            DETFLOW_WEIGHTS_MIRROR, or the publishers.
+        compared_spans: number of earlier spans that DataValidator compares the newest one with,
+            by their statistics in `work_dir`.
     """
 
     data_path: str

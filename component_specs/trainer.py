@@ -23,7 +23,7 @@ class TrainerJob:
         pipeline_config: folder with pipeline.config, from ConfigGen.
         overrides: field path of the pipeline.config to its value in this step.
         warm_start_path: path of a detector to start from, if no step makes it; "" for none.
-        work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
+        work_dir: durable folder for checkpoints of unfinished training, outside the outputs. In it
             each training has a folder named by the fingerprint of its inputs.
         train_steps: number of training steps, without changing the learning rate schedule; 0: as in the
             pipeline.config.

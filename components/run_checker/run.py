@@ -45,7 +45,7 @@ FILLED = (*HANDED_ON, "span")
 
 
 def run(job: RunCheckerJob) -> dict[str, Any]:
-    """Return what `component_specs.kfp_outputs` lists for this component.
+    """Return this component's results in `component_specs.kfp_outputs`.
 
     Raises:
         ConfigError: for an invalid placeholder, span pattern, splits or run parameter.

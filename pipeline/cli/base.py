@@ -55,7 +55,7 @@ class Verb:
     """One verb of the command line.
 
     Attributes:
-        name: what the user types.
+        name: word that the user types.
         summary: one sentence.
         example: one command line that works.
         arguments: its arguments.

@@ -234,7 +234,7 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     """Finish interrupted replacements and return the schedule with the name; None without one.
 
     Interrupted or concurrent calls of `apply`, or active runs, may leave several. The newest replacement
-    stays, or without one the oldest: a concurrent call that was not the first to create one deletes its own.
+    stays, or without one the oldest schedule. So of concurrent creators only the first keeps its schedule.
     """
     found = list_schedules(connection, name)
     if len(found) < 2:

@@ -59,7 +59,7 @@ class Trigger:
     def without_past_start(self, moment: datetime.datetime) -> Trigger:
         """Return the trigger without a start in the past.
 
-        For such a start, a cluster runs the last missed slot as soon as it gets the schedule.
+        A cluster would run the last missed slot as soon as it gets the schedule.
         """
         return dataclasses.replace(self, start=None) if self.start and self.start <= moment else self
 
