@@ -25,7 +25,7 @@ def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
     """
     path = settings.data.label_map
     classes = configured_classes(config)
-    if classes is None or not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
+    if classes is None or not path or not os.path.exists(path):  # It may be a path in the cluster's pods.
         return
     from detection_core.config.label_map_file import load_label_map
 

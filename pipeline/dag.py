@@ -66,7 +66,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
 def before(dag: Dag, step_id: str) -> Dag:
     """Return the steps that one of them needs, directly and indirectly, without itself."""
     steps, needed = {step.id: step for step in dag.steps}, [step_id]
-    for each in needed:  # grows on the way
+    for each in needed:  # grows during the loop
         step = steps[each]
         results = [value.step for value in step.parameters.values() if isinstance(value, FromResult)]
         needed += [*(source.step for source in step.inputs.values()), *results, *step.after]

@@ -23,7 +23,7 @@ EXIT_CODES = tuple(128 + number for number in _SIGNALS)
 _PATIENCE = 4.0
 """Seconds from a signal until the process is killed."""
 _POLL = 0.1
-_received: list[int] = []  # signals, in their order
+_received: list[int] = []  # signals, in order
 listener: Callable[[int], None] | None = None
 """Called with each signal that reaches this process, once or twice."""
 _STOP_SIGNAL = "detection_core.training.stop_signal"
@@ -87,7 +87,7 @@ class _Signals:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background jobs of a shell
                 signal.signal(number, self._stop)
         threading.Thread(target=self._watch, name="interruption", daemon=True).start()
 
@@ -107,7 +107,7 @@ class _Signals:
             _announce(number)
             saving, owner = _active_stop_signal(), signal.getsignal(number)
             if saving is None and owner != self._stop:
-                continue  # a schedule stops its run and waits for it
+                continue  # a scheduler stops its run and waits for it
             until = saving if saving is not None and saving is not held and not saving.at_once else None
             held = until or held
             threading.Thread(target=self._end_after, args=(number, until), daemon=True).start()
@@ -141,7 +141,7 @@ def _announce(number: int) -> None:
 def _active_stop_signal() -> Any:
     """Return the active `StopSignal`, or None."""
     module = sys.modules.get(_STOP_SIGNAL)
-    active = getattr(module, "active", None)  # None while it is being imported
+    active = getattr(module, "active", None)  # None during its import
     return active[-1] if active else None
 
 

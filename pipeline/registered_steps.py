@@ -68,7 +68,7 @@ def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> 
                 f"expected the step {step_id} of a registered component, found {step.id} of {step.component}"
             )
         ids = [s.id for s in found]
-        if registration.before not in ids:  # also if the workflow lacks that step
+        if registration.before not in ids:  # or if the workflow lacks that step
             found.append(step)
             continue
         place = ids.index(registration.before)

@@ -37,7 +37,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
     found = validate_examples(job.examples, config, job.baseline, options, folders)
-    if job.span_folder and not found.reasons:  # what stops a run is nothing to compare later spans with
+    if job.span_folder and not found.reasons:  # do not compare later spans with refused data
         keep_spans(job.span_folder, STATISTICS.read(job.statistics).spans)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
     return {

@@ -198,7 +198,7 @@ class PushDestination:
             current = self.current()
             if current and version.fingerprint and current.fingerprint == version.fingerprint:
                 if self._folders.is_complete(IN_SERVICE, current.number):
-                    return current  # A killed push of the same model, which has just been finished.
+                    return current  # `_recover` has completed a killed push of the same model.
                 onto = None
             before = None if again else self.find_rolled_back(version.fingerprint)
             if before:
@@ -228,7 +228,7 @@ class PushDestination:
         with self._locked() as confirm:
             deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
             if to is None:
-                self.current()  # raises where its file is damaged
+                self.current()  # raises if its file is damaged
             complete = self._folders.complete()
             target = to if to is not None else predecessor(deployment, complete)
             if target is None or target not in complete:

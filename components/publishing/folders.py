@@ -98,7 +98,7 @@ class VersionFolders:
         if not files.is_dir(there):
             return
         if self.is_complete(target, number):
-            files.remove_tree(there)  # on a store, the copy was completed and its source not yet removed
+            files.remove_tree(there)  # on a store: copied, but the source not yet removed
         elif out or self.is_complete(source, number):
             files.remove_tree(self.path(target, number))
             files.make_dirs(self.path(target))

@@ -103,7 +103,7 @@ def package_versions(modules: Iterable[str]) -> dict[str, str]:
     for module in modules:
         top = module.partition(".")[0]
         candidates = sorted(set(_distributions().get(top, ())))
-        if len(candidates) > 1:  # `google` and its like are folders that many packages share
+        if len(candidates) > 1:  # namespace packages, such as `google`
             candidates = [name for name in candidates if _has_module(name, module)] or candidates
         if top not in sys.stdlib_module_names:
             versions.update({name: importlib.metadata.version(name) for name in candidates})

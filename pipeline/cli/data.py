@@ -92,7 +92,7 @@ def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, st
     except DataError:
         if not data_format:
             raise
-        layouts = []  # the reader of the format that was named says what is missing
+        layouts = []  # the reader of the given format reports the fault
     if not layouts:
         return path, data_format, splits or dict(RATIOS)
     return layouts[0].path, layouts[0].format, splits or dict(layouts[0].splits)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
-_WIDTHS = 8, 10  # of state and name of a check
+_WIDTHS = 8, 10  # state and name of a check
 
 
 def doctor(arguments: argparse.Namespace) -> Result:

@@ -32,11 +32,11 @@ VERBS = frozenset({
 """Verbs that run a SavedModel, or read weights of an untrusted model."""
 SECONDS, GIGABYTES = "DETFLOW_MODEL_SECONDS", "DETFLOW_MODEL_GB"
 _SECONDS = 120.0
-_MEMORY_SHARE = 0.8  # of what is available, so that other programs keep some
+_MEMORY_SHARE = 0.8  # of the available memory; the rest is for other programs
 _POLL = 0.1
 # The terminal signals both processes, `kill` only the supervisor.
 _GRACE = 0.5
-_LONGEST_TICK = 1.0  # time stopped by Ctrl-Z does not count
+_LONGEST_TICK = 1.0  # time while stopped by Ctrl-Z is not counted
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM)
 _NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
 _PR_SET_PDEATHSIG = 1
@@ -153,7 +153,7 @@ class _Supervisor:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in _HANDED_ON:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background jobs of a shell
                 signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
@@ -212,7 +212,7 @@ class _Supervisor:
         if -code not in _NATIVE_ENDS:
             signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
-            return 128 - code  # the first process of a container survives the signal
+            return 128 - code  # PID 1 of a container survives the signal
         name = signal.Signals(-code).name
         if -code == signal.SIGKILL:
             found, remedy = "was killed, as by the system when memory runs out", "give it more memory"

@@ -140,7 +140,7 @@ def _some(faults: list[str]) -> str:
 
 
 GIB = 1 << 30
-_PATIENCE = 10  # seconds for a program of the machine to answer
+_PATIENCE = 10  # timeout of system programs in seconds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

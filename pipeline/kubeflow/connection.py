@@ -228,7 +228,7 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
         raise explain(e, host=options.host, doing="preparing the connection", credentials="") from e
     api_client = client.runs.api_client
     keep_host(api_client.configuration)
-    if "credentials" not in credentials.arguments:  # which kfp fills in later, from the file
+    if "credentials" not in credentials.arguments:  # kfp later reads them from the file
         hide_token(api_client.configuration)
     hide(api_client.cookie or "")
     api_client.configuration.retries = retries()

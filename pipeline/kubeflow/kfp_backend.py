@@ -75,7 +75,7 @@ def _kfp_compiler() -> Any:
 
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:
     """Return the steps of the DAG, the checks first, adapted to a cluster."""
-    dag = build_dag(settings)  # first, as it reports faults of configuration files
+    dag = build_dag(settings)  # first: it reports faults of configuration files
     checks, work_dir = check_step(settings), settings.kubeflow.work_dir
     if work_dir:
         checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})

@@ -100,7 +100,7 @@ def _in_order(tasks: Mapping[str, Any]) -> list[str]:
     try:
         ordered = graphlib.TopologicalSorter(needs).static_order()
         return [name for name in ordered if name in tasks]
-    except (graphlib.CycleError, TypeError):  # which no compiler writes
+    except (graphlib.CycleError, TypeError):  # no compiler writes this
         return list(tasks)
 
 
@@ -240,6 +240,6 @@ def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]
         yield path, tree
         return
     if not isinstance(tree, dict):
-        return  # refused by the check of its parent
+        return  # the check of its parent refuses it
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
         yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

@@ -20,7 +20,7 @@ from pipeline.steps import StepStatus
 
 FINISHED = ("succeeded", "skipped", "failed", "cancelled")
 _GOOD = ("succeeded", "skipped")
-_OWN_NAMESPACE = "kubeflow"  # where the runs of a server without users are, as it is installed
+_OWN_NAMESPACE = "kubeflow"  # default namespace of runs on a single-user server
 _EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
@@ -313,7 +313,7 @@ def _log_changes(state: RunState, seen: dict[str, str]) -> None:
             continue
         elif seen.get(step.name, StepStatus.PENDING) != step.state:
             seen[step.name] = step.state
-            if step.state == StepStatus.PENDING:  # it will be begun once more
+            if step.state == StepStatus.PENDING:  # the retry starts it again
                 continue
             took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
             again = f", attempt {step.attempts}" if step.attempts > 1 else ""
@@ -341,5 +341,5 @@ def _steps_of(connection: Connection, run: Any) -> Tasks:
     except ClusterError as e:
         if e.status != 404:
             raise
-        return {}  # a version that was deleted since
+        return {}  # the version was deleted
     return step_tree(version.pipeline_spec or {})

@@ -297,7 +297,7 @@ def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> Conf
 def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
     trigger, old_start = spec.trigger, old.start
     if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
-        old_start = None  # it has passed since
+        old_start = None  # it is past
     compared: dict[str, tuple[Any, Any]] = {
         "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
         "interval": (old.interval_seconds, trigger.interval_seconds),

@@ -34,7 +34,7 @@ _ATTEMPTS = 2
 _NODE_BYTES = 800
 # Names, labels and the templates of driver, executor and launcher, which all pipelines share.
 _FRAME_BYTES = 15_000
-_UNKNOWN = "x" * 64  # a value that another step finds
+_UNKNOWN = "x" * 64  # a result of another step
 _UUID = "x" * 36
 _ROOT_URI = "minio://mlpipeline/v2/artifacts"
 _INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_session_info": "x" * 250}

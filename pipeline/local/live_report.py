@@ -39,7 +39,7 @@ class LiveReport:
         self._thread.join()
 
     def _follow(self) -> None:
-        pause = self._seconds / 4  # a run that fails at once is not held up by its page
+        pause = self._seconds / 4  # so that the page does not delay the end of a short run
         while not self._ended.wait(pause):
             began = time.monotonic()
             try:

@@ -61,7 +61,7 @@ _SERVERS = "the server's default"
 
 
 class TaskSettings(Settings):
-    """What a step's pod gets. Secrets and config maps are named here, never their content."""
+    """Options of a step's pod. Secrets and config maps are given by name, never by content."""
 
     image: Annotated[Text, IMAGE_OR_NOTHING] = setting(
         "",
@@ -126,7 +126,7 @@ class TaskSettings(Settings):
 
 
 class KubeflowSettings(Settings):
-    """How the workflow runs on Kubeflow Pipelines."""
+    """Options of runs on Kubeflow Pipelines."""
 
     image: Annotated[Text, IMAGE] = setting(
         "detflow:latest",

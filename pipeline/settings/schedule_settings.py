@@ -13,7 +13,7 @@ from pipeline.settings.validation_errors import contradictions
 
 
 class ScheduleSettings(Settings):
-    """When the workflow runs by itself, on a cluster or on one machine."""
+    """Schedule of the workflow, on a cluster or on one machine."""
 
     name: Text = setting("", "By which the schedule is found again.", unset="the workflow's name")
     cron: UnquotedText = setting(

@@ -18,7 +18,7 @@ _WHOLE = 2**63
 
 
 class Settings(pydantic.BaseModel):
-    """A section of the settings: unknown keys are refused, and no value is turned into another type."""
+    """A section of the settings: unknown keys are refused, and values are not converted."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True

@@ -158,7 +158,7 @@ def _absolute(value: str, base: str) -> str:
     value = os.path.expanduser(value)
     if os.path.isabs(value):
         return os.path.normpath(value)
-    scheme, separator, folder = base.rpartition("://")  # normpath would take one of the slashes
+    scheme, separator, folder = base.rpartition("://")  # normpath would remove one of the slashes
     return scheme + separator + os.path.normpath(os.path.join(folder, value))
 
 

@@ -195,7 +195,7 @@ def _message(details: ErrorDetails) -> str:
     found = _found(details)
     if kind == "literal_error":
         return _choice(re.findall(r"'([^']*)'", context["expected"]), value, found)
-    if kind == "float_type" and type(value) is int:  # one beyond the range of floats
+    if kind == "float_type" and type(value) is int:  # an integer beyond the range of floats
         kind = "finite_number"
     expected = context.get("expected") or _EXPECTED.get(kind) or details["msg"]
     quotes = kind == "string_type" and isinstance(value, int | float)

@@ -13,7 +13,7 @@ from pipeline.settings.validation_errors import contradictions
 
 
 class CheckSettings(Settings):
-    """How a check of the data is made."""
+    """Options of a data check."""
 
     threshold: Annotated[float, between(0, 1e9)] = setting(
         0.0, "What the check measures may not be above it.", unset="the check's own"
@@ -24,7 +24,7 @@ class CheckSettings(Settings):
 
 
 class ValidationSettings(Settings):
-    """What DataValidator looks for."""
+    """Checks of DataValidator."""
 
     enabled: bool = setting(True, "False leaves DataValidator out.")
     checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = setting(

@@ -81,7 +81,7 @@ Format = Annotated[Literal["auto", AnnotationFormat], pydantic.WrapValidator(_re
 
 
 class DataSettings(Settings):
-    """What ExampleGen reads."""
+    """Input of ExampleGen."""
 
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
     format: Format = setting("auto", "How the annotations are written; see [own data](own-data.md#formats).")
@@ -154,7 +154,7 @@ class DataSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Which detector."""
+    """The detector."""
 
     config: RequiredPath = setting(..., "A `pipeline.config` of the Object Detection API.")
     override_files: Paths = setting(
@@ -169,7 +169,7 @@ class ModelSettings(Settings):
 
 
 class TrainSettings(Settings):
-    """How Trainer runs."""
+    """Training options."""
 
     warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = setting(
         "",
@@ -202,7 +202,7 @@ class TrainSettings(Settings):
 
 
 class EvaluateSettings(Settings):
-    """What decides the blessing."""
+    """Thresholds for the blessing."""
 
     split: Text = setting("eval", "Split that metrics and gates are measured on.")
     thresholds: Thresholds = setting(
@@ -227,7 +227,7 @@ class EvaluateSettings(Settings):
 
 
 class QuantizeSettings(Settings):
-    """How QuantizationRewriter runs; it is part of the run where the config has a `graph_rewriter` block."""
+    """Options of QuantizationRewriter, which runs if the config has a `graph_rewriter` block."""
 
     enabled: bool = setting(
         True, "False leaves quantization out even where the config has a `graph_rewriter` block."
@@ -238,7 +238,7 @@ class QuantizeSettings(Settings):
 
 
 class ExportSettings(Settings):
-    """Which TensorFlow Lite files are made, and when they are refused."""
+    """TensorFlow Lite files to export, and their limits."""
 
     formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
         lambda: ["float32", "int8"],
@@ -280,7 +280,7 @@ class ExportSettings(Settings):
 
 
 class PushSettings(Settings):
-    """Where blessed versions go."""
+    """Destination of blessed versions."""
 
     destination: Path = setting(
         "",
@@ -297,7 +297,7 @@ class PushSettings(Settings):
 
 
 class BeamSettings(Settings):
-    """How Beam runs."""
+    """Options of Beam."""
 
     args: list[Annotated[Text, NOT_EMPTY]] = setting(
         list,

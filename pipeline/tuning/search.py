@@ -63,7 +63,7 @@ class Trial:
                 continue
             self._best = line.score if self._best is None else max(self._best, line.score)
             if number >= self._seen:
-                with _quiet():  # of a resumed trial the journal knows the first ones already
+                with _quiet():  # the journal already has the first ones of a resumed trial
                     self._trial.report(self._best, number)
         self._seen = max(self._seen, len(lines))
 
@@ -121,7 +121,7 @@ class Search:
         found = []
         for trial in self._study.get_trials(deepcopy=False):
             if not trial.state.is_finished():
-                with _quiet():  # the process may have been killed before all of its values were kept
+                with _quiet():  # a killed process may have saved only some of the values
                     self._study.sampler = _sampler(self._space, trial.number)
                     found.append(Trial(OptunaTrial(self._study, trial._trial_id), self._space))
         return found

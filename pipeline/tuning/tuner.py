@@ -124,7 +124,7 @@ class Tuner:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**python_environment(), **worker_environment(slot, self._options.workers)},
-                start_new_session=True,  # Ctrl-C reaches the search, which tells its trainings
+                start_new_session=True,  # Ctrl-C reaches only the search, which stops its trainings
             )
         values = ", ".join(f"{name} {value}" for name, value in trial.overrides.items())
         _logger.info("tune | trial %d/%d begins: %s", trial.number + 1, self._options.trials, values)
@@ -166,7 +166,7 @@ class Tuner:
         beside = f"; best {best.score:.4f} of trial {best.number + 1}" if best else ""
         why = f" ({record.reason})" if record.reason else ""
         _logger.info("tune | trial %d is %s: %s%s%s", record.number + 1, record.state, score, beside, why)
-        if record.state == "failed":  # which says nothing of its values: what it has learned is kept
+        if record.state == "failed":  # the failure is not due to its values: keep its checkpoints
             _logger.warning("tune | its unfinished training stays in %s", running.folder.work)
             return
         running.folder.clear(keep_model=best is not None and best.number == record.number)

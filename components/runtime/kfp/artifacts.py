@@ -41,7 +41,7 @@ def local_path(artifact: Artifact, root: str = "/") -> str:
     elif scheme == "oci" and separator:
         path = os.path.join("oci", rest.replace("/", "_"), "models")
     else:
-        return uri  # KFP's local runner gives paths
+        return uri  # KFP's local runner passes paths
     if plain_metadata(artifact).get(_WORKSPACE):
         path = os.path.join("kfp-workspace", ".artifacts", path)
     return os.path.join(root, path)

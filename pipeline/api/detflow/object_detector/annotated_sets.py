@@ -202,7 +202,7 @@ def _plain_files(
     by_folder: dict[str, list[list[str]]] = collections.defaultdict(list)
     for number, row in enumerate(rows, start=1):
         if number == 1 and is_google_s and not is_image(row[1].strip()):
-            continue  # the names of the columns
+            continue  # column names
         if len(row) < 2 or not row[1].strip():
             raise DataError(
                 "expected the columns set, image, class and corners, found no image; give images_dir"

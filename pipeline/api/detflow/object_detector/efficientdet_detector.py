@@ -142,7 +142,7 @@ class ObjectDetector:
             DetectionError: as in `create` or `MediaPipeDetector.create`.
         """
         options = kwargs.pop("options", None)
-        if isinstance(validation_data, ObjectDetectorOptions):  # the third argument by position
+        if isinstance(validation_data, ObjectDetectorOptions):  # as third positional argument
             model_spec, validation_data, options = None, model_spec, validation_data
         if options is None:
             return create(train_data, model_spec, validation_data, *args, **kwargs)
