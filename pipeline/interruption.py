@@ -124,7 +124,6 @@ class _Signals:
         self._kill(number, ", before everything had ended")
 
     def _kill(self, number: int, note: str) -> NoReturn:
-        """Kill the child processes and this one."""
         seconds = time.monotonic() - self._began
         os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
         for child in _children(os.getpid()):
@@ -139,7 +138,6 @@ def _announce(number: int) -> None:
 
 
 def _active_stop_signal() -> Any:
-    """Return the active `StopSignal`, or None."""
     module = sys.modules.get(_STOP_SIGNAL)
     active = getattr(module, "active", None)  # None during its import
     return active[-1] if active else None

@@ -97,7 +97,6 @@ def _thresholds(job: RunCheckerJob) -> Thresholds:
 
 
 def _check_parameters(job: RunCheckerJob) -> None:
-    """Validate user input before training."""
     for name in ("train_steps", "learning_rate"):
         value = getattr(job, name)
         if value < 0:

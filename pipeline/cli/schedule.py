@@ -219,7 +219,6 @@ def run_local(arguments: argparse.Namespace) -> Result:
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine."""
     from pipeline.parameters import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 

@@ -33,7 +33,6 @@ _SPLIT = argument("--split", default="eval", help="split to measure on (default:
 
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
-    """Write the config with overrides as an artifact; return its folder."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 

@@ -114,7 +114,6 @@ def _holds_hyperparameters(path: str) -> bool:
 
 
 def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
-    """Check a file of hyper-parameters, and describe the resulting network."""
     from detection_core.config.automl.translation import translate
     from detection_core.config.check import check_pipeline_config
     from pipeline.descriptions import describe_config
@@ -131,7 +130,6 @@ def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
 
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
-    """Check a pipeline.config, and describe its network."""
     from detection_core.config.load import with_line
     from pipeline.descriptions import describe_config
 

@@ -299,7 +299,6 @@ def check_time_zone(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _value(cluster: Cluster, variable: dict[str, Any]) -> str:
-    """Return the value of a container's variable, from itself or a config map."""
     reference = variable.get("valueFrom", {}).get("configMapKeyRef")
     if not reference:
         return str(variable.get("value", ""))

@@ -237,7 +237,6 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
 
 
 def _pod_namespace() -> str | None:
-    """Return the namespace of the current pod; None outside a cluster."""
     try:
         with open(POD_NAMESPACE, encoding="utf-8") as f:
             return f.read().strip() or None

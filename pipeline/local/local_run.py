@@ -177,7 +177,6 @@ class _Run:
         return os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
 
     def _live_report(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context manager that keeps the report up to date."""
         write = self._options.write_report
         if write is None:
             return contextlib.nullcontext()

@@ -118,7 +118,6 @@ def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:
 
 
 def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
-    """Return the outcome of the run in a few words."""
     failed = [s for s in run.steps if s.state == "failed"]
     if failed:
         return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
@@ -134,7 +133,6 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
 
 
 def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
-    """Return the main metrics."""
     tiles = []
     for entry in evaluated:
         metrics = entry.report.metrics

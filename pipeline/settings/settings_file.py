@@ -119,7 +119,6 @@ def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
 
 
 def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) -> None:
-    """Make relative paths absolute, in place."""
     for name, field in model.model_fields.items():
         value: Any = tree.get(name)
         section = _section_model(field)
@@ -136,7 +135,6 @@ def _known_keys(field: FieldInfo | None) -> dict[str, FieldInfo]:
 
 
 def _section_model(field: FieldInfo | None) -> type[Settings] | None:
-    """Return the model of a section; None for other fields."""
     kind = field.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 

@@ -116,7 +116,6 @@ def _line(location: str) -> float:
 
 
 def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[Problem]:
-    """Convert a pydantic error to problems."""
     at = tuple(part for part in details["loc"] if not str(part).startswith(KIND_MARK))
     kind, context = details["type"], details.get("ctx", {})
     if kind == "contradictions":
@@ -148,7 +147,6 @@ def _unknown_key(model: type[pydantic.BaseModel], at: _Key, prefix: str) -> Prob
 
 
 def _model_at(model: Any, at: _Key) -> type[pydantic.BaseModel] | None:
-    """Return the model of the section at a path."""
     for part in at:
         if isinstance(model, type) and issubclass(model, pydantic.BaseModel):
             model = model.model_fields[str(part)].annotation

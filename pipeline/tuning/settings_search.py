@@ -181,7 +181,6 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
 
 @contextlib.contextmanager
 def _alone_in(folder: str) -> Any:
-    """Lock the folder of the search."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(local_files.lock(os.path.join(folder, ".lock"), wait=False))

@@ -176,7 +176,6 @@ class Tuner:
                     self.trial_folder(other.number).clear(keep_model=False)
 
     def _stop_all(self) -> None:
-        """Let the active trainings save a checkpoint and stop."""
         for running in self._running:
             running.process.terminate()
         deadline = time.monotonic() + _PATIENCE

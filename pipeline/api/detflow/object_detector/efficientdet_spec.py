@@ -176,7 +176,6 @@ def _warn(**said: Any) -> None:
 
 
 def _merged(changes: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge changes recursively."""
     result = dict(changes)
     for name, value in more.items():
         both = isinstance(result.get(name), Mapping) and isinstance(value, Mapping)
