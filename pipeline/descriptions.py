@@ -49,9 +49,6 @@ def describe_config(config: CheckedConfig) -> KeptDescription:
 
     Configs with files in an object store are not cached, because reading the files' states may take longer.
 
-    Args:
-        config: a checked config.
-
     Raises:
         ConfigError: when the detector cannot be built; this is not cached.
     """

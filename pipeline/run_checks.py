@@ -76,10 +76,7 @@ def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
 
 
 def refuse_placeholders(steps: Sequence[Step]) -> None:
-    """Refuse placeholders in parameters that RunChecker does not fill.
-
-    Args:
-        steps: steps of a workflow, including the checks.
+    """Refuse placeholders in a workflow's steps, including the checks, that RunChecker does not fill.
 
     Raises:
         ConfigError: naming step and parameter.

@@ -90,12 +90,7 @@ def declared_parameters() -> dict[str, Parameter]:
 
 
 def set_parameters(steps: Sequence[Step], values: Mapping[str, Any]) -> list[Step]:
-    """Return steps with a run's values in their fields.
-
-    Args:
-        steps: steps of a workflow, including the checks.
-        values: parameter to checked value.
-    """
+    """Return steps with a run's values in their fields."""
     given: dict[str, dict[str, Any]] = {}
     for parameter in RUN_PARAMETERS:
         if parameter.name in values:

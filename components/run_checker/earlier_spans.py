@@ -15,12 +15,7 @@ FOLDER = "spans"
 
 
 def span_folder(job: RunCheckerJob, spans: Spans) -> str:
-    """Return the folder with the statistics of a data set's spans; "" if none can be stored.
-
-    Args:
-        job: the job, placeholders filled.
-        spans: the run's spans.
-    """
+    """Return the folder for span statistics of a job with filled placeholders; "" if none can be stored."""
     if not spans.train or not job.work_dir or not job.compared_spans:
         return ""
     # Another data set, or other splits of it, has other spans.
@@ -32,10 +27,6 @@ def earlier_spans(job: RunCheckerJob, spans: Spans) -> dict[str, str]:
     """Return the last spans before the run's spans, oldest first, each with a digest.
 
     A repeated run gets the same result, because the span that it added is not earlier.
-
-    Args:
-        job: the job, placeholders filled.
-        spans: the run's spans.
     """
     folder = span_folder(job, spans)
     if not folder:

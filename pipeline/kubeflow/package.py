@@ -73,11 +73,7 @@ def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of a pipeline's tasks in order, each with those inside it.
-
-    Args:
-        spec: as in `step_names`.
-    """
+    """Return the names of a pipeline's tasks in order, each with those inside it."""
     components = spec.get("pipeline_spec", spec).get("components", {})
 
     @functools.cache

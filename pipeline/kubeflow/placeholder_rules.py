@@ -20,11 +20,7 @@ SCHEDULE_TIME_SINCE = "2.17"
 
 
 def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters whose placeholders RunChecker fills before any other step reads them.
-
-    Args:
-        spec: the pipeline, from the file or from the server.
-    """
+    """Return the parameters whose placeholders RunChecker fills before any other step reads them."""
     root = spec.get("pipeline_spec", spec).get("root", {})
     taken: dict[str, list[bool]] = {}
     for task in root.get("dag", {}).get("tasks", {}).values():
@@ -37,11 +33,7 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it.
-
-    Args:
-        spec: as in `filled_parameters`.
-    """
+    """Return parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it."""
     root = spec.get("pipeline_spec", spec).get("root", {})
     defaults = {
         name: entry.get("defaultValue")

@@ -30,12 +30,7 @@ class AnswerTooLargeError(OSError):
 
 
 def bounded_rest(configuration: Any, timeout: int) -> Any:
-    """Return the client's transport with bounded requests.
-
-    Args:
-        configuration: configuration of the client.
-        timeout: seconds for a whole answer.
-    """
+    """Return the client's transport with bounded requests; `timeout` is in seconds for a whole answer."""
     import kfp_server_api
 
     class BoundedRest(kfp_server_api.rest.RESTClientObject):

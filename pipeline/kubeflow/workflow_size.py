@@ -59,12 +59,7 @@ class WorkflowSize:
 
 
 def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> WorkflowSize:
-    """Estimate the Workflow of a run in which every task is executed once.
-
-    Args:
-        spec: the compiled pipeline.
-        platforms: further documents of the file.
-    """
+    """Estimate the Workflow of a run in which every task is executed once."""
     root = spec.get("root", {})
     tasks: Mapping[str, Any] = root.get("dag", {}).get("tasks", {})
     without_tasks = {**root, "dag": {**root.get("dag", {}), "tasks": {}}}

@@ -18,11 +18,7 @@ _Artifact = TypeVar("_Artifact")
 
 
 class RunArtifacts:
-    """Outputs of a run's steps, by component and name.
-
-    Args:
-        run: the run to read.
-    """
+    """Outputs of a run's steps, by component and name."""
 
     def __init__(self, run: RunInfo) -> None:
         self.run = run

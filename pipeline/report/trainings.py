@@ -107,12 +107,7 @@ def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | 
 
 
 def unfinished_training(run: RunInfo, component: str) -> str:
-    """Return the folder of a run's active training; "" if the component is not running.
-
-    Args:
-        run: a local run.
-        component: a training component.
-    """
+    """Return the folder of a run's active training; "" if the component is not running."""
     step = next((s for s in run.steps if s.component == component and s.state == "running"), None)
     work = os.path.join(run.workspace, "work")
     if step is None or not os.path.isdir(work):

@@ -99,9 +99,6 @@ class Cron:
         """Return the first time after a moment, in the moment's time zone; None: not within five years.
 
         A time skipped by a clock change does not fire; a repeated one fires once.
-
-        Args:
-            moment: with a time zone.
         """
         zone = moment.tzinfo
         wall = moment.replace(tzinfo=None, microsecond=0) + datetime.timedelta(seconds=1)

@@ -38,11 +38,7 @@ def render_schema() -> str:
 
 
 def render_page(page: str) -> str:
-    """Return the text of docs/settings.md with updated tables.
-
-    Args:
-        page: current text.
-    """
+    """Return the text of docs/settings.md with updated tables."""
     tables = {
         "the keys": _table(PipelineSettings),
         "the keys of kubeflow.connection": _table(ConnectionSettings),

@@ -68,9 +68,6 @@ class ScheduleSettings(Settings):
     def trigger(self, where: str) -> Trigger:
         """Return the trigger of the schedule.
 
-        Args:
-            where: the settings file, for messages.
-
         Raises:
             ConfigError: when the section has neither `cron` nor `interval`.
         """

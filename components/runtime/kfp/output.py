@@ -23,12 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
-    """Write views, output parameters and, last and atomically, the executor output.
-
-    Args:
-        call: call of the finished step.
-        report: result of `run`.
-    """
+    """Write views, output parameters and, last and atomically, the executor output."""
     report = report or {}
     metadata = {**_describe_outputs(call, report), **_draw_views(call, report)}
     # Keep KFP's uri, or the launcher would not find the files to upload. List every output, because the local
