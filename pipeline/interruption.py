@@ -80,7 +80,6 @@ class _Signals:
     """Signal handlers, and the thread that ends the process."""
 
     def take_over(self) -> None:
-        """Install the handlers."""
         self._began = time.monotonic()
         self._terminal = os.dup(2)  # later on, file descriptor 2 may lead to a log
         self._reading, writing = os.pipe()

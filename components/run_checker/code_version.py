@@ -153,11 +153,7 @@ def _read(path: Path) -> _Module:
 
 
 class _Sources:
-    """Our modules, each parsed once.
-
-    Attributes:
-        roots: top-level package to its folder.
-    """
+    """Our modules, each parsed once; `roots` maps a top-level package to its folder."""
 
     def __init__(self, roots: dict[str, Path]) -> None:
         self.roots = roots

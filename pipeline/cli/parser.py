@@ -82,10 +82,7 @@ def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) ->
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of all verbs, of a group or of one verb; arguments are added on use.
-
-    A group may insert a default verb: `detflow runs DIR` means `detflow runs list DIR`.
-    """
+    """A parser of all verbs, a group or a verb; `runs DIR` means `runs list DIR`, with a default verb."""
 
     group: Group | None = None
     verb: Verb | None = None
@@ -95,11 +92,7 @@ class _Parser(argparse.ArgumentParser):
         self.below: list[_Parser] = []
 
     def add_verb_arguments(self, completions: Mapping[str, Any] | None = None) -> None:
-        """Add the arguments of the verb, once.
-
-        Args:
-            completions: metavar or name of an argument to shtab's completion.
-        """
+        """Add the verb's arguments once; `completions`: metavar or argument name to shtab's completion."""
         verb, self.verb = self.verb, None
         if verb is None:
             return

@@ -44,10 +44,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step and return its report.
-
-    Its outputs are folders of `--output`; `written_to` is the output with the report.
-    """
+    """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
     from detection_core.training.memory import keep_host_memory

@@ -158,10 +158,7 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def wait(self) -> int:
-        """Return the child's exit code, or end by the same signal.
-
-        ModelError when native code ended it, or a model exceeded time or memory.
-        """
+        """Return the child's exit code, or end by its signal; ModelError after a crash or exceeded limit."""
         received: list[tuple[float, int]] = []
         before = time.monotonic()
         while True:

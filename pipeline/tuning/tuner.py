@@ -50,14 +50,7 @@ class TunerOptions:
 
 @dataclasses.dataclass
 class _Running:
-    """An active training.
-
-    Attributes:
-        trial: trial of the search.
-        folder: its folder.
-        process: its process.
-        slot: number of its worker.
-    """
+    """An active training; `slot` is the number of its worker."""
 
     trial: Trial
     folder: TrialFolder

@@ -48,10 +48,7 @@ def _result_text(value: Scalar) -> str:
 
 
 def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the metadata of each artifact; `run`'s result belongs to the first one.
-
-    Each has the step's peak memory, which is not a property of an artifact.
-    """
+    """Return each artifact's metadata and the step's peak memory; `run`'s result is of the first one."""
     described, properties, peak = {}, dict(report), peak_host_memory()
     for name, role in job_fields(JOBS[call.component]).outputs.items():
         is_absent = os.path.exists(os.path.join(call.paths[name], ABSENT))

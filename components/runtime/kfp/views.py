@@ -82,10 +82,7 @@ def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _mean_curve(classes: list[ClassCurve]) -> list[dict[str, float]]:
-    """Return the mean precision over classes at each recall, in the form of a ROC curve.
-
-    Detection has no true negatives, so no false positive rate; 1 - precision replaces it.
-    """
+    """Return the mean of classes as a ROC curve, with 1 - precision for the undefined false positive rate."""
     measured = [c for c in classes if c.recall]
     return [
         {

@@ -44,7 +44,7 @@ class SpecConfig:
             hparams: text of `name=value` pairs, a YAML file, or a table.
 
         Raises:
-            ConfigError: for a name or value that cannot be used.
+            ConfigError: for an invalid name or value.
         """
         object.__setattr__(self, "_model_name", model_name)
         object.__setattr__(self, "_changes", {})
