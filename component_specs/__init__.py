@@ -25,7 +25,7 @@ __all__ = [
     "TrainerJob",
 ]
 
-# Component name, which is also its folder in `components/`, to its contract.
+# Component name, also the name of its folder in `components/`, to its contract.
 JOBS: dict[str, type] = {
     "run_checker": RunCheckerJob,
     "config_gen": ConfigGenJob,

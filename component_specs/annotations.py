@@ -1,4 +1,4 @@
-"""What a Job's annotations say: which fields are artifacts of which type, and which are parameters."""
+"""Annotations of a Job's fields: input artifacts, output artifacts and parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from component_specs.codecs import Codec, Parameter, Plain, Scalar
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArtifactType:
-    """A kind of artifact and its names on the two backends.
+    """A type of artifact, and its names on the two backends.
 
     Attributes:
-        name: our name, also the TFX type name.
-        standard: True where TFX has this type itself (`tfx.types.standard_artifacts`).
+        name: our name, also the name of the TFX type.
+        standard: whether it is one of TFX's `tfx.types.standard_artifacts`.
         kfp: title of the Kubeflow Pipelines type.
     """
 
@@ -60,7 +60,7 @@ ARTIFACT_TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """Marks a field as an input artifact: the path of its folder, "" where an optional one is absent."""
+    """Mark a field as an input artifact: the path of its folder, or "" for an absent optional one."""
 
     type: ArtifactType
     optional: bool = False
@@ -68,7 +68,7 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Marks a field as an output artifact: the local path of the folder to fill."""
+    """Mark a field as an output artifact: the local path of the folder to fill."""
 
     type: ArtifactType
 
@@ -80,7 +80,7 @@ class JobFields:
     Attributes:
         inputs: field name to `Input`.
         outputs: field name to `Output`.
-        parameters: field name to how its values travel, and its default.
+        parameters: field name to codec and default.
     """
 
     inputs: dict[str, Input]
@@ -96,7 +96,7 @@ def job_fields(job_type: type) -> JobFields:
             are str, int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
 
     Raises:
-        TypeError: for a field that is neither.
+        TypeError: for a field of another type.
     """
     hints = typing.get_type_hints(job_type, include_extras=True)
     roles = JobFields(inputs={}, outputs={}, parameters={})
@@ -117,7 +117,7 @@ def job_fields(job_type: type) -> JobFields:
 
 
 def encode_parameters(job: Any) -> dict[str, Scalar]:
-    """Return the parameters of a Job as they travel."""
+    """Return the encoded parameters of a Job."""
     parameters = job_fields(type(job)).parameters
     return {name: parameter.encode(getattr(job, name)) for name, parameter in parameters.items()}
 

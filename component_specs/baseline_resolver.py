@@ -10,13 +10,13 @@ from component_specs.annotations import MODEL, Output
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaselineResolverJob:
-    """Fetch the deployed model, which the new one must not fall behind.
+    """Fetch the deployed model, the baseline of the new one.
 
     Attributes:
-        push_destination: where Pusher publishes.
-        baseline_version: the version to fetch; empty: there is none, and the output stays empty.
-        code_version: fingerprint of the code; only there to key the cache.
-        baseline: folder to fill; holds a file `ABSENT` and nothing else where there is no baseline.
+        push_destination: folder that Pusher publishes to.
+        baseline_version: the version to fetch; empty: none.
+        code_version: fingerprint of the code; part of the cache key.
+        baseline: folder to fill; without a baseline it holds only a file `ABSENT`.
     """
 
     baseline: Annotated[str, Output(MODEL)]

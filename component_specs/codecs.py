@@ -1,9 +1,9 @@
-"""Parameters of Jobs: values in Python, texts and numbers in backends, and the codecs between them.
+"""Codecs between a Job's parameters in Python and their texts and numbers on the backends.
 
 ML Metadata, a command line and Kubeflow Pipelines carry texts, numbers and booleans. Maps, lists and small
-dataclasses travel as text inside a string parameter. Kubeflow's own LIST and STRUCT are not used: its local
-runner turns the integers in them into floats, and TFX cannot store a map of mixed types. Component YAMLs and
-compiled packages in use also declare these parameters as STRING.
+dataclasses are encoded in a string parameter. Kubeflow's LIST and STRUCT are not used: its local runner turns
+their integers into floats, and TFX cannot store a map of mixed types. Existing component YAMLs and compiled
+packages also declare these parameters as STRING.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class ParameterError(ValueError):
     """
 
     def __init__(self, name: str, problem: str) -> None:
-        """Join name and problem for a message."""
+        """Combine name and problem in the message."""
         super().__init__(f"{name}: {problem}")
         self.name, self.problem = name, problem
 
 
 @runtime_checkable
 class Codec(Protocol):
-    """Encodes and decodes one kind of value for every backend."""
+    """Encodes and decodes one type of value for every backend."""
 
     @property
     def carried_as(self) -> type:
@@ -46,19 +46,19 @@ class Codec(Protocol):
         """Format of the encoded text, for users who write one; "" for plain values."""
 
     def encode(self, value: Any) -> Scalar:
-        """Return the value as it travels. Equal values give equal texts, as caches compare them."""
+        """Return the encoded value. Equal values give equal texts, because caches compare them."""
 
     def decode(self, carried: Scalar) -> Any:
-        """Return the value; ValueError says what was expected and found."""
+        """Return the decoded value; a ValueError says what was expected and found."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Plain:
-    """A text, number or boolean, which travels as it is.
+    """A text, number or boolean, passed unchanged.
 
     Attributes:
         carried_as: str, int, float or bool.
-        form: "", as there is nothing to explain.
+        form: always "".
     """
 
     carried_as: type
@@ -83,7 +83,7 @@ class Plain:
 
 
 class _Text:
-    """A value that travels as text."""
+    """A value that is encoded as text."""
 
     @property
     def carried_as(self) -> type:
@@ -96,20 +96,20 @@ class _Text:
 
 @dataclasses.dataclass(frozen=True)
 class PackedText(_Text):
-    """A long text, which `packed_text` packs where it would fill Argo's Workflow of a run.
+    """A text that `packed_text` compresses when it is long, to keep Argo's Workflow small.
 
     Attributes:
-        content: what the text is, for messages.
+        content: description of the text, for messages.
     """
 
     content: str
 
     def encode(self, value: str) -> str:
-        """Return the text, packed where it is long."""
+        """Return the text, compressed if it is long."""
         return pack(value)
 
     def decode(self, carried: Scalar) -> str:
-        """Return the text that was packed."""
+        """Return the decompressed text."""
         try:
             return unpack(str(carried))
         except ValueError as e:
@@ -121,9 +121,9 @@ class JsonObject(_Text):
     """A map, as a JSON object.
 
     Attributes:
-        example: what users read in messages; it is a value of the parameter.
+        example: a valid value, shown in messages.
         of_objects: whether each value is an object too.
-        ordered: whether the order of the keys means something; else they are sorted.
+        ordered: whether the order of the keys matters; otherwise they are sorted.
     """
 
     example: str
@@ -154,7 +154,7 @@ class JsonList(_Text):
     """A tuple of texts, as a JSON list; "" stands for an empty one.
 
     Attributes:
-        example: what users read in messages; it is a value of the parameter.
+        example: a valid value, shown in messages.
     """
 
     example: str
@@ -182,25 +182,25 @@ class CommaSeparated(_Text):
 
     @property
     def form(self) -> str:
-        """Names and commas."""
+        """Comma-separated names."""
         return "names separated by commas"
 
     def encode(self, value: tuple[str, ...]) -> str:
-        """Return the names in one text."""
+        """Return the names joined by commas."""
         return ",".join(value)
 
     def decode(self, carried: Scalar) -> tuple[str, ...]:
-        """Return the names, without the space around them."""
+        """Return the names, stripped."""
         return tuple(name.strip() for name in str(carried).split(",") if name.strip())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonFields(_Text):
-    """A dataclass whose fields are tuples of texts, as a JSON object; "" stands for one with all empty.
+    """A dataclass whose fields are tuples of texts, as a JSON object; "" if all are empty.
 
     Attributes:
         type: the dataclass.
-        example: what users read in messages; it is a value of the parameter.
+        example: a valid value, shown in messages.
     """
 
     type: type
@@ -233,9 +233,9 @@ class Parameter:
     """A parameter of a Job.
 
     Attributes:
-        name: the field.
-        codec: between its values and what backends carry.
-        default: value of a parameter that is not given; `dataclasses.MISSING` where it must be.
+        name: name of the field.
+        codec: encodes and decodes its values.
+        default: default value; `dataclasses.MISSING` for a required parameter.
     """
 
     name: str
@@ -244,7 +244,7 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether the parameter is required."""
         return self.default is dataclasses.MISSING
 
     @property
@@ -253,14 +253,14 @@ class Parameter:
         return self.codec.carried_as
 
     def encode(self, value: Any) -> Scalar:
-        """Return a value as it travels."""
+        """Return the encoded value."""
         return self.codec.encode(value)
 
     def decode(self, carried: Scalar) -> Any:
-        """Return the value of what travelled.
+        """Return the decoded value.
 
         Raises:
-            ParameterError: naming the parameter, with an example of what it may be.
+            ParameterError: naming the parameter, with an example of a valid value.
         """
         try:
             return self.codec.decode(carried)
@@ -275,7 +275,7 @@ def shorten(value: Any) -> str:
 
 
 def _parse(carried: Scalar, expected: str) -> Any:
-    """Read JSON; it may also be nested deeper, or have longer numbers, than Python reads."""
+    """Parse JSON; a ValueError also covers too deep nesting and too long numbers."""
     try:
         return json.loads(str(carried))
     except (ValueError, RecursionError) as e:
@@ -286,23 +286,23 @@ def _unexpected(expected: str, carried: Scalar) -> ValueError:
     return ValueError(f"expected {expected}, found {shorten(carried)}")
 
 
-# Shorter texts are not packed, so that they stay readable in packages and runs.
+# Shorter texts stay readable in packages and runs.
 PLAIN_BYTES = 8 * 1024
 _MARK = "bz2:"
 
 
 def pack(text: str) -> str:
-    """Return a text that `unpack` turns back; a short one as it is."""
+    """Compress a long text for `unpack`; return a short one unchanged."""
     if len(text.encode()) <= PLAIN_BYTES and not text.startswith(_MARK):
         return text
     return _MARK + base64.b64encode(bz2.compress(text.encode())).decode()
 
 
 def unpack(text: str) -> str:
-    """Return the text that `pack` was given.
+    """Reverse `pack`.
 
     Raises:
-        ValueError: for a packed text that is broken.
+        ValueError: for a damaged packed text.
     """
     if not text.startswith(_MARK):
         return text

@@ -11,14 +11,14 @@ from component_specs.codecs import PackedText
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConfigGenJob:
-    """Write a pipeline.config as an artifact, from which every step that needs it takes it.
+    """Write a pipeline.config as an artifact that the other steps read.
 
-    Argo's Workflow of a run repeats every parameter many times, and its size is limited: give a long text to
-    this step and to no other.
+    Argo's Workflow of a run repeats every parameter many times, and its size is limited. So give a long text
+    only to this step.
 
     Attributes:
-        text: of the pipeline.config, on one line or more; a long one travels packed.
-        code_version: fingerprint of the code; only there to key the cache.
+        text: text of the pipeline.config, on one line or more; a long one is compressed.
+        code_version: fingerprint of the code; part of the cache key.
         pipeline_config: folder to fill with pipeline.config.
     """
 

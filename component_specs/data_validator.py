@@ -21,7 +21,7 @@ from component_specs.codecs import JsonObject, PackedText
 from component_specs.trainer import OVERRIDES
 
 Checks = Mapping[str, Mapping[str, Any]]
-"""Check to its `threshold` and `severity`."""
+"""Check name to its `threshold` and `severity`."""
 CHECKS = JsonObject(example='{"leakage": {"threshold": 0.01, "severity": "stop"}}', of_objects=True)
 
 EARLIER_SPANS = JsonObject(example='{"6": "9f2c41d07b3e5a68"}')
@@ -29,28 +29,28 @@ EARLIER_SPANS = JsonObject(example='{"6": "9f2c41d07b3e5a68"}')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataValidatorJob:
-    """Look for what is wrong with examples and decide whether they may be trained on.
+    """Find problems in examples, and decide whether they may be used for training.
 
     Attributes:
-        examples: what ExampleGen wrote.
-        pipeline_config: folder with pipeline.config, as ConfigGen fills it; says what the network sees.
-        baseline: the deployed detector, which says what it was trained on.
-        overrides: field path of the pipeline.config to the value that it has in Trainer.
-        checks: check to what differs from its defaults: `threshold`, and `severity`, which is `off`, `warn`
+        examples: output of ExampleGen.
+        pipeline_config: folder with pipeline.config, from ConfigGen; defines the network's input.
+        baseline: the deployed detector, with statistics of its training data.
+        overrides: field path of the pipeline.config to the value that Trainer sets.
+        checks: check to changed defaults: `threshold`, and `severity`, which is `off`, `warn`
             or `stop`; see `detection_core.validation.checks`.
-        decode_images: which images are decoded in full: `sample`, `all` or `none`, as ExampleGen does it.
-        near_duplicate_images: how many images there may be for those that look alike to be searched for,
-            which decodes all of them, JPEG files at a fraction of their size.
-        schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split are to fit;
-            empty: the one that is inferred from the split `train`.
-        span_folder: durable folder in which statistics of spans are kept, for later runs to be compared with;
-            empty: none are.
-        earlier_spans: number or date of spans before those of the examples, oldest first, to a digest of what
-            `span_folder` has of each; the newest span of the examples is compared with them.
-        code_version: fingerprint of the code; only there to key the cache.
+        decode_images: which images are fully decoded: `sample`, `all` or `none`, as in ExampleGen.
+        near_duplicate_images: maximum number of images for the near-duplicate search. It decodes all images,
+            JPEG files at a fraction of their size.
+        schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split must fit;
+            empty: inferred from the split `train`.
+        span_folder: durable folder for statistics of spans, for comparison in later runs;
+            empty: not stored.
+        earlier_spans: number or date of each earlier span, oldest first, to a digest of its statistics in
+            `span_folder`; the newest span of the examples is compared with them.
+        code_version: fingerprint of the code; part of the cache key.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.
-        schema: folder to fill: schema.pbtxt, as it was given or inferred.
+        schema: folder to fill: schema.pbtxt, given or inferred.
         anomalies: folder to fill: findings.json, pictures/, and `Split-NAME/SchemaDiff.pb` as TFX's
             ExampleValidator writes it.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.

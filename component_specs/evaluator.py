@@ -16,18 +16,18 @@ THRESHOLDS = JsonObject(example='{"DetectionBoxes_Precision/mAP": {"lower_bound"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatorJob:
-    """Measure a detector and decide whether it may be published.
+    """Evaluate a detector and decide whether it may be published.
 
     Attributes:
-        examples: what ExampleGen wrote.
-        model: detector to measure.
-        baseline: detector that the new one is compared with.
-        split: split to measure on.
-        thresholds: metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is against the
-            baseline and holds where there is one.
-        pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
-        trust: run detectors even if their graphs do more than compute, such as reading files.
-        code_version: fingerprint of the code; only there to key the cache.
+        examples: output of ExampleGen.
+        model: detector to evaluate.
+        baseline: detector for comparison.
+        split: split to evaluate on.
+        thresholds: metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is relative to
+            the baseline, if there is one.
+        pictures: number of side-by-side pictures to draw; -1: eval_config.num_visualizations.
+        trust: also run detectors whose graphs have side effects, such as reading files.
+        code_version: fingerprint of the code; part of the cache key.
         evaluation: folder to fill: metrics.json, curves.json, pictures/.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
     """

@@ -14,17 +14,17 @@ TRAIN = "train"
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 
 Splits = Mapping[str, float | str | Mapping[str, str]]
-"""Split name to its fraction of the images, or to where its annotations are."""
+"""Split name to its fraction of the images, or to the location of its annotations."""
 DEFAULT_SPLITS: Splits = {"train": 0.8, "eval": 0.1, "test": 0.1}
 SPLITS = JsonObject(example='{"train": 0.8, "eval": 0.2}')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spans:
-    """Which spans are read; all empty for data without spans.
+    """The spans to read; all empty for data without spans.
 
     Attributes:
-        train: numbers or dates, as text, oldest first, that the split `train` is made of.
+        train: numbers or dates of the split `train`, as text, oldest first.
         evaluate: likewise for every other split.
     """
 
@@ -41,7 +41,7 @@ class Spans:
 
 
 def span_order(span: str) -> tuple[int, str]:
-    """Return what spans of one kind are sorted by: numbers by value, dates as text; (0, "") for no span."""
+    """Return the sort key of a span: numbers by value, dates as text; (0, "") for no span."""
     if re.fullmatch("[0-9]{1,18}", span):
         return int(span) + 1, ""
     return (0, span) if _DATE_TEXT.fullmatch(span) else (0, "")
@@ -60,29 +60,29 @@ class ExampleGenJob:
     Attributes:
         data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
             `components.example_gen.spans`.
-        data_format: how the annotations are written, a key of
-            `detection_core.datasets.readers.READERS`; `auto`: found by looking.
+        data_format: format of the annotations, a key of
+            `detection_core.datasets.readers.READERS`; `auto`: detected.
         splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations
             are: `{"annotations": "train.json", "images": "images/train"}` for coco,
             `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
-        quarantine_limit: fraction of records in quarantine above which the run stops.
-        decode_images: `sample`: one image in a thousand of each split, and no fewer than 16, is decoded by
-            Pillow; `all`: every one, by Pillow and by TensorFlow, whose pixels are compared (ten times
+        quarantine_limit: the run fails above this fraction of records in quarantine.
+        decode_images: `sample`: Pillow decodes one image in a thousand of each split, at least 16;
+            `all`: Pillow and TensorFlow decode every image, and their pixels are compared (ten times
             slower); `none`.
-        exif_annotations: `upright` or `stored`: how the boxes of an image that its EXIF orientation turns
-            were drawn, where the size in the annotation does not tell.
-        unannotated_images: how to take images that no annotation names: `background`, images without objects,
-            or `leave_out`; `auto`: as the format does, so background for YOLO.
-        shard_examples: about how many examples go in a shard.
+        exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation,
+            if the size in the annotation does not tell.
+        unannotated_images: how to use images without annotation: `background`, images without objects,
+            or `leave_out`; `auto`: the format's default, so background for YOLO.
+        shard_examples: approximate number of examples in a shard.
         compression: `` or `GZIP`.
-        shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
-            separate folder, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
+        shards_uri: output folder of the shards, usually on an object store. Each data set gets a
+            subfolder, and `Split-NAME` holds `examples.tfrecord_manifest.json` instead of shards.
             Empty: the shards are in `Split-NAME`.
-        data_fingerprint: what the data were when the run began; only there to key the cache.
-        spans: which spans to read where there is a pattern; empty: the newest.
-        code_version: fingerprint of the code; only there to key the cache.
-        beam_args: Beam's pipeline options; empty: on this machine, in one process or several by the size of
+        data_fingerprint: fingerprint of the data when the run began; part of the cache key.
+        spans: spans to read if there is a pattern; empty: the newest.
+        code_version: fingerprint of the code; part of the cache key.
+        beam_args: Beam's pipeline options; empty: locally, in one process or several depending on the size of
             the work.
         examples: folder to fill.
     """

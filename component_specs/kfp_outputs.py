@@ -1,10 +1,10 @@
 """Output parameters and views of a step on Kubeflow Pipelines, and its interface as JSON text.
 
-Output parameters and views are no fields of the Job, so a component and its TFX spec do not know them. Output
-parameters are taken from the result of `run`; views are drawn from the artifacts afterwards.
+Output parameters and views are not fields of the Job, so components and TFX specs do not know them. Output
+parameters come from the result of `run`; views are drawn from the artifacts afterwards.
 
-The interface stands in the component's YAML. The container compares it with its own, so that different
-versions of YAML and image are detected before the step begins.
+The component's YAML holds the interface. The container compares it with its own interface, so a mismatch of
+YAML and image is detected before the step begins.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from component_specs.example_gen import SPANS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class View:
-    """Something that the user interface shows for a run.
+    """A visualization in the user interface.
 
     Attributes:
-        kfp: title of the Kubeflow Pipelines type; the user interface draws each in its own way.
+        kfp: title of the Kubeflow Pipelines type, which decides how it is drawn.
         description: what it shows.
     """
 
@@ -40,7 +40,7 @@ class KfpOutputs:
     """The additional outputs of a component.
 
     Attributes:
-        results: name in what `run` returns, which is the output parameter's name too, to how it travels.
+        results: name of an output parameter, also its key in the result of `run`, to its codec.
         views: output name to view.
     """
 
@@ -54,7 +54,7 @@ HTML = "system.HTML"
 MARKDOWN = "system.Markdown"
 
 CODE_VERSIONS = {component: f"code_version_{component}" for component in JOBS if component != "run_checker"}
-"""Component to the result of RunChecker that has the fingerprint of its code."""
+"""Component to the RunChecker result that holds the fingerprint of its code."""
 
 _TEXT, _YES_OR_NO = Plain(str), Plain(bool)
 
@@ -111,7 +111,7 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
 
 
 def encode_results(component: str, report: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the output parameters of a step as they travel, given what its `run` returned."""
+    """Return the encoded output parameters of a step, from the result of its `run`."""
     return {name: codec.encode(report[name]) for name, codec in KFP_OUTPUTS[component].results.items()}
 
 
@@ -119,7 +119,7 @@ OPTIONAL = "?"
 
 
 def interface(component: str) -> dict[str, Any]:
-    """Return the component's name, and the types of what it takes and gives; `?` may be left out."""
+    """Return the component's name, and the types of its inputs and outputs; `?` marks optional ones."""
     fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
     return {
         "component": component,
@@ -134,18 +134,18 @@ def interface(component: str) -> dict[str, Any]:
 
 
 def format_interface(component: str) -> str:
-    """Return the interface as compact JSON, which holds no `{{` (Kubeflow Pipelines would replace that)."""
+    """Return the interface as compact JSON without `{{`, which Kubeflow Pipelines would replace."""
     return json.dumps(interface(component), separators=(",", ":"))
 
 
 def find_mismatch(theirs: dict[str, Any], component: str) -> str:
-    """Return how another interface of the component differs from this one, "" where the two can meet.
+    """Return how another interface of the component differs from this one; "" if they are compatible.
 
-    What only one side knows does no harm where it may be left out.
+    An optional input or output may exist on one side only.
 
     Args:
-        theirs: from the YAML that called.
-        component: the one that is called.
+        theirs: from the caller's YAML.
+        component: the called component.
     """
     ours = interface(component)
     if theirs.get("component") != component:

@@ -1,7 +1,7 @@
-"""Job dataclass to Kubeflow Pipelines component; `yaml/` holds what it writes.
+"""Generate Kubeflow Pipelines components and `yaml/` from Job dataclasses.
 
-`python -m component_specs.kfp_yaml` writes the files, with `--check` it only compares. Only this module
-knows KFP.
+`python -m component_specs.kfp_yaml` writes the files; `--check` only compares them. Only this module imports
+KFP.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _ARTIFACTS = {
 
 
 def kfp_component(component: str, image: str = IMAGE, name: str = "", *, described: bool = True) -> Any:
-    """Return the component as KFP's pipelines take it.
+    """Return the KFP component.
 
     Args:
         component: one of `JOBS`.
         image: container image.
-        name: what it is called; the component's name without one. A pipeline gives each step its own.
-        described: whether it says what its inputs are. Argo's Workflow of a run holds every component some
-            ten times, and nobody reads it there.
+        name: name in KFP, unique within a pipeline; None: the component's name.
+        described: whether to include descriptions of inputs. Argo's Workflow repeats every component about
+            ten times.
     """
 
     def container(*_: Any) -> Any:
@@ -87,7 +87,7 @@ def _documentation(component: str) -> str:
     """Return the Job's docstring as KFP reads a component's: its attributes are the arguments."""
     text = inspect.cleandoc(JOBS[component].__doc__ or "").replace("Attributes:", "Args:")
     views = KFP_OUTPUTS[component].views
-    # KFP keeps line breaks inside a description; they are our line length, not the reader's.
+    # KFP keeps line breaks inside a description.
     text = re.sub(r"\n {8}(?=\S)", " ", text)
     for name, parameter in job_fields(JOBS[component]).parameters.items():
         if parameter.codec.form:
@@ -104,7 +104,7 @@ def render(component: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write or compare the files in `yaml/`; return 1 where one is out of date."""
+    """Write or compare the files in `yaml/`; return 1 if one is out of date."""
     parser = argparse.ArgumentParser(description="Write the components' YAML files.")
     parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
     check = parser.parse_args(argv).check

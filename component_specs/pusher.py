@@ -24,19 +24,19 @@ class PusherJob:
     Attributes:
         model: detector to publish.
         blessing: the Evaluator's verdict on it.
-        evaluation: its metrics, kept beside the version.
+        evaluation: its metrics, stored with the version.
         quantized_blessing: the verdict on the quantized detector, where there is one.
         tflite: TensorFlow Lite files to publish beside it.
         tflite_blessing: the parity gate's verdict on them.
-        statistics: of what it was trained on, published within it for later runs to compare with.
+        statistics: statistics of its training data, published with it for comparison in later runs.
         push_destination: folder with `saved_model/VERSION/` (TensorFlow Serving's layout), `tflite/VERSION/`,
             `versions/VERSION.json` and the pointer `current.json`.
-        keep_versions: how many versions to keep, the deployed one included; 0 keeps all.
-        run_key: fingerprint of everything the run was asked to do; names what a version was made from.
-        baseline_version: the version that the run was compared with; "" where there was none. A run with a
-            `run_key` replaces no other than this one.
-        push_token: kept in the version's record; see `components.run_checker.run`.
-        code_version: fingerprint of the code; only there to key the cache.
+        keep_versions: number of versions to keep, including the deployed one; 0 keeps all.
+        run_key: fingerprint of all inputs of the run, stored with the version.
+        baseline_version: the version that the run was compared with; "" for none. A run with a
+            `run_key` replaces only this version.
+        push_token: stored in the version's record; see `components.run_checker.run`.
+        code_version: fingerprint of the code; part of the cache key.
         pushed_model: folder to fill with pushed.json: the version, or the reasons for not pushing.
     """
 

@@ -20,21 +20,21 @@ from component_specs.trainer import OVERRIDES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationRewriterJob:
-    """Train a trained detector on with quantization in its graph, as the `graph_rewriter` block says.
+    """Continue training a detector with quantization in its graph, as the `graph_rewriter` block says.
 
     Attributes:
-        examples: what ExampleGen wrote; its `train` split is used.
+        examples: output of ExampleGen; its `train` split is used.
         model: trained float detector.
-        pipeline_config: folder with pipeline.config, as ConfigGen fills it.
-        overrides: field path of the pipeline.config to the value that it has in this step, such as the
+        pipeline_config: folder with pipeline.config, from ConfigGen.
+        overrides: field path of the pipeline.config to its value in this step, such as the
             `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
-        checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
-            checkpoints go by steps alone, a tenth of the training or 1000.
-        code_version: as Trainer takes it.
+        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses; 0:
+            checkpoints by steps only, every tenth of the training or 1000.
+        code_version: as in Trainer.
         quantized_model: detector folder to fill, `Format-Serving/`.
         quantized_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
-        quantization: folder to fill with quantization.json, which lists what is quantized and what is not.
+        quantization: folder to fill with quantization.json, which lists quantized and unquantized parts.
     """
 
     examples: Annotated[str, Input(EXAMPLES)]

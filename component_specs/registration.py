@@ -1,7 +1,7 @@
-"""Components from outside the package: a contract and the module that runs it, known by a name.
+"""Registry of external components: a name, a contract and the module that runs it.
 
-A registered component has a YAML, a container entry and is usable in any Kubeflow pipeline, as those of
-`JOBS` have. `pipeline.registered_steps` makes a step of the workflow of it.
+A registered component has a YAML and a container entry, and works in any Kubeflow pipeline, like those of
+`JOBS`. `pipeline.registered_steps` adds it to the workflow as a step.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _MODULES: dict[str, str] = {}
 
 
 def register_component(name: str, job_type: type, *, module: str, outputs: KfpOutputs | None = None) -> None:
-    """Make a component known to what renders and starts components.
+    """Register a component.
 
     Args:
         name: of the component.
         job_type: its contract, a frozen dataclass as `job_fields` reads it.
-        module: what a container starts, `python -m MODULE`; it calls `components.runtime.container.main`.
+        module: module that calls `components.runtime.container.main`; a container starts `python -m MODULE`.
             A run on one machine imports it and calls its `run(job)`.
-        outputs: what it gives on Kubeflow Pipelines beside its artifacts.
+        outputs: its additional outputs on Kubeflow Pipelines.
 
     Raises:
-        TypeError: for a contract with a parameter of another type than those that steps take.
+        TypeError: for a contract with a parameter of an unsupported type.
         ValueError: when the name is taken.
     """
     if name in JOBS:
@@ -34,7 +34,7 @@ def register_component(name: str, job_type: type, *, module: str, outputs: KfpOu
 
 
 def unregister_component(name: str) -> None:
-    """Forget a component from outside, as tests do."""
+    """Remove a component from the registry, as tests do."""
     if _MODULES.pop(name, None):
         del JOBS[name], KFP_OUTPUTS[name]
 
@@ -45,5 +45,5 @@ def entry_module(component: str) -> str:
 
 
 def run_module(component: str) -> str:
-    """Return the module that has a component's `run`."""
+    """Return the module with a component's `run`."""
     return _MODULES.get(component, f"components.{component}.run")

@@ -14,30 +14,30 @@ LIMITS = JsonObject(example='{"int8": {"size_mb": 4, "latency_ms": 20}}', of_obj
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteExporterJob:
-    """Convert a detector to TensorFlow Lite and refuse a file that lost accuracy on the way.
+    """Convert a detector to TensorFlow Lite, and refuse files that lost accuracy.
 
     Attributes:
-        examples: what ExampleGen wrote.
+        examples: output of ExampleGen.
         model: float detector; the reference of the parity gate.
-        quantized_model: quantization-aware detector that `int8`, `int8_int8_input` and `int8_float32_input`
-            are made from; without one they are made by post-training quantization of `model`, as
-            `int8_post_training` and `int8_mixed` always are. Formats that end with `_aware` need one.
+        quantized_model: quantization-aware detector for `int8`, `int8_int8_input` and `int8_float32_input`.
+            Without it they use post-training quantization of `model`, as `int8_post_training` and
+            `int8_mixed` always do. Formats that end with `_aware` need one.
         formats: of `float32`, `float16`, `dynamic_range`, `int8`, `int8_post_training`, `int8_mixed`,
             `int8_int8_input`, `int8_float32_input`, `int16x8`, `int8_weights`, `int4_weights`,
             `int8_mixed_aware`, `float16_aware`, `dynamic_range_aware`, `int16x8_aware`, `int8_weights_aware`
             and `int4_weights_aware`.
-        split: split on which parity is measured.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
-        limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of
-            bytes and milliseconds; one that costs more is refused.
-        max_detections: boxes that the post-processing op keeps.
-        use_regular_nms: whether files suppress class by class, as the SavedModel does.
+        split: split to measure parity on.
+        max_map_drop: largest absolute drop of mAP@.50 from the SavedModel to a file.
+        limits: format to its limits: {"size_mb", "latency_ms", "memory_mb"}, in millions of
+            bytes and milliseconds; a file over a limit is refused.
+        max_detections: maximum detections of the post-processing op.
+        use_regular_nms: whether files apply NMS per class, as the SavedModel does.
         form: `post_process` (the files end with TFLite_Detection_PostProcess), `plain_nms` (built-in
             operations in its place) or `headless` (box codes and scores of every anchor, with MediaPipe's
             record of how they are decoded, for accelerators).
         representative_examples: training examples that calibrate post-training quantization.
-        code_version: fingerprint of the code; only there to key the cache.
-        tflite: folder to fill: model_FORMAT.tflite of each, labels.txt.
+        code_version: fingerprint of the code; part of the cache key.
+        tflite: folder to fill: model_FORMAT.tflite for each format, labels.txt.
         parity: folder to fill with parity.json.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
     """

@@ -1,6 +1,6 @@
-"""Jobs as TFX ComponentSpecs, and our own artifact types; the only module here that knows TFX.
+"""TFX ComponentSpecs of Jobs, and our artifact types; the only module here that imports TFX.
 
-TFX imports artifact and executor classes by module and name: none of them may move or change its name.
+TFX imports artifact and executor classes by module and name: do not move or rename them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PipelineConfig(types.Artifact):
 
 
 class DataBlessing(types.Artifact):
-    """Whether examples may be trained on."""
+    """Verdict on whether examples may be used for training."""
 
     TYPE_NAME = "DataBlessing"
 
@@ -47,7 +47,7 @@ class TFLiteModel(types.Artifact):
 
 
 class QuantizationReport(types.Artifact):
-    """What of a detector is quantized and what is not."""
+    """Report of the quantized and unquantized parts of a detector."""
 
     TYPE_NAME = "QuantizationReport"
 
@@ -56,14 +56,14 @@ _OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, DataBlessing, TFLit
 
 
 def artifact_class(artifact_type: ArtifactType) -> Any:
-    """Return the TFX artifact class of a type: TFX's own where it has one."""
+    """Return the TFX artifact class of a type: TFX's standard class if there is one."""
     if artifact_type.standard:
         return getattr(standard_artifacts, artifact_type.name)
     return _OWN_TYPES[artifact_type.name]
 
 
 class JobSpec(component_spec.ComponentSpec):
-    """A ComponentSpec whose keys are the fields of a Job. Subclasses, one a component, name the Job."""
+    """A ComponentSpec whose keys are the fields of a Job; each component has a subclass."""
 
     PARAMETERS: ClassVar[dict[str, Any]] = {}
     INPUTS: ClassVar[dict[str, Any]] = {}
@@ -89,7 +89,7 @@ class JobSpec(component_spec.ComponentSpec):
 
 @functools.cache
 def job_spec(job_type: type) -> Any:
-    """Return the spec of a Job, a subclass of `JobSpec`."""
+    """Return a Job's spec, a subclass of `JobSpec`."""
     name = f"{job_type.__name__.removesuffix('Job')}Spec"
     attributes = {"__module__": __name__}
     return types_module.new_class(
@@ -109,11 +109,11 @@ TFLiteExporterSpec = job_spec(TFLiteExporterJob)
 PusherSpec = job_spec(PusherJob)
 
 COMPONENT = "registered_component"
-"""Parameter of nodes of components from outside of the package: which one it is."""
+"""Parameter that names the component in nodes of external components."""
 
 
 def registered_spec(component: str) -> Any:
-    """Return the spec of a component from outside of the package: a parameter names the component."""
+    """Return the spec of an external component; a parameter names the component."""
     spec = job_spec(JOBS[component])
     spec.PARAMETERS = {**spec.PARAMETERS, COMPONENT: component_spec.ExecutionParameter(type=str)}
     return spec

@@ -10,7 +10,7 @@ from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, PIPELINE_CON
 from component_specs.codecs import JsonObject
 
 OVERRIDES = JsonObject(example='{"train_config.num_steps": 100}', ordered=True)
-"""Overrides are applied in the order in which they are given."""
+"""Overrides, applied in order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,21 +18,21 @@ class TrainerJob:
     """Train a detector from a pipeline.config.
 
     Attributes:
-        examples: what ExampleGen wrote; its `train` split is used.
-        warm_start: the deployed detector, to start from; it must know the classes of the examples.
-        pipeline_config: folder with pipeline.config, as ConfigGen fills it.
-        overrides: field path of the pipeline.config to the value that it has in this step.
-        warm_start_path: path of a detector to start from, for one that no step makes; "" for none.
-        work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
-            training keeps a folder named by the fingerprint of what it was asked to do.
-        train_steps: how many steps to train, the learning rate's schedule staying as it is; 0: as many as the
-            pipeline.config says.
-        learning_rate: peak of the learning rate; 0: what the pipeline.config says.
-        starting_weights: fingerprint of the weights that training starts from; only there to key the cache.
-        weights_mirror: what has copies of published weights that the config names; see RunChecker.
-        checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
-            checkpoints go by steps alone, a tenth of the training or 1000.
-        stop_reasons: why DataValidator refuses the examples; empty: it does not. It is a parameter, so that
+        examples: output of ExampleGen; its `train` split is used.
+        warm_start: the deployed detector, to start from; it must have the classes of the examples.
+        pipeline_config: folder with pipeline.config, from ConfigGen.
+        overrides: field path of the pipeline.config to its value in this step.
+        warm_start_path: path of a detector to start from, if no step makes it; "" for none.
+        work_dir: durable folder for checkpoints of unfinished training, outside the outputs. In it
+            each training has a folder named by the fingerprint of its inputs.
+        train_steps: number of training steps, without changing the learning rate schedule; 0: as in the
+            pipeline.config.
+        learning_rate: peak learning rate; 0: as in the pipeline.config.
+        starting_weights: fingerprint of the starting weights; part of the cache key.
+        weights_mirror: mirror of the published weights that the config names; see RunChecker.
+        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses; 0:
+            checkpoints by steps only, every tenth of the training or 1000.
+        stop_reasons: why DataValidator refuses the examples; empty: it accepts them. A parameter, so that
             examples that pass a second validation do not cause a second training.
         code_version: fingerprint of the code, which keys the cache. Unfinished training of other code is
             resumed; finished training of other code is repeated.

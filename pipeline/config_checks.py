@@ -15,17 +15,17 @@ from pipeline.settings.workflow_settings import PipelineSettings
 
 
 def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a label map, if it is a local file, whose number of classes differs from the config's.
+    """Refuse a local label map whose number of classes differs from the config's.
 
-    Without `data.label_map` the annotations decide, and Trainer compares. A config without a number follows
-    the label map.
+    Without `data.label_map` the annotations define the classes, and Trainer compares. A config without a
+    number follows the label map.
 
     Raises:
-        ConfigError: naming both numbers, or what is wrong with the label map.
+        ConfigError: naming both numbers, or the label map's fault.
     """
     path = settings.data.label_map
     classes = configured_classes(config)
-    if classes is None or not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
+    if classes is None or not path or not os.path.exists(path):  # It may be a path in the cluster's pods.
         return
     from detection_core.config.label_map_file import load_label_map
 
@@ -40,7 +40,7 @@ def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
 
 
 def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a threshold on a metric that no evaluation would give.
+    """Refuse a threshold on a metric that evaluation does not compute.
 
     Raises:
         ConfigError: naming the key and the nearest metric.
@@ -54,8 +54,8 @@ def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) 
     """Refuse export formats that do not fit the trained detector.
 
     Args:
-        settings: of the workflow.
-        quantized: config of the training with quantization; None where there is none.
+        settings: settings of the workflow.
+        quantized: config of the quantization-aware training; None without one.
 
     Raises:
         ConfigError: naming the setting, or the field of the config.
@@ -67,7 +67,7 @@ def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) 
 
 
 def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a training without an end.
+    """Refuse a training without a number of steps.
 
     Raises:
         ConfigError: when `num_steps` is missing.

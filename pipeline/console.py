@@ -14,8 +14,8 @@ from detection_core.errors import EXIT_USER_ERROR, DetectionError
 from detection_core.garbage import no_collection
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
-# Optional imports: pandas and scipy of tf_keras (data frames, rotation of images), the others of TensorFlow
-# (TPUs of Google Cloud).
+# Optional imports: pandas and scipy of tf_keras (data frames, image rotation), the others of TensorFlow
+# (Google Cloud TPUs).
 _OPTIONAL = ("pandas", "scipy", "googleapiclient", "oauth2client")
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
@@ -38,12 +38,12 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = False) -> None:
-    """Write a result, without secrets and control sequences; a closed pipe is no error.
+    """Write a result without secrets and control sequences; ignore a closed pipe.
 
     Args:
-        text: without the last line break.
-        stream: standard output without it.
-        is_clean: the text is already sanitised, and holds styles that must stay.
+        text: without the final newline.
+        stream: default: standard output.
+        is_clean: the text is already sanitised, and its styles are kept.
     """
     stream = stream or sys.stdout
     try:
@@ -53,10 +53,10 @@ def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = Fals
 
 
 def write_error(error: DetectionError, *, as_json: bool) -> int:
-    """Write an error that the user can mend, and return the exit code.
+    """Write an error that the user can fix, and return the exit code.
 
     Args:
-        error: what is wrong.
+        error: the error.
         as_json: write it as a result for scripts.
     """
     kind, message = type(error).__name__, str(error)
@@ -68,7 +68,7 @@ def write_error(error: DetectionError, *, as_json: bool) -> int:
 
 
 def end_output() -> None:
-    """Flush standard output; a closed pipe is no error."""
+    """Flush standard output; ignore a closed pipe."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -76,7 +76,7 @@ def end_output() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Redirect a closed pipe to the null device: Python would report it again at exit."""
+    """Redirect a closed pipe to the null device, so that Python does not report it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, stream.fileno())
@@ -84,12 +84,12 @@ def _drop(stream: TextIO) -> None:
 
 
 def start_logging(*, quiet: bool = False) -> None:
-    """Send our messages to standard error, one plain line each.
+    """Log our messages to standard error, one plain line each.
 
     Args:
         quiet: only warnings and errors, for `--json`.
     """
-    # The C++ side of TensorFlow reads these once, when it is imported.
+    # TensorFlow's C++ code reads these once, at import.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     clean_tracebacks()
@@ -119,14 +119,14 @@ def file_log(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_tensorflow() -> Iterator[None]:
-    """Halve the time of TensorFlow's first import, for a verb that does little else.
+    """Halve the time of TensorFlow's first import, for verbs that do little else.
 
-    Keras 3 and tf_keras' optional libraries, which are unused here, are not imported. Garbage collection is
-    off during the import, as its million new objects all stay alive.
+    Keras 3 and tf_keras' optional libraries are unused here and not imported. Garbage collection is off
+    during the import, because its million new objects all stay alive.
     """
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     hidden = [name for name in _OPTIONAL if name not in sys.modules]
-    # What is None here cannot be imported.
+    # An entry of None blocks the import.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         with no_collection():

@@ -1,4 +1,4 @@
-"""The one list of steps and edges; every backend renders it."""
+"""The steps and edges of the workflow, which every backend renders."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from pipeline.steps import Dag, FromCheck, FromResult, FromStep, Step
 
 
 def build_dag(settings: PipelineSettings) -> Dag:
-    """List the steps of a workflow.
+    """Return the steps of a workflow.
 
-    A quantized branch is part of it where the pipeline.config has a `graph_rewriter` block, and so are the
-    steps that `pipeline.registered_steps` knows.
+    It has a quantized branch if the pipeline.config has a `graph_rewriter` block, and the steps registered in
+    `pipeline.registered_steps`.
 
     Raises:
-        ConfigError: for a pipeline.config or override that cannot be used, or that no TensorFlow Lite file
-            can be made of.
+        ConfigError: for an invalid pipeline.config or override, or one that cannot be converted to TensorFlow
+            Lite.
     """
     config = training_config(settings, quantize=False)
     for problem in tflite_problems(config):
@@ -53,7 +53,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
-    # Refuses what cannot be used before anything runs.
+    # Refuse an invalid config before anything runs.
     check_formats(settings, training_config(settings, quantize=True) if quantized else None)
     if quantized:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
@@ -64,9 +64,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
 
 
 def before(dag: Dag, step_id: str) -> Dag:
-    """Return the steps that one of them needs, and what they need, without it."""
+    """Return the steps that one of them needs, directly and indirectly, without itself."""
     steps, needed = {step.id: step for step in dag.steps}, [step_id]
-    for each in needed:  # grows on the way
+    for each in needed:  # grows during the loop
         step = steps[each]
         results = [value.step for value in step.parameters.values() if isinstance(value, FromResult)]
         needed += [*(source.step for source in step.inputs.values()), *results, *step.after]
@@ -170,7 +170,7 @@ def _quantization_rewriter(settings: PipelineSettings) -> Step:
 def _training_step(
     component: str, settings: PipelineSettings, overrides: Mapping[str, Any], inputs: Mapping[str, FromStep]
 ) -> Step:
-    """Return a step that trains, named after its component."""
+    """Return a training step, named after its component."""
     return Step(
         id=component,
         component=component,
@@ -189,7 +189,7 @@ def _evaluator(settings: PipelineSettings) -> Step:
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:
-    # The baseline of the quantized detector is the float one: the thresholds bound the cost of quantization.
+    # The quantized detector's baseline is the float one: the thresholds bound the loss by quantization.
     models = {
         "model": FromStep(QUANTIZATION_REWRITER, "quantized_model"),
         "baseline": FromStep(TRAINER, "model"),
@@ -261,10 +261,10 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
 
 
 def check_contracts(steps: Sequence[Step]) -> None:
-    """Refuse steps that do not fit their contracts or each other; a programmer's mistake, so a ValueError.
+    """Refuse steps that do not fit their contracts or each other; a programming error, so a ValueError.
 
     Raises:
-        ValueError: naming the step, and what it lacks, does not know or cannot take.
+        ValueError: naming the step, and the missing, unknown or invalid field.
     """
     for step in steps:
         _check_step(step, steps)

@@ -1,4 +1,4 @@
-"""Descriptions of configs, cached, so that checking a config again does not import TensorFlow.
+"""Cached descriptions of configs, so that checking a config again does not import TensorFlow.
 
 Building a network to count its parameters takes seconds, mostly for TensorFlow's import. The cache key covers
 the config's message, the files that it names, the code, the packages and the device.
@@ -47,10 +47,7 @@ class KeptDescription:
 def describe_config(config: CheckedConfig) -> KeptDescription:
     """Describe the detector of a config, from the cache if possible.
 
-    A config with files in an object store is not cached, as reading their state may take longer.
-
-    Args:
-        config: a checked config.
+    Configs with files in an object store are not cached, because reading the files' states may take longer.
 
     Raises:
         ConfigError: when the detector cannot be built; this is not cached.
@@ -72,12 +69,11 @@ def _build(config: CheckedConfig) -> KeptDescription:
         from detection_core.tasks.describe import describe
 
         found = describe(config)
-        # Through JSON, so that the first result equals cached ones.
+        # Convert through JSON, so that the first result equals cached ones.
         return KeptDescription(text=found.text(), data=json.loads(json.dumps(found.data())))
 
 
 def _key(config: Message, named: list[str]) -> str:
-    """Return the cache key of a description."""
     parts: list[Any] = [
         [importlib.metadata.version(package) for package in _PACKAGES],
         _code(),
@@ -89,7 +85,7 @@ def _key(config: Message, named: list[str]) -> str:
 
 
 def _code() -> list[tuple[str, int, int]]:
-    """Return path, size and time of change of each module of detection_core, also in an editable install."""
+    """Return path, size and modification time of detection_core's modules, also if installed as editable."""
     spec = importlib.util.find_spec("detection_core")
     assert spec and spec.submodule_search_locations
     found = []
@@ -117,7 +113,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _states(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, size and time of change of the file, or the checkpoint's files, that a text names."""
+    """Yield path, size and modification time of the file or checkpoint that a text names."""
     folder, base = os.path.split(text)
     if not base:
         return

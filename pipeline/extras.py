@@ -1,4 +1,4 @@
-"""The optional parts of the installation: what each adds, and how to install it."""
+"""Optional extras of the installation: what each adds, and how to install it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Extra:
     Attributes:
         name: as in `detflow[NAME]`.
         modules: names of its modules.
-        gives: what works with it.
+        gives: features that it adds.
         how: how to install it; "": by pip.
     """
 
@@ -33,7 +33,7 @@ class Extra:
         return self.how or f"install it with `pip install 'detflow[{self.name}]'`"
 
     def missing(self) -> list[str]:
-        """Return the modules that are not installed; nothing is imported."""
+        """Return the modules that are not installed, without importing anything."""
         return [name for name in self.modules if not _is_installed(name)]
 
 
@@ -44,7 +44,7 @@ def _is_installed(module: str) -> bool:
         return spec is not None
     if module in sys.modules:
         return sys.modules[module] is not None
-    # `importlib.util` would import the package to find what is inside it.
+    # `importlib.util` would import the package to find its submodules.
     return importlib.machinery.PathFinder.find_spec(module, spec.submodule_search_locations) is not None
 
 
@@ -55,7 +55,7 @@ EXTRAS: Mapping[str, Extra] = {
             name="tfx",
             modules=("tfx", "ml_metadata"),
             gives="`detflow run` and `detflow schedule run-local`",
-            # Its pins contradict those of TensorFlow 2.21, so a resolver needs overrides.
+            # Its pins conflict with those of TensorFlow 2.21, so a resolver needs overrides.
             how="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
             " docs/index.md",
         ),
@@ -81,14 +81,14 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 def require(extra: str, what: str) -> None:
-    """Refuse to continue without an extra.
+    """Raise an error if an extra is missing.
 
     Args:
         extra: key of `EXTRAS`.
-        what: needs it, such as `detflow run`.
+        what: feature that needs it, such as `detflow run`.
 
     Raises:
-        ConfigError: saying what is missing and how it is installed.
+        ConfigError: naming the missing modules and how to install them.
     """
     missing = EXTRAS[extra].missing()
     if missing:

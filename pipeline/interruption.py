@@ -23,9 +23,9 @@ EXIT_CODES = tuple(128 + number for number in _SIGNALS)
 _PATIENCE = 4.0
 """Seconds from a signal until the process is killed."""
 _POLL = 0.1
-_received: list[int] = []  # signals, in their order
+_received: list[int] = []  # signals, in order
 listener: Callable[[int], None] | None = None
-"""Gets each signal that reaches this process, once or twice."""
+"""Called with each signal that reaches this process, once or twice."""
 _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
@@ -33,8 +33,8 @@ def run_program(main: Callable[[], int]) -> int:
     """Run a program and return its exit code; after a signal, end the process.
 
     The first signal raises KeyboardInterrupt or SystemExit in the main thread; the second one ends the
-    process. A thread ends it if the main thread stays in native code. Code that handles the signals itself,
-    as a training that saves its state, gets the time for it.
+    process. A thread ends the process if the main thread stays in native code. Code that handles the signals
+    itself, such as a training that saves its state, gets enough time.
 
     Args:
         main: returns the exit code, one of `EXIT_CODES` after an interruption.
@@ -54,9 +54,9 @@ def run_program(main: Callable[[], int]) -> int:
 
 
 def interrupted_by(error: BaseException) -> int:
-    """Return the exit code of a program that a signal has stopped; 0 if no signal caused the error.
+    """Return the exit code of a program stopped by a signal; 0 if no signal caused the error.
 
-    Native code, as TensorFlow's, replaces KeyboardInterrupt by other errors, so after a signal every error
+    Native code such as TensorFlow's replaces KeyboardInterrupt by other errors, so any error after a signal
     counts.
     """
     if isinstance(error, KeyboardInterrupt):
@@ -67,7 +67,7 @@ def interrupted_by(error: BaseException) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process now, temporary files removed."""
+    """Remove temporary files and end the process."""
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -77,17 +77,16 @@ def _leave(code: int) -> NoReturn:
 
 
 class _Signals:
-    """The handlers, and the thread that ends the process."""
+    """Signal handlers, and the thread that ends the process."""
 
     def take_over(self) -> None:
-        """Handle the signals from now on."""
         self._began = time.monotonic()
         self._terminal = os.dup(2)  # later on, file descriptor 2 may lead to a log
         self._reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background jobs of a shell
                 signal.signal(number, self._stop)
         threading.Thread(target=self._watch, name="interruption", daemon=True).start()
 
@@ -101,13 +100,13 @@ class _Signals:
         raise SystemExit(128 + number)
 
     def _watch(self) -> None:
-        """End the process some time after a signal; runs while the main thread is in native code."""
+        """End the process some time after a signal, while the main thread is in native code."""
         held: Any = None
         for number in self._numbers():
             _announce(number)
             saving, owner = _active_stop_signal(), signal.getsignal(number)
             if saving is None and owner != self._stop:
-                continue  # a schedule stops its run and waits for it
+                continue  # a scheduler stops its run and waits for it
             until = saving if saving is not None and saving is not held and not saving.at_once else None
             held = until or held
             threading.Thread(target=self._end_after, args=(number, until), daemon=True).start()
@@ -124,7 +123,6 @@ class _Signals:
         self._kill(number, ", before everything had ended")
 
     def _kill(self, number: int, note: str) -> NoReturn:
-        """Kill the child processes and this one."""
         seconds = time.monotonic() - self._began
         os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
         for child in _children(os.getpid()):
@@ -139,14 +137,13 @@ def _announce(number: int) -> None:
 
 
 def _active_stop_signal() -> Any:
-    """Return the active `StopSignal`, or None."""
     module = sys.modules.get(_STOP_SIGNAL)
-    active = getattr(module, "active", None)  # None while it is being imported
+    active = getattr(module, "active", None)  # None during its import
     return active[-1] if active else None
 
 
 def _children(parent: int) -> Iterator[int]:
-    """Yield the descendants of a process, the lowest first; none if the system does not list them."""
+    """Yield the descendants of a process, deepest first; none if the system does not list them."""
     for children in Path(f"/proc/{parent}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, children.read_text().split()):

@@ -1,4 +1,4 @@
-"""Parameters of a pipeline, and the values given for them on the command line or in a schedule."""
+"""Parameters of a pipeline, and their values from the command line or a schedule."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Parameter:
     """A parameter of a pipeline.
 
     Attributes:
-        name: as the pipeline declares it.
+        name: name in the pipeline.
         type: `STRING`, `NUMBER_INTEGER`, `NUMBER_DOUBLE`, `BOOLEAN`, `LIST` or `STRUCT`.
-        required: True where it has no default and is not optional.
+        required: whether it has no default and is not optional.
     """
 
     name: str
@@ -31,7 +31,7 @@ def parse_parameters(parameters: Mapping[str, Parameter], texts: Sequence[str]) 
     """Return `NAME=VALUE` texts as typed values.
 
     Raises:
-        ConfigError: for an unknown name, with the nearest one, or a value of another type.
+        ConfigError: for an unknown name, with the nearest one, or a value of the wrong type.
     """
     values: dict[str, Any] = {}
     for text in texts:

@@ -1,8 +1,8 @@
 """Steps of other packages, in addition to those of `pipeline/dag.py`.
 
-At the start of a process a package registers its component by
+When a process starts, a package registers its component with
 `component_specs.registration.register_component`, and its step here. Every workflow of the process then has
-the step, locally and on a cluster. Settings files do not name it, so that they mean the same everywhere.
+the step, locally and on a cluster. Settings files do not name it, so they mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def register_step(
     """Add a step to the workflows of this process.
 
     Args:
-        step_id: its id.
+        step_id: id of the step.
         build: returns the step for a workflow's settings; None leaves it out. Its inputs are artifacts of
             earlier steps.
-        before: id of the step that waits for it, such as `pusher`. That step does not run if this one fails.
+        before: id of the step that waits for it, such as `pusher`, and does not run if it fails.
             "": no step waits, and this one is the last.
 
     Raises:
-        ValueError: when there is a step of that id, or none of the id in `before`.
+        ValueError: when the id is taken, or the id in `before` is unknown.
     """
     if before and before not in STEPS:
         raise ValueError(f"expected one of {', '.join(STEPS)}, found {before!r}; correct `before`")
@@ -53,11 +53,10 @@ def unregister_step(step_id: str) -> None:
 
 
 def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> list[Step]:
-    """Return a workflow's steps with those that are registered.
+    """Return a workflow's steps with the registered ones.
 
     Raises:
-        ValueError: when a step has another id than it is registered with, or a component that nobody
-            registered.
+        ValueError: when a step's id differs from its registration, or its component is not registered.
     """
     found = list(steps)
     for step_id, registration in _STEPS.items():
@@ -69,7 +68,7 @@ def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> 
                 f"expected the step {step_id} of a registered component, found {step.id} of {step.component}"
             )
         ids = [s.id for s in found]
-        if registration.before not in ids:  # also if the workflow lacks that step
+        if registration.before not in ids:  # or if the workflow lacks that step
             found.append(step)
             continue
         place = ids.index(registration.before)

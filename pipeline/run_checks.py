@@ -34,11 +34,11 @@ def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
     """Return the value of every check, keyed by `CHECKS`.
 
     Args:
-        settings: of the workflow.
+        settings: settings of the workflow.
         given: fields of the RunCheckerJob that differ in this run.
 
     Raises:
-        DetectionError: as `components.run_checker.run.run`.
+        DetectionError: as in `components.run_checker.run.run`.
     """
     from components.run_checker.run import run
 
@@ -76,10 +76,7 @@ def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
 
 
 def refuse_placeholders(steps: Sequence[Step]) -> None:
-    """Refuse placeholders where RunChecker does not fill them.
-
-    Args:
-        steps: of a workflow, the checks among them.
+    """Refuse placeholders in a workflow's steps, including the checks, that RunChecker does not fill.
 
     Raises:
         ConfigError: naming step and parameter.
@@ -102,7 +99,7 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
 def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and of the configuration files that they name."""
     # Name, workspace, cluster, schedule and checkpoints do not change a run's results. Configuration files
-    # count by their content.
+    # are hashed by content.
     asked = settings.model_copy(
         update={
             "name": "-",

@@ -1,4 +1,4 @@
-"""The parameters of a run, which may change from run to run, on a cluster and locally."""
+"""Parameters that may change from run to run, on a cluster and locally."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool
 
 CHECKER = RUN_CHECKER
 IMAGE = "image"
-"""The only parameter without a step: the steps' image on a cluster."""
+"""The only parameter that belongs to no step: the steps' image on a cluster."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunParameter:
-    """A parameter of the pipeline: what a user may change from run to run.
+    """A parameter of the pipeline.
 
     Attributes:
         name: its name.
-        description: what it is, for the user interface.
+        description: description for the user interface.
         targets: (step id, parameter field) pairs that get its value; missing steps are skipped. Texts go to
             RunChecker only, which fills placeholders; other steps take the results.
     """
@@ -75,9 +75,9 @@ RUN_PARAMETERS = (
 
 
 def parameter_type(parameter: RunParameter) -> type:
-    """Return the Python type of a parameter's values: that of the first field that gets them."""
+    """Return the Python type of a parameter's values: that of its first field."""
     step, field = parameter.targets[0]
-    # The steps that take parameters are named after their components.
+    # The steps with parameters are named after their components.
     return job_fields(JOBS[step]).parameters[field].carried_as
 
 
@@ -90,12 +90,7 @@ def declared_parameters() -> dict[str, Parameter]:
 
 
 def set_parameters(steps: Sequence[Step], values: Mapping[str, Any]) -> list[Step]:
-    """Return steps with the values of a run in their fields.
-
-    Args:
-        steps: of a workflow, the checks among them.
-        values: parameter to value, checked.
-    """
+    """Return steps with a run's values in their fields."""
     given: dict[str, dict[str, Any]] = {}
     for parameter in RUN_PARAMETERS:
         if parameter.name in values:

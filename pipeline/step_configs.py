@@ -1,4 +1,4 @@
-"""The pipeline.config of each training step: the shared text and each step's overrides."""
+"""The pipeline.config of each training step: the shared text with the step's overrides."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineCo
     """Return the checked pipeline.config of a training step, overrides applied.
 
     Args:
-        settings: of the workflow.
-        quantize: for QuantizationRewriter.
+        settings: settings of the workflow.
+        quantize: whether it is QuantizationRewriter's.
 
     Raises:
-        ConfigError: for a pipeline.config or override that cannot be used.
+        ConfigError: for an invalid pipeline.config or override.
     """
     model, section = settings.model, settings.quantize if quantize else settings.train
     start = {} if quantize else start_overrides(settings)
@@ -38,7 +38,7 @@ def fine_tune_checkpoint(settings: PipelineSettings) -> str:
     """Return the checkpoint that Trainer's pipeline.config names, or "".
 
     Raises:
-        ConfigError: as `training_config`.
+        ConfigError: as in `training_config`.
     """
     return starting_point.fine_tune_checkpoint(training_config(settings, quantize=False))
 
@@ -46,8 +46,8 @@ def fine_tune_checkpoint(settings: PipelineSettings) -> str:
 def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
     """Return the overrides of Trainer's config for `train.start_from`.
 
-    They replace the config's checkpoint, such as the placeholder of a published configuration. Trainer's own
-    overrides may set another type, to load fewer variables.
+    They replace the config's checkpoint, which may be the placeholder of a published config. Trainer's own
+    overrides may set another checkpoint type, to load fewer variables.
     """
     start = settings.train.start_from
     if not start:
@@ -61,18 +61,18 @@ def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
 
 
 def shared_config_text(settings: PipelineSettings) -> str:
-    """Return the config that the training steps share; each applies its overrides.
+    """Return the shared config of the training steps, to which each applies its overrides.
 
-    It has no `graph_rewriter` block, so that changes there do not train the float model again.
+    It has no `graph_rewriter` block, so that changes of that block do not retrain the float model.
     """
     return format_without_graph_rewriter(_unchecked_config(settings))
 
 
 def schema_text(settings: PipelineSettings) -> str:
-    """Return the schema for the examples; "" if the settings name none.
+    """Return the schema of the examples; "" if the settings name none.
 
     Raises:
-        ConfigError: for a file that cannot be read or is no schema.
+        ConfigError: for a file that is unreadable or not a schema.
     """
     if not settings.validation.schema_file:
         return ""

@@ -1,4 +1,4 @@
-"""Steps of the workflow: where their inputs and parameters come from, and the states of a run's steps."""
+"""Steps of the workflow, sources of their inputs and parameters, and step states of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detection_core.artifacts import run_info
 
 @dataclasses.dataclass(frozen=True)
 class FromCheck:
-    """A parameter whose value a check finds when the run begins.
+    """A parameter whose value a check computes when the run begins.
 
     Attributes:
         name: one of `pipeline.run_checks.CHECKS`.
@@ -42,7 +42,7 @@ class FromStep:
     """An input artifact.
 
     Attributes:
-        step: id of the step that makes it.
+        step: id of the producer.
         output: the producer's output field.
     """
 
@@ -57,7 +57,7 @@ class Step:
     Attributes:
         id: unique in the DAG.
         component: key of `component_specs.JOBS`.
-        parameters: parameter field to value, which the backends encode.
+        parameters: parameter field to value, not encoded.
         inputs: input field to source.
         after: ids of further steps to wait for.
     """
@@ -71,30 +71,30 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dag:
-    """Steps in an order in which every producer comes before its consumers."""
+    """Steps in topological order."""
 
     name: str
     steps: tuple[Step, ...]
 
 
 class StepStatus(enum.StrEnum):
-    """The state of a step in a run; written in run.json and in the results of verbs."""
+    """State of a step in a run, in run.json and in the results of verbs."""
 
     NOT_RUN = run_info.NOT_RUN
     """The run ended without it, or has not reached it yet."""
     PENDING = "pending"
     WAITING = "waiting for its pod"
-    """On a cluster: Kubernetes has not started its container yet, or cannot."""
+    """On a cluster: Kubernetes has not started its container, or cannot."""
     RUNNING = run_info.RUNNING
     EXECUTED = run_info.EXECUTED
-    """Locally: it succeeded and is no cache hit."""
+    """Local runs: it succeeded and was not a cache hit."""
     SUCCEEDED = "succeeded"
-    """The same on a cluster."""
+    """On a cluster: it succeeded and was not a cache hit."""
     CACHED = run_info.CACHED
     SKIPPED = "skipped"
-    """A condition of the pipeline left it out."""
+    """A condition of the pipeline skipped it."""
     FAILED = run_info.FAILED
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
-    """The run ended and the server did not report the step's end."""
+    """The run ended, but the server did not report the step's end."""

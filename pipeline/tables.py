@@ -1,4 +1,4 @@
-"""Results of verbs that hold tables: plain columns for files and scripts, styled ones on a terminal."""
+"""Tables in results of verbs: plain columns for files and scripts, styled ones on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import rich.table
 
 _GAP = "  "
-# Words that a terminal shows in colour, where they are a whole cell.
+# Words that a terminal shows in colour when they fill a cell.
 _STYLES = {
     **dict.fromkeys(("succeeded", "passed", "ok", "on"), "green"),
     **dict.fromkeys(("failed", "refused", "problem"), "red"),
@@ -33,7 +33,7 @@ class Table:
     Attributes:
         rows: of equal length.
         header: whether the first row names the columns.
-        min_widths: least characters of the first columns, so that several calls align.
+        min_widths: minimum widths of the first columns in characters, to align several calls.
     """
 
     rows: Sequence[Sequence[str]]
@@ -41,7 +41,7 @@ class Table:
     min_widths: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return left-aligned columns, a line a row."""
+        """Return left-aligned columns, one row per line."""
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
         columns = enumerate(zip(*rows, strict=True))
         widths = [max(self.min_width(i), *map(len, column)) for i, column in columns]
@@ -51,13 +51,13 @@ class Table:
         return "\n".join(line.rstrip() for line in lines)
 
     def min_width(self, column: int) -> int:
-        """Return the least characters of a column."""
+        """Return the minimum width of a column in characters."""
         return self.min_widths[column] if column < len(self.min_widths) else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """Lines and tables, one below the other.
+    """Lines and tables, in order from top to bottom.
 
     Attributes:
         parts: texts of one or more lines, and tables.
@@ -66,16 +66,16 @@ class Page:
     parts: tuple[str | Table, ...]
 
     def __str__(self) -> str:
-        """Return the page without any style."""
+        """Return the page without styles."""
         return "\n".join(map(str, self.parts))
 
 
 def write_page(page: str | Table | Page, stream: TextIO | None = None) -> None:
-    """Write a result: styled and as wide as the terminal, or plain where no terminal reads it.
+    """Write a result: styled and as wide as the terminal, or plain without a terminal.
 
     Args:
         page: texts are sanitised, so that a terminal ignores control sequences in them.
-        stream: standard output without it.
+        stream: default: standard output.
     """
     stream = stream or sys.stdout
     if isinstance(page, str) or not stream.isatty():
@@ -115,5 +115,4 @@ def _rich_table(table: Table) -> rich.table.Table:
 
 
 def _one_line(text: str) -> str:
-    """Return a cell without line breaks, which would break the columns."""
     return text.replace("\r", "\\r").replace("\n", "\\n")

@@ -1,1 +1,1 @@
-"""The deployed model, or nothing on the first run."""
+"""Fetch the deployed model; nothing on the first run."""

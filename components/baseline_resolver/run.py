@@ -16,11 +16,10 @@ _logger = logging.getLogger(__name__)
 def run(job: BaselineResolverJob) -> None:
     """Copy the baseline's SavedModel to `baseline/Format-Serving`, or mark the artifact as absent.
 
-    Where the version named in the job is gone, which others may have pruned or rolled back since, the
-    deployed one takes its place.
+    If the job's version was pruned or rolled back meanwhile, copy the deployed one.
 
     Raises:
-        ContractError: when there is neither.
+        ContractError: when neither exists.
     """
     if not job.baseline_version:
         files.write_text(os.path.join(job.baseline, ABSENT), "")

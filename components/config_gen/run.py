@@ -1,4 +1,4 @@
-"""ConfigGen: the text of a pipeline.config in, an artifact that holds it out."""
+"""ConfigGen: write the text of a pipeline.config as an artifact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from detection_core.config.load import parse_pipeline_config, write_as_run
 
 
 def run(job: ConfigGenJob) -> dict[str, Any]:
-    """Write the config, laid out for readers.
+    """Write the formatted config.
 
     Returns:
         Properties of the artifact.

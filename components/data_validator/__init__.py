@@ -1,1 +1,1 @@
-"""Statistics of examples, what is wrong with them, and a verdict."""
+"""Statistics, findings and a verdict on examples."""

@@ -14,7 +14,7 @@ from detection_core.validation.checks import make_limits
 from detection_core.validation.span_history import keep_spans, read_spans
 
 _LONGEST = 2_000
-"""Characters of the reasons that the next step gets; all of them are in reasons.json."""
+"""Longest reasons passed to the next step, in characters; reasons.json has all of them."""
 
 
 def run(job: DataValidatorJob) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         Properties of the statistics; `stop_reasons`, which Trainer takes, is empty for blessed examples.
 
     Raises:
-        ConfigError: for checks that cannot be made.
+        ConfigError: for invalid checks.
         DataError: when examples are missing or damaged.
     """
     options = ValidationOptions(
@@ -37,7 +37,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
     found = validate_examples(job.examples, config, job.baseline, options, folders)
-    if job.span_folder and not found.reasons:  # what stops a run is nothing to compare later spans with
+    if job.span_folder and not found.reasons:  # do not compare later spans with refused data
         keep_spans(job.span_folder, STATISTICS.read(job.statistics).spans)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
     return {

@@ -1,4 +1,4 @@
-"""Evaluator: a detector and examples in, metrics, pictures and a verdict out."""
+"""Evaluator: compute metrics, pictures and a verdict of a detector."""
 
 from __future__ import annotations
 

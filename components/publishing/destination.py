@@ -3,7 +3,7 @@
 Layout below the root:
     saved_model/VERSION/   a SavedModel, as TensorFlow Serving's base path expects it
     tflite/VERSION/        the TensorFlow Lite files of the same version
-    versions/VERSION.json  what the version is and came from; a version without it does not exist
+    versions/VERSION.json  record of the version and its origin; a version without it does not exist
     rolled_back/VERSION/   SavedModels taken out of service
     current.json           the deployed version, and which versions were rolled back
 
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BaselineReplaced(Exception):
-    """The deployed version is not the one that a model was compared with.
+    """The deployed version is not the one that the model was compared with.
 
     Attributes:
         current: the deployed version, if any.
@@ -57,7 +57,7 @@ class RolledBack(Exception):
     """The same model was published before and rolled back.
 
     Attributes:
-        version: as which version.
+        version: number of that version.
     """
 
     def __init__(self, version: PublishedVersion) -> None:
@@ -84,7 +84,7 @@ class PushDestination:
         """Return the deployed version, or None before the first push.
 
         Raises:
-            ContractError: when the pointer or the version's file cannot be used.
+            ContractError: when the pointer or the version's file is invalid.
         """
         while True:
             number = self._deployment().version
@@ -102,9 +102,9 @@ class PushDestination:
                     ) from e
 
     def versions(self) -> list[PublishedVersion]:
-        """Return all published versions, oldest first, rolled-back ones included.
+        """Return all published versions, oldest first, including rolled-back ones.
 
-        Those whose file is damaged are left out, with a warning.
+        Versions with a damaged file are skipped with a warning.
         """
         found = []
         for number in self._folders.numbers():
@@ -117,7 +117,7 @@ class PushDestination:
         return found
 
     def rolled_back(self) -> list[int]:
-        """Return the numbers of the versions taken out of service."""
+        """Return the numbers of the rolled-back versions."""
         return list(self._deployment().rolled_back)
 
     def find(self, run_key: str) -> PublishedVersion | None:
@@ -127,22 +127,22 @@ class PushDestination:
         return found[-1] if found else None
 
     def find_rolled_back(self, fingerprint: str) -> PublishedVersion | None:
-        """Return the version as which a model was published at last, if that one was rolled back."""
+        """Return the last version that a model was published as, if it was rolled back."""
         found = [v for v in self.versions() if v.fingerprint == fingerprint and fingerprint]
         return found[-1] if found and found[-1].number in self.rolled_back() else None
 
     def fetch(self, number: int, folder: str) -> PublishedVersion:
-        """Copy a version's SavedModel, or the deployed one's where that version is gone or goes meanwhile.
+        """Copy a version's SavedModel, or the deployed one's if that version has been removed.
 
         Args:
-            number: of the version.
-            folder: to copy to; it has nothing in it.
+            number: number of the version.
+            folder: empty folder to copy to.
 
         Returns:
-            The version that was copied.
+            The copied version.
 
         Raises:
-            ContractError: when neither is there.
+            ContractError: when neither exists.
         """
         chosen = number
         while True:
@@ -174,20 +174,20 @@ class PushDestination:
         again: bool = True,
         extras: Mapping[str, str] = MappingProxyType({}),
     ) -> PublishedVersion:
-        """Add a version and point at it.
+        """Add a version and deploy it.
 
         Args:
             saved_model: folder with saved_model.pb.
             tflite: folder of TensorFlow Lite files; "" for none.
-            version: what to record; its number is chosen here.
-            keep: how many versions to keep, the new one included; 0 keeps all. The one that a rollback
-                would return to is kept in any case.
-            onto: the deployed version that this one may replace, "" for none; None: whichever it is.
-            again: also a model that was rolled back.
+            version: record of the version; its number is assigned here.
+            keep: number of versions to keep, including the new one; 0 keeps all. The rollback target is
+                always kept.
+            onto: the deployed version that this one may replace, "" for none; None: any.
+            again: also publish a model that was rolled back.
             extras: file name to a file that is published in the SavedModel's `assets.extra/detflow`.
 
         Returns:
-            The version as published.
+            The published version.
 
         Raises:
             RolledBack: when the model was rolled back and `again` is False.
@@ -198,7 +198,7 @@ class PushDestination:
             current = self.current()
             if current and version.fingerprint and current.fingerprint == version.fingerprint:
                 if self._folders.is_complete(IN_SERVICE, current.number):
-                    return current  # A killed push of the same model, which has just been finished.
+                    return current  # `_recover` has completed a killed push of the same model.
                 onto = None
             before = None if again else self.find_rolled_back(version.fingerprint)
             if before:
@@ -213,22 +213,22 @@ class PushDestination:
         return version
 
     def rollback(self, to: int | None = None) -> PublishedVersion:
-        """Take the deployed version out of service, or return to a named one.
+        """Take the deployed version out of service, or return to a given one.
 
         Args:
-            to: version to return to, also one that was rolled back before; None: the one before the deployed
-                that was not rolled back.
+            to: version to return to, possibly rolled back before; None: the newest earlier one that was not
+                rolled back.
 
         Returns:
-            The version that is deployed now.
+            The deployed version.
 
         Raises:
-            ContractError: when the version does not exist, or its SavedModel is not complete.
+            ContractError: when the version does not exist, or its SavedModel is incomplete.
         """
         with self._locked() as confirm:
             deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
             if to is None:
-                self.current()  # raises where its file is damaged
+                self.current()  # raises if its file is damaged
             complete = self._folders.complete()
             target = to if to is not None else predecessor(deployment, complete)
             if target is None or target not in complete:
@@ -238,7 +238,7 @@ class PushDestination:
                     where=self.root,
                 )
             version = self._folders.read(target)
-            # Even without its file the deployed version has to leave `saved_model/`.
+            # Even without its file the deployed version must leave `saved_model/`.
             known = {*self._folders.numbers(), deployment.version or target}
             deployment = returned_to(deployment, target, known)
             confirm()
@@ -251,7 +251,7 @@ class PushDestination:
         return read_deployment(self.root)
 
     def _deployment_or_rebuilt(self) -> Deployment:
-        """Return the deployment of the pointer file, reconstructed from the folders if it is damaged."""
+        """Return the deployment in the pointer file; if damaged, reconstruct it from the folders."""
         try:
             return self._deployment()
         except ContractError as e:
@@ -267,9 +267,8 @@ class PushDestination:
         deployment: Deployment,
         confirm: Callable[[], None],
     ) -> PublishedVersion:
-        """Write a new version's pieces, the SavedModel last."""
         saved_model, tflite, extras = pieces
-        # A version whose file was lost may be known to the deployment alone; its number is not used again.
+        # If a version's file was lost, only the deployment may know it; its number is not reused.
         used = (self._folders.newest_number(), deployment.version or 0, *deployment.rolled_back)
         number = max(int(time.time()), max(used) + 1)
         with files.atomic_dir(self.saved_model_dir(number)) as folder:
@@ -285,7 +284,7 @@ class PushDestination:
         return version
 
     def _recover(self, deployment: Deployment) -> Deployment:
-        """Complete or undo a killed writer's work, under the lock. Returns the resulting deployment."""
+        """Complete or undo a killed writer's work, under the lock. Return the resulting deployment."""
         self._folders.tidy()
         for number in self._folders.numbers():
             if number in deployment.rolled_back or not self._folders.is_readable(number):
@@ -304,15 +303,15 @@ class PushDestination:
         return deployment
 
     def _is_half(self, number: int) -> bool:
-        """Tell whether a version's SavedModel exists in part only."""
+        """Tell whether a version's SavedModel is incomplete."""
         here = files.is_dir(self.saved_model_dir(number))
         return here and not self._folders.is_complete(WITHDRAWN, number)
 
     def _settle(self, deployment: Deployment) -> None:
-        """Move every SavedModel to the folder that the deployment requires.
+        """Move every SavedModel to the folder that the deployment requires, oldest first.
 
-        The oldest first: when the newest leaves, what TensorFlow Serving falls back to is there and what lies
-        between is gone. Versions that were rolled back count even without a file.
+        So TensorFlow Serving never falls back to a version that is to be removed. Rolled-back versions count
+        even without a file.
         """
         for number in sorted({*self._folders.numbers(), *deployment.rolled_back}):
             self._folders.move(number, out=number in deployment.rolled_back)
@@ -326,11 +325,11 @@ class PushDestination:
 
 
 def predecessor(deployment: Deployment, complete: Collection[int]) -> int | None:
-    """Return the version that a rollback returns to: the newest before the deployed one that is in service.
+    """Return the target of a rollback: the newest version in service before the deployed one.
 
     Args:
-        deployment: what is deployed.
-        complete: numbers of the versions whose SavedModel is complete.
+        deployment: the current deployment.
+        complete: numbers of the versions with a complete SavedModel.
     """
     earlier = [n for n in complete if n < (deployment.version or 0) and n not in deployment.rolled_back]
     return max(earlier, default=None)
@@ -339,11 +338,11 @@ def predecessor(deployment: Deployment, complete: Collection[int]) -> int | None
 def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> Deployment:
     """Return the deployment after a return to a version.
 
-    Every later version is taken out of service, as TensorFlow Serving serves the one with the largest number.
-    What was rolled back before stays so, whatever number it has: only the target itself comes back.
+    All later versions are taken out of service, because TensorFlow Serving serves the largest number. Other
+    rolled-back versions stay rolled back, whatever their number.
 
     Args:
-        deployment: what is deployed.
+        deployment: the current deployment.
         target: the version to return to.
         known: numbers of all versions.
     """
@@ -352,14 +351,14 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
 
 
 def versions_to_prune(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
-    """Return the versions to remove, so that `keep` are left: those rolled back first, then the oldest.
+    """Return the versions to remove, so that `keep` remain: rolled-back ones first, then the oldest.
 
-    Never the deployed one, and never the one that a rollback would return to.
+    The deployed version and the rollback target are never removed.
 
     Args:
-        deployment: what is deployed.
-        complete: numbers of the versions whose SavedModel is there, rolled-back ones included.
-        keep: how many to keep; 0: all.
+        deployment: the current deployment.
+        complete: numbers of the versions with a complete SavedModel, including rolled-back ones.
+        keep: number to keep; 0: all.
     """
     needed = (deployment.version, predecessor(deployment, complete))
     order = sorted(complete, key=lambda n: (n not in deployment.rolled_back, n))

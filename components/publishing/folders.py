@@ -1,8 +1,8 @@
 """The files of published versions: layout, creation and removal.
 
-TensorFlow Serving looks into `saved_model/`, so a SavedModel is never incomplete there: it is renamed in and
-out. An object store cannot rename a folder at once. There saved_model.pb is the last object to be written and
-the first to be removed, and a folder without it is no SavedModel.
+TensorFlow Serving reads `saved_model/`, so a SavedModel is never incomplete there: it is renamed in and out.
+An object store has no atomic folder rename. There saved_model.pb is written last and removed first, and a
+folder without it is not a SavedModel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-# A version under removal: the request, and the folders that are to be deleted.
+# A version being removed: the request, and the folders to delete.
 _REMOVING, _REQUEST = ".removing", "request.json"
 
 
@@ -41,7 +41,7 @@ class VersionFolders:
         self._expected: dict[int, Mapping[str, int]] = {}
 
     def path(self, *parts: str | int) -> str:
-        """Return a path below the destination."""
+        """Return a path in the destination."""
         return os.path.join(self.root, *map(str, parts))
 
     def version_path(self, number: int) -> str:
@@ -49,7 +49,7 @@ class VersionFolders:
         return self.path(VERSIONS, version_file(number))
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all versions that have a file, damaged ones included, in order."""
+        """Return the sorted numbers of all versions that have a file, even a damaged one."""
         return versions_among(self._names(VERSIONS))
 
     def newest_number(self) -> int:
@@ -59,7 +59,7 @@ class VersionFolders:
         return max(found, default=0)
 
     def complete(self) -> list[int]:
-        """Return the numbers of the versions whose SavedModel is complete, in service or not, in order."""
+        """Return the sorted numbers of the versions with a complete SavedModel, in service or not."""
         return [
             n for n in self.numbers() if self.is_complete(IN_SERVICE, n) or self.is_complete(WITHDRAWN, n)
         ]
@@ -75,41 +75,41 @@ class VersionFolders:
         expected = self._expected[number]
         if expected:
             return all(found.get(name) == size for name, size in expected.items())
-        # Published before its files were listed.
+        # Published before the record listed its files.
         return SAVED_MODEL in found and any(name.startswith("variables/") for name in found)
 
     def read(self, number: int) -> PublishedVersion:
         """Read a version's file.
 
         Raises:
-            FileNotFoundError: when there is none.
-            ContractError: when it cannot be used.
+            FileNotFoundError: when it does not exist.
+            ContractError: when it is invalid.
         """
         return read_version(self.version_path(number), number)
 
     def is_readable(self, number: int) -> bool:
-        """Tell whether a version's file is there and not damaged."""
+        """Tell whether a version's file exists and is valid."""
         return self._read_or_none(number) is not None
 
     def move(self, number: int, *, out: bool) -> None:
-        """Take a version's SavedModel out of service, or back in; does nothing where that is done already."""
+        """Take a version's SavedModel out of service, or put it back; do nothing if already done."""
         source, target = (IN_SERVICE, WITHDRAWN) if out else (WITHDRAWN, IN_SERVICE)
         there = self.path(source, number)
         if not files.is_dir(there):
             return
         if self.is_complete(target, number):
-            files.remove_tree(there)  # on a store, the copy was completed and its source not yet removed
+            files.remove_tree(there)  # on a store: copied, but the source not yet removed
         elif out or self.is_complete(source, number):
             files.remove_tree(self.path(target, number))
             files.make_dirs(self.path(target))
             files.rename(there, self.path(target, number))
 
     def remove(self, number: int, *, keep_file: bool = False) -> None:
-        """Remove a version: first from where readers look, then from storage.
+        """Remove a version: first from the folder that readers use, then from storage.
 
         Args:
-            number: of the version.
-            keep_file: remove its models only.
+            number: number of the version.
+            keep_file: remove only its models.
         """
         request = json.dumps({"keep_record": keep_file}) + "\n"
         files.write_text(self.path(_REMOVING, number, _REQUEST), request)

@@ -1,4 +1,4 @@
-"""Pusher: publish what every gate has blessed, or say why not."""
+"""Pusher: publish a detector that passed every gate, or report why not."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _logger = logging.getLogger(__name__)
 
 
 def run(job: PusherJob) -> dict[str, Any]:
-    """Publish the model as a new version if every blessing is there.
+    """Publish the model as a new version if every gate blessed it.
 
     Returns:
-        What pushed.json holds: "pushed" (bool), "version" (int or null), "reasons" (list of str).
+        The content of pushed.json: "pushed" (bool), "version" (int or null), "reasons" (list of str).
 
     Raises:
         ContractError: for a damaged evaluation or push destination.
@@ -55,11 +55,11 @@ def _decide(job: PusherJob) -> PushReport:
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
         if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
-            # This run published it, and was killed before it could report that.
+            # This run published it, and was killed before reporting it.
             return _pushed(destination, current)
         reason = f"the same model is deployed as version {current.number}"
         return PushReport(pushed=False, version=current.number, reasons=[reason])
-    # Two runs at a time: the later one was not compared with what the earlier one has published.
+    # Concurrent runs: this one was not compared with the version that the other has published.
     onto = job.baseline_version if job.run_key else None
     extras = _extras(job, source, measured)
     try:
@@ -74,7 +74,7 @@ def _decide(job: PusherJob) -> PushReport:
 
 
 def _extras(job: PusherJob, source: str, measured: EvalReport) -> dict[str, str]:
-    """Return what is published within the SavedModel: name to file."""
+    """Return the files to publish with the SavedModel, by name."""
     card = files.join(job.pushed_model, MODEL_CARD)
     files.write_text(card, model_card(source, measured, tflite_dir=job.tflite))
     path = STATISTICS.path(job.statistics) if job.statistics else ""
@@ -120,10 +120,10 @@ def _version(job: PusherJob, fingerprint: str, measured: EvalReport) -> Publishe
 
 
 def _fingerprint(saved_model: str, tflite: str) -> str:
-    """Hash what is served, and the device files."""
+    """Return a fingerprint of the served files and the TensorFlow Lite files."""
     digest = hashlib.sha256(fingerprint_saved_model(saved_model).encode())
     for path in files.list_matching(tflite, "*.tflite") if tflite else []:
         digest.update(os.path.basename(path).encode())
-        # What a file says of itself, such as its metrics on a split, makes it no other model.
+        # Metadata, such as metrics on a split, does not make it a different model.
         digest.update(unmeasured(files.read_bytes(path)))
     return digest.hexdigest()

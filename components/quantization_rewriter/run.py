@@ -1,4 +1,4 @@
-"""QuantizationRewriter: a float detector in, a quantization-aware one and its record out."""
+"""QuantizationRewriter: train a float detector with quantization, and record the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from detection_core.tasks.quantize import quantize
 
 
 def run(job: QuantizationRewriterJob) -> dict[str, Any]:
-    """Train the detector on as the job's pipeline.config says.
+    """Continue training the detector as the job's pipeline.config says.
 
     Returns:
         Properties of the model artifact.

@@ -1,8 +1,8 @@
-"""Fingerprint of a component's code: our source that it imports, and versions of packages.
+"""Fingerprint of a component's code: our modules that it imports, and package versions.
 
-Imports are read from the syntax trees, so that nothing heavy is loaded. Imports inside functions count; those
-for type checkers, comments and docstrings do not. A component's entry is its `run`. `components.runtime` does
-not count: it carries paths to `run` and shows its results, but does not change them.
+Imports are read from the syntax trees, without loading modules. Imports inside functions count; type-checking
+imports, comments and docstrings do not. A component's entry is its `run`. `components.runtime` is excluded:
+it passes paths to `run` and shows results, but does not change them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DIGITS = 16
 
 
 def code_version() -> str:
-    """Return a fingerprint of the source of everything that a step can execute; an image is named by it."""
+    """Return a fingerprint of all source that a step can execute; used in the image's name."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         root = Path(package.__path__[0])
@@ -45,7 +45,7 @@ def component_version(component: str, root: Path | None = None) -> str:
 
     Args:
         component: one of `component_specs.JOBS`.
-        root: folder with the packages; where this process has them from, when not given.
+        root: folder with the packages; default: where this process imported them from.
     """
     own, foreign = import_closure(f"components.{component}.run", root)
     sources = _sources(root)
@@ -60,17 +60,17 @@ def component_version(component: str, root: Path | None = None) -> str:
 
 
 def import_closure(entry: str, root: Path | None = None) -> tuple[set[str], set[str]]:
-    """Find the modules that a module imports, and those that they import, and so on.
+    """Return the modules that a module imports, directly and indirectly.
 
-    What a package's `__init__` passes on is followed to where it comes from, without the rest of what that
-    `__init__` imports.
+    A name that a package's `__init__` re-exports is followed to its module, without the `__init__`'s other
+    imports.
 
     Args:
         entry: dotted name of one of our modules.
         root: as in `component_version`.
 
     Returns:
-        Names of our modules, the entry and all packages above included, and of modules of other packages.
+        Names of our modules, including the entry and all packages above, and of modules of other packages.
     """
     sources = _sources(root)
     own: set[str] = set()
@@ -94,16 +94,16 @@ def import_closure(entry: str, root: Path | None = None) -> tuple[set[str], set[
 
 
 def package_versions(modules: Iterable[str]) -> dict[str, str]:
-    """Return the packages that modules belong to, name to version.
+    """Return the packages of modules, name to version.
 
     Args:
-        modules: dotted names; those of the standard library, and what is not installed, belong to none.
+        modules: dotted names; modules of the standard library and missing modules are ignored.
     """
     versions = {}
     for module in modules:
         top = module.partition(".")[0]
         candidates = sorted(set(_distributions().get(top, ())))
-        if len(candidates) > 1:  # `google` and its like are folders that many packages share
+        if len(candidates) > 1:  # namespace packages, such as `google`
             candidates = [name for name in candidates if _has_module(name, module)] or candidates
         if top not in sys.stdlib_module_names:
             versions.update({name: importlib.metadata.version(name) for name in candidates})
@@ -124,13 +124,12 @@ def _has_module(distribution: str, module: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Module:
-    """The imports of a module.
+    """Imports of a module.
 
     Attributes:
-        digest: of its statements, whatever its comments, docstrings and layout.
-        imports: (module, "") of `import module`, (module, name) of `from module import name`.
-        named: strings that may name our modules, MODULE or MODULE:FUNCTION; families and capabilities are
-            imported so.
+        digest: digest of its statements, ignoring comments, docstrings and layout.
+        imports: (module, "") for `import module`, (module, name) for `from module import name`.
+        named: strings that may name our modules, MODULE or MODULE:FUNCTION, as families are imported.
     """
 
     digest: bytes
@@ -154,29 +153,20 @@ def _read(path: Path) -> _Module:
 
 
 class _Sources:
-    """Our modules, each read once.
-
-    Attributes:
-        roots: top-level package to its folder.
-    """
+    """Our modules, each parsed once; `roots` maps a top-level package to its folder."""
 
     def __init__(self, roots: dict[str, Path]) -> None:
         self.roots = roots
         self._modules: dict[str, _Module] = {}
 
     def path(self, module: str) -> Path | None:
-        """Return a module's file, or None where the module does not exist."""
         top, *rest = module.split(".")
         folder = self.roots[top].joinpath(*rest)
         found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
         return found[0] if found else None
 
     def module(self, name: str) -> _Module:
-        """Return what is known of a module.
-
-        Raises:
-            ValueError: when the module does not exist.
-        """
+        """Parse a module, or return the earlier result; ValueError if it does not exist."""
         if name not in self._modules:
             path = self.path(name)
             if path is None:
@@ -185,7 +175,7 @@ class _Sources:
         return self._modules[name]
 
     def resolve(self, module: str, name: str) -> list[str]:
-        """Return the modules that `from module import name` needs; `name` is "" in `import module`."""
+        """Return the modules that `from module import name` needs; `name` is "" for `import module`."""
         if not name:
             return [module]
         if self.path(f"{module}.{name}"):

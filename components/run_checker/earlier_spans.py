@@ -1,4 +1,4 @@
-"""Which earlier spans a run compares its newest one with."""
+"""Earlier spans that a run compares its newest span with."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from detection_core.storage import files
 from detection_core.validation.span_history import span_digests, span_names
 
 FOLDER = "spans"
-"""Below the working folder, whose other folders belong to trainings."""
+"""Folder in the working folder, whose other folders belong to trainings."""
 
 
 def span_folder(job: RunCheckerJob, spans: Spans) -> str:
-    """Return the folder with the statistics of a data set's spans; "" where nothing can be kept of them.
-
-    Args:
-        job: as it was asked for, placeholders filled.
-        spans: that the run reads.
-    """
+    """Return the folder for span statistics of a job with filled placeholders; "" if none can be stored."""
     if not spans.train or not job.work_dir or not job.compared_spans:
         return ""
     # Another data set, or other splits of it, has other spans.
@@ -29,13 +24,9 @@ def span_folder(job: RunCheckerJob, spans: Spans) -> str:
 
 
 def earlier_spans(job: RunCheckerJob, spans: Spans) -> dict[str, str]:
-    """Return the last spans before those that the run reads, oldest first, each with a digest.
+    """Return the last spans before the run's spans, oldest first, each with a digest.
 
-    A repeated run finds the same ones: what it has itself added is not before it.
-
-    Args:
-        job: as it was asked for, placeholders filled.
-        spans: that the run reads.
+    A repeated run gets the same result, because the span that it added is not earlier.
     """
     folder = span_folder(job, spans)
     if not folder:

@@ -1,8 +1,8 @@
 """Placeholders in the parameters of a run, in the notation of Kubeflow's schedules: `[[ScheduledTime]]`.
 
-No Kubeflow server fills them for a schedule that pins its pipeline version. What its driver does fill is a
-parameter that is nothing but `{{$.pipeline_job_schedule_time_utc}}` or `{{$.pipeline_job_uuid}}`; from these
-two RunChecker fills ours, for every step. The same happens in a run on one machine.
+No Kubeflow server fills them for a schedule that pins its pipeline version. Its driver only fills a parameter
+that consists of `{{$.pipeline_job_schedule_time_utc}}` or `{{$.pipeline_job_uuid}}`. From these two values
+RunChecker fills our placeholders for every step. Local runs work the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection
 from components.run_checker.time_layout import format_time
 from detection_core.errors import ConfigError
 
-# A time may be followed by a layout in the notation of Go: `[[ScheduledTime.2006-01-02]]`.
+# A time may be followed by a layout in Go's notation: `[[ScheduledTime.2006-01-02]]`.
 TIMES = ("ScheduledTime", "CurrentTime")
 NAMES = (*TIMES, "RunUUID")
 _REFUSED = {"Index": "no step is given the number of its run"}
@@ -30,11 +30,11 @@ class RunValues:
     """The values of placeholders.
 
     Attributes:
-        scheduled_time: RFC 3339, the time that the run was scheduled for, or was made where nobody scheduled
-            it. Where a server did not fill it, it is still what the pipeline says, or empty: Kubeflow
-            Pipelines 2.16 never sets it (`v2/driver/resolve.go`, whose option nothing fills before 2.17).
-        current_time: when the run was looked at, with a time zone.
-        run_id: of the run; likewise.
+        scheduled_time: RFC 3339 time of the schedule's slot, or of creation for an unscheduled run. If the
+            server did not fill it, it is still the placeholder, or empty. Kubeflow Pipelines 2.16 never sets
+            it (`v2/driver/resolve.go`, whose option is unused before 2.17).
+        current_time: time of the check, with a time zone.
+        run_id: id of the run; possibly unfilled like `scheduled_time`.
     """
 
     scheduled_time: str
@@ -43,18 +43,18 @@ class RunValues:
 
 
 def has_placeholder(text: str) -> bool:
-    """Tell whether a text holds something that looks like a placeholder, known or not."""
+    """Tell whether a text contains a placeholder, known or not."""
     return _PATTERN.search(text) is not None
 
 
 def before_placeholder(path: str) -> str:
-    """Return the folder that a path with a placeholder begins with, the path itself where it has none."""
+    """Return the part of a path before its first placeholder; the whole path without one."""
     match = _PATTERN.search(path)
     return (path[: match.start()].rpartition("/")[0] or "/") if match else path
 
 
 def asks_for_value(text: str, names: Collection[str] = (*NAMES, *_REFUSED)) -> bool:
-    """Tell whether a text holds one of the placeholders that users of Kubeflow know, or of those named."""
+    """Tell whether a text contains a placeholder of Kubeflow, or one of the given ones."""
     return any(match[1] in names for match in _PATTERN.finditer(text))
 
 
@@ -62,11 +62,11 @@ def check_placeholders(text: str, where: str) -> None:
     """Refuse a text with a placeholder that cannot be filled.
 
     Args:
-        text: the value of a parameter.
+        text: value of a parameter.
         where: the parameter, for messages.
 
     Raises:
-        ConfigError: naming the placeholder and what there is.
+        ConfigError: naming the placeholder and the available ones.
     """
     for match in _PATTERN.finditer(text):
         name, layout = match.groups()
@@ -85,7 +85,7 @@ def fill_placeholders(text: str, values: RunValues, where: str) -> str:
     """Return a text with its placeholders replaced; times are in UTC.
 
     Raises:
-        ConfigError: for a placeholder that there is not, or that the server gave nothing for.
+        ConfigError: for an unknown placeholder, or one without a value from the server.
     """
     check_placeholders(text, where)
     return _PATTERN.sub(lambda match: _value(match, values, where), text)

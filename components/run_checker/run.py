@@ -1,16 +1,15 @@
-"""RunChecker: resolves, before a run, the values that decide which steps the cache can answer.
+"""RunChecker: computes the values that decide which steps of a run are cache hits.
 
-Every check is cheap, reads and never writes, but for published weights to start from, which it fetches to the
-machine's cache. The run on one machine calls `run` before it renders the pipeline; on a cluster it is the
-first step, and the only one that is never cached.
+All checks are cheap and read-only, except that published starting weights are downloaded to the machine's
+cache. A local run calls `run` before it renders the pipeline. On a cluster it is the first step, and the only
+one that is never cached.
 
-`baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published
-must not become the baseline of its repetition, and a publication that is still in place need not be made
-again: both values are then those that the first run used, as the published version's record has them. Once
-the publication is gone (rolled back, deleted) the token is new, and Pusher runs again. As other steps take
-these values as parameters, BaselineResolver and Pusher may be cached: their keys change when they must.
+`baseline_version` and `push_token` make a repeated run a cache hit. The first run's model must not become the
+baseline of its repetition, and a publication that still exists is not repeated. So both values come from the
+record of the published version. After a rollback or deletion the token is new, and Pusher runs again. Other
+steps take these values as parameters, so BaselineResolver and Pusher can be cached.
 
-Texts that may hold placeholders are handed on with the values in their place, to every step that takes them.
+Texts with placeholders are filled here and passed to every step that takes them.
 """
 
 from __future__ import annotations
@@ -41,18 +40,19 @@ from detection_core.storage import files
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
-"""Fields that other steps take from here, as `resolved_NAME`: their placeholders are filled."""
+"""Fields that other steps take from here as `resolved_NAME`, with placeholders filled."""
 FILLED = (*HANDED_ON, "span")
 
 
 def run(job: RunCheckerJob) -> dict[str, Any]:
-    """Return what `component_specs.kfp_outputs` lists for this component.
+    """Return this component's results in `component_specs.kfp_outputs`.
 
     Raises:
-        ConfigError: for a placeholder, span pattern, splits or parameter of the run that cannot be used.
+        ConfigError: for an invalid placeholder, span pattern, splits or run parameter.
         DataError: when the data set cannot be listed, or the requested span does not exist.
-        ModelError: when the checkpoint to start from is not there.
-        ContractError: when the detector to start from is none, or the push destination's records are broken.
+        ModelError: when the starting checkpoint does not exist.
+        ContractError: when the starting model is not a detector, or the push destination's records are
+            damaged.
     """
     job = _filled(job)
     thresholds = _thresholds(job)
@@ -80,10 +80,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
 
 
 def _filled(job: RunCheckerJob) -> RunCheckerJob:
-    """Return the job with placeholders replaced by the values of this run.
-
-    A second attempt of this step takes another current time; the other steps all get that of the last one.
-    """
+    """Return the job with placeholders replaced; a retry uses a new current time for all steps."""
     values = RunValues(
         scheduled_time=job.scheduled_time,
         current_time=datetime.datetime.now(datetime.UTC),
@@ -94,13 +91,12 @@ def _filled(job: RunCheckerJob) -> RunCheckerJob:
 
 
 def _thresholds(job: RunCheckerJob) -> Thresholds:
-    """Read the thresholds, whose placeholders are filled, as Evaluator will."""
+    """Parse the thresholds, whose placeholders are filled, as Evaluator will."""
     thresholds: Thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
     return thresholds
 
 
 def _check_parameters(job: RunCheckerJob) -> None:
-    """Validate user input before training."""
     for name in ("train_steps", "learning_rate"):
         value = getattr(job, name)
         if value < 0:
@@ -131,8 +127,8 @@ def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
 def _starting_weights(job: RunCheckerJob) -> str:
     """Return a fingerprint of the files that Trainer takes its initial weights from.
 
-    Where the deployed model is one, it has its place in the cache's keys as an artifact. The checkpoint of
-    the config, for when nothing is deployed yet, counts as long as it is there.
+    A deployed model is an artifact, so it is already in the cache keys. The config's checkpoint counts as
+    long as it exists: it is used when nothing is deployed.
     """
     try:
         start = "" if job.warm_start == DEPLOYED else job.warm_start
@@ -145,9 +141,9 @@ def _starting_weights(job: RunCheckerJob) -> str:
 
 
 def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
-    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
+    """Return a fingerprint of all inputs of a run: settings, files they name, data and code."""
     asked = encode_parameters(job)
-    # Exclude where and when a run works, and where from it fetches: nothing of it changes its results.
+    # Exclude times, folders and mirrors, which do not change the results.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id", "weights_mirror"):
         del asked[name]
     text = json.dumps([asked, found], sort_keys=True)

@@ -1,6 +1,6 @@
-"""Times written by a layout in the notation of Go, as Kubeflow's schedules have it: `2006-01-02 15:04:05`.
+"""Format times by a Go layout, as in Kubeflow's schedules: `2006-01-02 15:04:05`.
 
-The layout is the reference time, Monday, 2 January 2006, 15:04:05 in UTC-7, as it shall look; see
+The layout shows the reference time, Monday, 2 January 2006, 15:04:05 in UTC-7; see
 https://pkg.go.dev/time#pkg-constants.
 """
 
@@ -25,7 +25,7 @@ def _day_of_year(t: datetime.datetime) -> int:
     return t.timetuple().tm_yday
 
 
-# In the order in which they are tried at each place. Names are English, whatever the locale.
+# Tried in this order at each place. Names are English, whatever the locale.
 _ELEMENTS: tuple[tuple[str, Callable[[datetime.datetime], str]], ...] = (
     ("January", lambda t: _MONTHS[t.month - 1]),
     ("Jan(?![a-z])", lambda t: _MONTHS[t.month - 1][:3]),
@@ -58,17 +58,17 @@ _ELEMENTS: tuple[tuple[str, Callable[[datetime.datetime], str]], ...] = (
     ("-07", lambda t: "+00"),
     ("Z070000|Z07:00:00|Z0700|Z07:00|Z07", lambda t: "Z"),
 )
-# Parts of a second; a time here has none. Nines leave a zero out, with the point before it.
+# Fractions of a second, which are zero here. With nines, Go omits trailing zeros and the point.
 _FRACTION = r"(?P<zeros>[.,]0+(?!\d))|(?P<nines>[.,]9+(?!\d))"
 _PATTERN = re.compile("|".join([*(f"({pattern})" for pattern, _ in _ELEMENTS), _FRACTION]))
 
 
 def format_time(moment: datetime.datetime, layout: str) -> str:
-    """Write a time, in UTC and to the second, by a layout of Go's.
+    """Format a time, in UTC and to the second, by a Go layout.
 
     Args:
         moment: with a time zone.
-        layout: text in which each element of the reference time is replaced; all else stays as it is.
+        layout: text whose elements of the reference time are replaced.
     """
     utc = moment.astimezone(datetime.UTC)
 

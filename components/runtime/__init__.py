@@ -1,1 +1,1 @@
-"""What binds the components to a backend."""
+"""Binding of components to backends."""

@@ -13,8 +13,8 @@ from detection_core.errors import ConfigError, ContractError
 
 Job = TypeVar("Job")
 
-# Marker file of an output that stands for "there is none"; its reader sees an absent input. A step whose
-# output cannot be left out writes it, such as BaselineResolver on the first run.
+# Marker file of an absent output, which readers treat as an absent input. Steps whose output cannot be
+# omitted write it, such as BaselineResolver on the first run.
 ABSENT = "ABSENT"
 
 
@@ -27,14 +27,14 @@ def _boolean(text: str) -> bool:
 
 
 def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
-    """Fill a Job from `--field value` arguments, as a container gets them.
+    """Fill a Job from `--field value` arguments in a container.
 
     Args:
         job_type: the Job class.
         argv: arguments without the program's name; artifacts are local paths.
 
     Raises:
-        ConfigError: for a parameter whose text cannot be read.
+        ConfigError: for an invalid parameter.
         ContractError: when an input's folder is missing.
         SystemExit: from argparse, with a usage text, for an unknown or missing argument.
     """
@@ -60,16 +60,16 @@ def bind_artifacts(
     outputs: Mapping[str, Sequence[Any]],
     parameters: Mapping[str, Any],
 ) -> Job:
-    """Fill a Job from what a TFX executor gets.
+    """Fill a Job from the arguments of a TFX executor.
 
     Args:
         job_type: the Job class.
-        inputs: input name to TFX artifacts, of which the first is used.
+        inputs: input name to TFX artifacts; the first one is used.
         outputs: output name to TFX artifacts, likewise.
-        parameters: execution properties; unknown ones are TFX's own and are left out.
+        parameters: execution properties; unknown ones belong to TFX and are ignored.
 
     Raises:
-        ConfigError: for a parameter whose text cannot be read.
+        ConfigError: for an invalid parameter.
         ContractError: when an input's folder is missing.
     """
     fields = job_fields(job_type)
@@ -83,14 +83,14 @@ def bind_artifacts(
 
 
 def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> dict[str, Any]:
-    """Return the values of a Job's parameters.
+    """Return the decoded parameters of a Job.
 
     Args:
         job_type: the Job class.
-        carried: name to what a backend carried; None is left out, and so is what the Job does not know.
+        carried: name to encoded value; None and unknown names are ignored.
 
     Raises:
-        ConfigError: naming the parameter, what was found and what it may be.
+        ConfigError: naming the parameter, the found value and the expected one.
     """
     values: dict[str, Any] = {}
     for name, parameter in job_fields(job_type).parameters.items():
@@ -105,15 +105,15 @@ def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> d
 
 
 def present(name: str, role: Input, path: str) -> str:
-    """Return the path of an input that is there, "" for an absent optional one.
+    """Return the path of an input, or "" for an absent optional one.
 
     Args:
-        name: of the field.
-        role: of the field.
-        path: folder of the artifact; "" where nothing was given.
+        name: name of the field.
+        role: annotation of the field.
+        path: folder of the artifact; "" if none was given.
 
     Raises:
-        ContractError: when it has to be there and is not, or is no folder.
+        ContractError: when a required input is missing, or the path is not a folder.
     """
     if path and os.path.exists(os.path.join(path, ABSENT)):
         path = ""

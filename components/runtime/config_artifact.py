@@ -15,10 +15,10 @@ def read_pipeline_config(folder: str, overrides: Mapping[str, Any]) -> PipelineC
     """Return the config of a step.
 
     Args:
-        folder: of the artifact.
+        folder: folder of the artifact.
         overrides: field path to value; see `detection_core.config.paths.overrides`.
 
     Raises:
-        ConfigError: for a config or an override that cannot be used.
+        ConfigError: for an invalid config or override.
     """
     return apply_overrides(load_pipeline_config(os.path.join(folder, PIPELINE_CONFIG)), overrides)

@@ -22,10 +22,10 @@ Job = TypeVar("Job")
 
 
 def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | None = None) -> None:
-    """Run one step and leave the process: 0 done, 2 an error the user can mend, 1 a crash with traceback.
+    """Run one step and exit: 0 success, 2 an error that the user can fix, 1 a crash with traceback.
 
-    Arguments are either a Job's fields, as in `--field value`, or those of Kubeflow Pipelines. Called with
-    fields, what would be an output parameter there is written to standard output, as JSON.
+    Arguments are a Job's fields, as in `--field value`, or those of Kubeflow Pipelines. With fields, the
+    output parameters are written to standard output as JSON.
     """
     clean_tracebacks()
     handler = logging.StreamHandler(sys.stderr)

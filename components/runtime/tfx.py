@@ -1,6 +1,6 @@
-"""TFX executors and components around the Jobs and their `run`, so that no component imports TFX.
+"""TFX executors and components around the Jobs and their `run`, so that components do not import TFX.
 
-TFX imports an executor by module and name, and keeps a component's in its metadata: they may not change.
+TFX imports an executor by module and name, and stores a component's in its metadata: do not rename them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from detection_core.artifacts.blessing import is_blessed
 from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 
 RESULTS = "results"
-"""Custom property of a step's first output: JSON of what `component_specs.kfp_outputs` calls its results."""
+"""Custom property of a step's first output: JSON of the results in `component_specs.kfp_outputs`."""
 
 
 class JobExecutor(base_executor.BaseExecutor):
-    """Runs a component's `run(job)` inside TFX. Subclasses, one a component, name it."""
+    """Runs a component's `run(job)` inside TFX; each component has a subclass."""
 
     COMPONENT: ClassVar[str]
 
@@ -60,12 +60,12 @@ class JobExecutor(base_executor.BaseExecutor):
                 describe(artifacts[0], input_dict)
 
     def component(self, exec_properties: Mapping[str, Any]) -> str:
-        """Return which component is run."""
+        """Return the component's name."""
         return self.COMPONENT
 
 
 class RegisteredExecutor(JobExecutor):
-    """Runs any component from outside of the package, as its class cannot be found by module and name."""
+    """Runs any external component, because TFX cannot find its class by module and name."""
 
     def component(self, exec_properties: Mapping[str, Any]) -> str:
         """Return the component that the node names."""
@@ -73,7 +73,7 @@ class RegisteredExecutor(JobExecutor):
 
 
 def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
-    """Keep what other steps take as parameters with the first output, where a cached step has it too."""
+    """Store results for other steps with the first output, so that cached steps have them too."""
     fields = job_fields(JOBS[component])
     if report and KFP_OUTPUTS[component].results and fields.outputs:
         first = outputs[next(iter(fields.outputs))][0]
@@ -87,7 +87,7 @@ def _describe_examples(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
 
 
 def _describe_blessing(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
-    # LatestBlessedModelStrategy finds nothing, silently, without the model's id.
+    # Without the model's id, LatestBlessedModelStrategy silently finds nothing.
     artifact.set_int_custom_property("blessed", int(is_blessed(artifact.uri)))
     if inputs.get("model"):
         artifact.set_string_custom_property("current_model", inputs["model"][0].uri)
@@ -103,19 +103,19 @@ _DESCRIBE: dict[str, Callable[[Any, Mapping[str, list[Any]]], None]] = {
 
 
 class JobComponent(base_component.BaseComponent):
-    """A TFX component with the inputs and parameters of a Job. Each subclass names its executor."""
+    """A TFX component with the inputs and parameters of a Job; each subclass names its executor."""
 
     COMPONENT: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        """Take the component's name from its executor, where that runs one component alone."""
+        """Take the component's name from its executor, if that runs only one component."""
         super().__init_subclass__()
         executor = cls.EXECUTOR_SPEC.executor_class
         if executor is not RegisteredExecutor:
             cls.COMPONENT = executor.COMPONENT
 
     def __init__(self, step_id: str, **values: Any) -> None:
-        """Wire the component.
+        """Create the node.
 
         Args:
             step_id: id of the node.
@@ -129,7 +129,6 @@ class JobComponent(base_component.BaseComponent):
 
 
 def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]:
-    """Return the TFX component and the executor of one of our components."""
     name = JOBS[component].__name__.removesuffix("Job")
 
     def subclass(name: str, base: Any, **attributes: Any) -> Any:
@@ -171,10 +170,10 @@ COMPONENTS: dict[str, type[JobComponent]] = {
 
 
 def tfx_component(component: str) -> Callable[..., JobComponent]:
-    """Return what makes a node of a component: from its id and the values of its inputs and parameters."""
+    """Return a factory of nodes of a component, from their id, inputs and parameters."""
     if component in COMPONENTS:
         return COMPONENTS[component]
-    # ML Metadata keeps a component's type, with its fields, by its module and name.
+    # ML Metadata identifies a component's type, with its fields, by module and name.
     attributes = {
         "__module__": run_module(component),
         "COMPONENT": component,

@@ -1,4 +1,4 @@
-"""TFLiteExporter: detectors in, TensorFlow Lite files, their parity with the SavedModel and a verdict out."""
+"""TFLiteExporter: convert detectors to TensorFlow Lite and compare them with the SavedModel."""
 
 from __future__ import annotations
 

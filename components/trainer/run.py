@@ -1,4 +1,4 @@
-"""Trainer: a pipeline.config and examples in, a detector and the report of its training out."""
+"""Trainer: train a detector and report its training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
 
     Raises:
         DataError: when DataValidator refuses the examples.
-        ModelError: when the deployed model, from which training continues, has other classes than the data.
+        ModelError: when the deployed model, the start of training, has other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
     if job.stop_reasons:
@@ -39,7 +39,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
     check_split(job.examples, "train")
     config = training_config(job)
     if job.warm_start:
-        # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.
+        # A schedule trains unattended, so it needs this check; a path from the user may have other classes.
         check_same_classes(job.warm_start, config.train_input_reader.label_map_path)
 
     warm_start = job.warm_start or job.warm_start_path
@@ -58,10 +58,10 @@ def run(job: TrainerJob) -> dict[str, Any]:
 
 
 def training_config(job: TrainerJob) -> CheckedConfig:
-    """Return the job's pipeline.config, reading the job's examples, with what the job itself sets.
+    """Return the job's pipeline.config, with the job's examples and overrides.
 
     Raises:
-        ConfigError: for a config that cannot be used.
+        ConfigError: for an invalid config.
     """
     given = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
     config = apply_overrides(

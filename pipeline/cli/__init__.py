@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code.
 
     Args:
-        argv: the words after the program's name. None: those of this process, which an interruption ends.
+        argv: arguments after the program's name. None: those of this process, which an interruption ends.
             Verbs that open models then run in a child process.
     """
 

@@ -1,4 +1,4 @@
-"""`python -m pipeline.cli`: the command `detflow`, if its script is not on PATH."""
+"""`python -m pipeline.cli`: the command `detflow`, also when its script is not on PATH."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Verbs that show which layers lose accuracy: `sensitivity` by int8, `compare` in a TensorFlow Lite file."""
+"""Verbs that locate accuracy loss by layer: `sensitivity` for int8, `compare` for a TensorFlow Lite file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
 
 
 def sensitivity(arguments: argparse.Namespace) -> Result:
-    """Measure the layers' errors, and mAP with each part of the network left in float."""
+    """Measure each layer's error, and mAP with each part of the network left in float."""
     with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
         from detection_core.artifacts.sensitivity_report import SENSITIVITY
         from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
@@ -91,7 +91,7 @@ def _layer(layer: LayerError) -> tuple[str, ...]:
 
 
 def compare(arguments: argparse.Namespace) -> Result:
-    """Run a file and its network on the same images; exit code 1 where heads are beyond their bound."""
+    """Run a file and its network on the same images; exit code 1 if heads exceed their bound."""
     with native_output_to(os.devnull):
         from detection_core.tasks.compare_file import CompareOptions, compare_file
         from detection_core.tasks.exporting.comparisons import network_clauses

@@ -1,4 +1,4 @@
-"""Verbs of the command line: their results, arguments and groups, and arguments that many share."""
+"""Verbs of the command line: results, arguments, groups, and shared arguments."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Argument:
 
 
 def argument(*flags: str, **options: Any) -> Argument:
-    """Describe an argument."""
+    """Describe an argument of a verb."""
     return Argument(flags, options)
 
 
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
 
 
-"""An argument, or a function that makes several when the verb is used, to delay slow imports."""
+"""An argument, or a function that makes several on use, to delay slow imports."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,12 +55,12 @@ class Verb:
     """One verb of the command line.
 
     Attributes:
-        name: what the user types.
+        name: word that the user types.
         summary: one sentence.
         example: one command line that works.
-        arguments: what it takes.
-        command: runs it; imports heavy modules itself.
-        resumes: an interrupted command is resumed by the same command.
+        arguments: its arguments.
+        command: function that runs it and imports heavy modules.
+        resumes: whether repeating an interrupted command resumes it.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Verb:
     resumes: bool = False
 
     def all_arguments(self) -> Iterator[Argument]:
-        """Yield all arguments in their order."""
+        """Yield all arguments in order."""
         for entry in self.arguments:
             yield from (entry,) if isinstance(entry, Argument) else entry()
 
@@ -97,7 +97,7 @@ OVERRIDE_FILE = argument(
 
 
 def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
-    """Return `KEY=VALUE` texts as pipeline.config field paths and values, in their order.
+    """Return `KEY=VALUE` texts as pipeline.config field paths and values, in order.
 
     Raises:
         ConfigError: for a text without `=`.
@@ -109,14 +109,14 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
 
 
 def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
-    """Return a config with the overrides that the arguments name, unchecked.
+    """Return a config with the arguments' overrides, unchecked.
 
     Args:
         config: a pipeline.config without a file.
         arguments: with `overrides` and `override_files`.
 
     Raises:
-        ConfigError: when a file cannot be read, or something does not fit the schema.
+        ConfigError: when a file cannot be read, or an override does not fit the schema.
     """
     from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 
@@ -126,10 +126,10 @@ def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
 
 
 def load_config(path: str, arguments: argparse.Namespace) -> Any:
-    """Return the checked pipeline.config of a file, with the overrides that the arguments name.
+    """Return the checked pipeline.config of a file, with the arguments' overrides.
 
     Raises:
-        ConfigError: for a config or override that cannot be used.
+        ConfigError: for an invalid config or override.
     """
     from detection_core.config.load import load_checked_config
 
@@ -138,13 +138,13 @@ def load_config(path: str, arguments: argparse.Namespace) -> Any:
 
 
 def valid_config(arguments: argparse.Namespace) -> Any:
-    """Return the pipeline.config that the arguments name, with overrides, checked.
+    """Return the checked pipeline.config of the arguments, with overrides.
 
     Args:
         arguments: with `file`, `overrides` and `override_files`.
 
     Raises:
-        ConfigError: naming line and field that training or a TensorFlow Lite file would refuse.
+        ConfigError: naming line and field that training or TensorFlow Lite conversion would refuse.
     """
     from detection_core.config.load import with_line
     from detection_core.config.messages.pipeline import clip_range_problems
@@ -162,11 +162,11 @@ class Group:
     """Verbs under one name.
 
     Attributes:
-        name: what the user types first.
+        name: first word that the user types.
         summary: one sentence.
-        verbs: what may follow; their examples begin with `detflow GROUP VERB`.
-        default: verb to use if the next word is none of them; empty: none.
-        alone: verbs that may be typed without the group's name; help lists them only with the group.
+        verbs: verbs of the group; their examples begin with `detflow GROUP VERB`.
+        default: verb to use if the next word is not a verb; empty: none.
+        alone: verbs that also work without the group's name; help lists them only with the group.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The verb `bench`: measure TensorFlow Lite files, SavedModels or a training's input on this machine."""
+"""The verb `bench`: benchmark TensorFlow Lite files, SavedModels or a training's input on this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_KINDS = 12
 
 
 def bench(arguments: argparse.Namespace) -> Result:
-    """Measure TensorFlow Lite files side by side, SavedModels by size of the batch, or a training's input."""
+    """Benchmark TensorFlow Lite files side by side, SavedModels by batch size, or a training's input."""
     if arguments.files[0] == INPUT:
         return bench_input(arguments)
     from detection_core.artifacts.detector import holds_saved_model
@@ -122,7 +122,7 @@ def _page(found: Benchmark, output: str) -> Iterator[str | Table]:
 
 
 def _names(measured: Sequence[BenchmarkedFile]) -> list[str]:
-    """Return paths without the folder that all files have in common."""
+    """Return paths without their common folder."""
     paths = [os.path.abspath(file.path) for file in measured]
     common = os.path.commonpath([os.path.dirname(path) for path in paths])
     return [os.path.relpath(path, common) for path in paths]
@@ -155,7 +155,7 @@ _INPUT_HEADER = ("stage", "images/s", "CPU ms an image")
 
 
 def bench_input(arguments: argparse.Namespace) -> Result:
-    """Measure the input of a training, and the step that it feeds."""
+    """Benchmark the input of a training, and the training step."""
     if len(arguments.files) != 2:
         raise ConfigError(
             f"expected one pipeline.config after the word {INPUT}, found {len(arguments.files) - 1}",

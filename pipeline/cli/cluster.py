@@ -1,4 +1,4 @@
-"""Verbs for Kubeflow Pipelines: compile, submit, and those on runs of a server."""
+"""Verbs for Kubeflow Pipelines: compile, submit, and verbs on a server's runs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def publish_source(
     """Publish a pipeline version after all checks; return connection, version and checked parameters.
 
     Args:
-        arguments: of a verb that takes `PARAM`, `EXPERIMENT` and `SERVER`.
+        arguments: arguments of a verb with `PARAM`, `EXPERIMENT` and `SERVER`.
         source: the pipeline.
         defaults: values of parameters that `--param` does not set.
 
     Raises:
-        ConfigError: for a parameter, placeholder or name that cannot be used.
+        ConfigError: for an invalid parameter, placeholder or name.
         ClusterError: from the server.
     """
     from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
@@ -94,13 +94,13 @@ def submit(arguments: argparse.Namespace) -> Result:
 
 
 def experiment_of(arguments: argparse.Namespace, source: Source) -> str:
-    """Return the experiment's name: the flag's, the settings', else the pipeline's."""
+    """Return the experiment's name: from the flag, the settings or the pipeline."""
     named = source.settings.kubeflow.experiment if source.settings else ""
     return arguments.experiment or named or source.package.name
 
 
 def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
-    """Return the service account's name: the flag's, else the settings'."""
+    """Return the service account's name: from the flag or the settings."""
     named = source.settings.kubeflow.service_account if source.settings else ""
     return arguments.service_account or named
 
@@ -112,7 +112,7 @@ def follow(
     version: PipelineVersion | None = None,
     before: RunState | None = None,
 ) -> Result:
-    """Report a run that was submitted, or retried after a state `before`; with `--wait` wait for its end."""
+    """Report a submitted run, or one retried after the state `before`; with `--wait` wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 
@@ -164,7 +164,7 @@ def show_run(arguments: argparse.Namespace) -> Result:
     connection = open_connection(arguments)
     state = read_run(connection, arguments.run_id)
     failed = state.failed_step
-    # The server gives no text with a driver that failed: its log has the cause.
+    # The server reports no error of a failed driver; its log has the cause.
     log = step_log(connection, state.run_id, failed) if failed and failed.driver else ""
     return _describe(state, log)
 
@@ -206,7 +206,7 @@ def show_log(arguments: argparse.Namespace) -> Result:
 
 
 def _failure(state: RunState, log: str) -> str:
-    """Say why a run failed, with the cause that the log of a driver names."""
+    """Describe why a run failed, with the cause from the driver's log."""
     from pipeline.kubeflow.step_log import error_in
 
     failed = state.failed_step
@@ -243,7 +243,7 @@ def compile_workflow(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow.kfp_backend import compile_pipeline
     from pipeline.settings.settings_file import load_settings
 
-    # The files that the settings name are those of the cluster; the pipeline.config is read here.
+    # Other files that the settings name are on the cluster; only the pipeline.config is read here.
     settings = load_settings(
         arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
     )

@@ -1,4 +1,4 @@
-"""The verb `config`: convert, show and join pipeline.config files, and write one of hyper-parameters."""
+"""The verb `config`: convert, show and join pipeline.config files, or make one from hyper-parameters."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def config(arguments: argparse.Namespace) -> Result:
-    """Do what the first argument names."""
+    """Run the action named by the first argument."""
     return ACTIONS[arguments.action](arguments)
 
 
 def _convert(arguments: argparse.Namespace) -> Result:
-    """Turn a config of TensorFlow 1 into what it is called now, and say whether it can be used so."""
+    """Convert a config of TensorFlow 1 to current names, and report whether it is supported."""
     from detection_core.bounded.text_file import read_text_file
     from detection_core.config.legacy.conversion import convert_config
 
@@ -53,7 +53,7 @@ def _convert(arguments: argparse.Namespace) -> Result:
 
 
 def _refusal(text: str) -> str:
-    """Return why `detflow validate` would refuse a config; "" where it takes it."""
+    """Return why `detflow validate` would refuse a config; "" if it is valid."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.storage.scratch_folder import ScratchFolder
     from pipeline.descriptions import describe_config
@@ -70,7 +70,7 @@ def _refusal(text: str) -> str:
 
 
 def _show(arguments: argparse.Namespace) -> Result:
-    """Print a config as it would be run, overrides applied."""
+    """Print a config with overrides applied."""
     from detection_core.config.load import format_pipeline_config
 
     _file(arguments)
@@ -79,7 +79,7 @@ def _show(arguments: argparse.Namespace) -> Result:
 
 
 def _join(arguments: argparse.Namespace) -> Result:
-    """Make one pipeline.config of the files that hold its parts."""
+    """Join partial files into one pipeline.config."""
     from detection_core.config.load import format_pipeline_config
     from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 
@@ -98,7 +98,7 @@ def _join(arguments: argparse.Namespace) -> Result:
 
 
 def _from_automl(arguments: argparse.Namespace) -> Result:
-    """Write the pipeline.config that hyper-parameters of google/automl's EfficientDet come to."""
+    """Write the pipeline.config that is equivalent to google/automl's EfficientDet hyper-parameters."""
     from detection_core.artifacts.detector import LABEL_MAP
     from detection_core.config.automl.translation import RunFlags, translate
     from detection_core.config.check import check_pipeline_config
@@ -133,7 +133,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
 
 
 def _write_label_map(path: str, label_map: LabelMap) -> None:
-    """Write a label map where none is, or the same."""
+    """Write a label map if the file is missing; an existing file must be equal."""
     from detection_core.data.label_map import format_label_map
     from detection_core.storage import files
 
@@ -154,7 +154,7 @@ def _file(arguments: argparse.Namespace) -> str:
 
 
 def _written(arguments: argparse.Namespace, text: str, lines: list[str], data: dict[str, Any]) -> Result:
-    """Write the config to the output, or print it where none is named."""
+    """Write the config to the output, or print it without one."""
     if not arguments.output:
         comments = "".join(f"# {line}\n" for line in lines)
         return Result(text=comments + text.rstrip("\n"), data={**data, "text": text})

@@ -20,16 +20,16 @@ _WORK = ".examples"
 
 @contextlib.contextmanager
 def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterator[str]:
-    """Yield a folder of examples: `path` itself, or one inside `output` that is gone when the block ends.
+    """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
     Args:
-        path: what the user named; "" gives "".
-        arguments: with what `source_arguments` adds.
+        path: path from the user; "" gives "".
+        arguments: with those of `source_arguments`.
         output: local folder with room for the images.
 
     Raises:
-        ConfigError: for splits that cannot be used.
-        DataError: when there are no data, or none that can be used.
+        ConfigError: for invalid splits.
+        DataError: when there are no data, or no usable data.
     """
     from detection_core.artifacts.detector import LABEL_MAP
 
@@ -45,7 +45,7 @@ def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterat
 
 
 def format_argument() -> Iterator[Argument]:
-    """Yield the flag that names the format, one of those that there are readers for."""
+    """Yield the flag of the format, with the available readers as choices."""
     from detection_core.datasets.readers import READERS
 
     yield argument(
@@ -58,7 +58,7 @@ def format_argument() -> Iterator[Argument]:
 
 
 def source_arguments() -> Iterator[Argument]:
-    """Yield the flags that say what the data are."""
+    """Yield the flags that describe the data."""
     yield from format_argument()
     yield argument(
         "--splits",
@@ -74,7 +74,7 @@ def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: 
 
     if not (data_format and splits):
         path, data_format, splits = _found(path, data_format, splits)
-    # What cannot be used is counted and shown, and does not end the verb.
+    # Unusable data are counted and shown; they do not end the verb.
     run(
         ExampleGenJob(
             examples=folder, data_path=path, data_format=data_format, splits=splits, quarantine_limit=1.0
@@ -83,7 +83,7 @@ def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: 
 
 
 def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Return folder, format and splits of the data set in a folder, where they were not named."""
+    """Return folder, format and splits of a data set; detect those that are not given."""
     from detection_core.datasets.layout_search import find_layouts
     from detection_core.datasets.layouts import RATIOS
 
@@ -92,7 +92,7 @@ def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, st
     except DataError:
         if not data_format:
             raise
-        layouts = []  # the reader of the format that was named says what is missing
+        layouts = []  # the reader of the given format reports the fault
     if not layouts:
         return path, data_format, splits or dict(RATIOS)
     return layouts[0].path, layouts[0].format, splits or dict(layouts[0].splits)
@@ -109,7 +109,7 @@ def _splits(text: str) -> dict[str, Any]:
 
 
 def report(arguments: argparse.Namespace) -> Result:
-    """Write a page about a data set."""
+    """Write a report page of a data set."""
     from detection_core.config.load import load_checked_config
 
     config = load_checked_config(arguments.config) if arguments.config else None
@@ -156,7 +156,7 @@ REPORT = Verb(
 
 
 def preview(arguments: argparse.Namespace) -> Result:
-    """Draw what training is fed."""
+    """Draw the training input."""
     if arguments.examples and arguments.data:
         raise ConfigError("expected one of --examples and --data, found both; leave one out")
     config = load_config(arguments.config, arguments)

@@ -1,4 +1,4 @@
-"""Arguments that verbs on detectors share, and what they mean."""
+"""Shared arguments of verbs on detectors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TRUST = argument(
 
 
 def representative_examples(purpose: str, default: int = 100) -> Argument:
-    """Return the argument for the training images that ranges are measured on.
+    """Return the argument for the calibration images.
 
     Args:
-        purpose: what they are for, the first words of its help.
-        default: how many.
+        purpose: their purpose, the first words of the help.
+        default: number of images.
     """
     return argument(
         "--representative-examples",
@@ -38,10 +38,10 @@ def representative_examples(purpose: str, default: int = 100) -> Argument:
 
 
 def given_model(path: str) -> str:
-    """Return the model that a path of the command line stands for; "" stays as it is.
+    """Return the model at a path of the command line; "" stays "".
 
     Raises:
-        ContractError: as `detection_core.artifacts.model_path.find_model`.
+        ContractError: as in `detection_core.artifacts.model_path.find_model`.
     """
     from detection_core.artifacts.model_path import find_model
 
@@ -49,10 +49,10 @@ def given_model(path: str) -> str:
 
 
 def one_model(arguments: argparse.Namespace) -> str:
-    """Return the detector that `--model` names, or of several an ensemble, written into the output folder.
+    """Return the detector that `--model` names; several become an ensemble in the output folder.
 
     Raises:
-        DetectionError: as `given_model`, or when the detectors cannot be fused.
+        DetectionError: as in `given_model`, or when the detectors cannot be fused.
     """
     models = [given_model(path) for path in arguments.model]
     if len(models) == 1:

@@ -1,4 +1,4 @@
-"""The verb that looks whether a machine, or a cluster, has what is needed."""
+"""The verb `doctor`: check whether a machine or a cluster meets the requirements."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
-_WIDTHS = 8, 10  # of state and name of a check
+_WIDTHS = 8, 10  # state and name of a check
 
 
 def doctor(arguments: argparse.Namespace) -> Result:
-    """Look at this machine, or at a cluster."""
+    """Check this machine or a cluster."""
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
@@ -75,7 +75,7 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
 
 
 def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
-    """Return the claims of the settings and the steps that mount each."""
+    """Return the claims of the settings, and the steps that mount each."""
     from pipeline.settings.step_ids import step_ids
 
     claims: dict[str, list[str]] = {}
@@ -86,7 +86,7 @@ def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
 
 
 def _images(settings: PipelineSettings | None) -> list[str]:
-    """Return the images that the settings name; none where they name nothing but the default."""
+    """Return the images in the settings; none if the settings name only the default."""
     from pipeline.settings.kubeflow_settings import KubeflowSettings
     from pipeline.settings.step_ids import step_ids
 
@@ -98,7 +98,7 @@ def _images(settings: PipelineSettings | None) -> list[str]:
 
 
 def describe(found: list[Finding]) -> Result:
-    """Return findings as text and data; a problem is exit code 2."""
+    """Return findings as text and data; a problem sets exit code 2."""
     from pipeline.doctor.finding import State
 
     rows: list[tuple[str, str, str]] = []

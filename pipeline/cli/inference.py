@@ -1,4 +1,4 @@
-"""Verbs that run detectors, and that write them to be run elsewhere."""
+"""Verbs that run detectors, or export them as SavedModels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 def predict(arguments: argparse.Namespace) -> Result:
-    """Detect in images and videos, and draw."""
+    """Detect objects in images and videos, and draw them."""
     from detection_core.artifacts.prediction import is_video
 
     given = [path for name in arguments.images for path in _files_of(name)]
@@ -70,7 +70,7 @@ def _files_of(path: str) -> list[str]:
 def _videos(
     model: str, videos: list[str], arguments: argparse.Namespace, *, alone: bool
 ) -> list[dict[str, Any]]:
-    """Detect in each video; one that cannot be used is reported, and the others go on."""
+    """Detect in each video; report an unusable one and continue."""
     if not videos:
         return []
     from detection_core.artifacts.json_values import encode

@@ -18,7 +18,7 @@ _SPEEDS = ("fast", "balanced", "accurate")
 
 
 def init(arguments: argparse.Namespace) -> Result:
-    """Look at a data set and write the files, or list the networks."""
+    """Inspect a data set and write the files, or list the networks."""
     if arguments.list_models:
         return _list(arguments)
     if not arguments.data:

@@ -24,7 +24,7 @@ _UNKNOWN = "unknown"
 
 
 def inspect(arguments: argparse.Namespace) -> Result:
-    """Show what a file or folder is."""
+    """Show the content of a file or folder."""
     with native_output_to(os.devnull):
         from detection_core.tasks.inspection import inspect as read
 
@@ -37,7 +37,7 @@ def inspect(arguments: argparse.Namespace) -> Result:
 
 
 def _lints(path: str, names: str) -> list[Any]:
-    """Return which operations of a file each named accelerator runs."""
+    """Return the operations of a file that each named accelerator supports."""
     if not names:
         return []
     from detection_core.artifacts.tflite_file import read_tflite

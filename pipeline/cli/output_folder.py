@@ -1,4 +1,4 @@
-"""Where a verb writes what it makes."""
+"""Output folders of verbs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from detection_core.storage.scratch_folder import ScratchFolder
 
 @contextlib.contextmanager
 def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
-    """Yield a local folder for the results of a verb, which are at `path` when the block has ended well.
+    """Yield a local folder for the results of a verb; on success they are at `path`.
 
     Args:
-        path: the folder that the user named; on an object store it gets everything at the end.
-        keep_unfinished: what a block that failed has written stays, to go on from; else the folder is as it
-            was before.
+        path: folder from the user; on an object store, results are uploaded at the end.
+        keep_unfinished: keep the files of a failed block, for a later resume. Otherwise the folder is
+            restored.
 
     Raises:
-        ConfigError: when the folder cannot be made.
+        ConfigError: when the folder cannot be created.
     """
     if files.is_remote(path):
         with ScratchFolder() as folder:
@@ -46,7 +46,7 @@ def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
 
 
 def _missing_folders(path: str) -> list[str]:
-    """Return those of a folder and the ones above it that are not there, innermost first."""
+    """Return the missing folders of a path, innermost first."""
     missing, folder = [], os.path.abspath(path)
     while not os.path.lexists(folder):
         missing.append(folder)
@@ -55,10 +55,10 @@ def _missing_folders(path: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder; one that exists is left as it is.
+    """Create a folder if it does not exist.
 
     Raises:
-        ConfigError: when it cannot be made.
+        ConfigError: when it cannot be created.
     """
     try:
         os.makedirs(path, exist_ok=True)

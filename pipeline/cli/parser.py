@@ -1,7 +1,7 @@
 """The command `detflow`: its verbs, arguments and exit codes.
 
 Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one message), 130 interrupted,
-143 after SIGTERM. A verb may have more. Heavy modules are imported only by the verbs that need them.
+143 after SIGTERM. Some verbs have more. Heavy modules are imported only by the verbs that need them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
-    """Report the error that ended a verb, and return the exit code; raise a crash again."""
+    """Report the error that ended a verb, and return the exit code; reraise a crash."""
     code = interrupted_by(error)
     if code:
         resume = "; run the same command again to resume" if arguments.resumes else ""
@@ -82,10 +82,7 @@ def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) ->
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of all verbs, of a group or of one verb; arguments are added on use.
-
-    A group may put a default word first: `detflow runs DIR` means `detflow runs list DIR`.
-    """
+    """A parser of all verbs, a group or a verb; `runs DIR` means `runs list DIR`, with a default verb."""
 
     group: Group | None = None
     verb: Verb | None = None
@@ -95,11 +92,7 @@ class _Parser(argparse.ArgumentParser):
         self.below: list[_Parser] = []
 
     def add_verb_arguments(self, completions: Mapping[str, Any] | None = None) -> None:
-        """Add the arguments of the verb, once.
-
-        Args:
-            completions: metavar or name of an argument to shtab's completion.
-        """
+        """Add the verb's arguments once; `completions`: metavar or argument name to shtab's completion."""
         verb, self.verb = self.verb, None
         if verb is None:
             return
@@ -125,7 +118,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_usage()
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse's own ignores a closed pipe.
+        # argparse's version ignores a closed pipe.
         super()._print_message(clean(message or ""), file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -184,7 +177,7 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
 
 
 SHELLS = ("bash", "zsh", "tcsh")
-# Metavars and names of arguments that are files, or folders.
+# Metavars and names of arguments that are files or folders.
 _FILES = (
     "DIR_OR_JSON",
     "DIR_OR_TFLITE",
@@ -201,7 +194,7 @@ _FOLDERS = ("DIR",)
 
 
 def completion(arguments: argparse.Namespace) -> Result:
-    """Print the script of a shell."""
+    """Print a shell's completion script."""
     import shtab
 
     completions = dict.fromkeys(_FILES, shtab.FILE) | dict.fromkeys(_FOLDERS, shtab.DIRECTORY)

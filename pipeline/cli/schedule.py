@@ -1,4 +1,4 @@
-"""The verbs of `detflow schedule`: recurring runs on a server, and the same on one machine."""
+"""The verbs of `detflow schedule`: recurring runs on a server or on one machine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def create(arguments: argparse.Namespace) -> Result:
 
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
-    """Return the `schedule` section with the flags over it."""
+    """Return the `schedule` section, overridden by the flags."""
     from pipeline.settings import validation_errors
     from pipeline.settings.schedule_settings import ScheduleSettings
 
@@ -155,7 +155,7 @@ def delete(arguments: argparse.Namespace) -> Result:
 
 
 def run_now(arguments: argparse.Namespace) -> Result:
-    """Start one run of a schedule at once."""
+    """Start one run of a schedule immediately."""
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
@@ -173,7 +173,7 @@ def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
 
 
 def preview(arguments: argparse.Namespace) -> Result:
-    """Show when a schedule would fire, without a server."""
+    """Show the next times of a schedule, without a server."""
     from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
@@ -187,7 +187,7 @@ def preview(arguments: argparse.Namespace) -> Result:
 
 
 def run_local(arguments: argparse.Namespace) -> Result:
-    """Run a workflow by its schedule on this machine."""
+    """Run a workflow on its schedule on this machine."""
     from pipeline.local.workspace import Workspace
     from pipeline.schedule.local_scheduler import LocalSchedule
     from pipeline.schedule.systemd import crontab_line, systemd_units
@@ -208,7 +208,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
     if arguments.print_crontab:
-        # Lock a separate file: an editor replaces the settings file, and the lock with it.
+        # Lock a separate file, because an editor replaces the settings file and so drops the lock.
         lock = os.path.join(os.path.abspath(settings.workspace), ".cron.lock")
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
@@ -219,7 +219,6 @@ def run_local(arguments: argparse.Namespace) -> Result:
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine."""
     from pipeline.parameters import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 
@@ -231,7 +230,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
 
 
 def _program() -> list[str]:
-    """Return the command that is installed beside the interpreter, or the interpreter and the module."""
+    """Return the command installed beside the interpreter, or the interpreter and the module."""
     installed = os.path.join(os.path.dirname(sys.executable), "detflow")
     return [installed] if os.path.exists(installed) else python_command("pipeline.cli")
 
@@ -266,7 +265,7 @@ _OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
 
 
 def _on_one(name: str, summary: str, command: Any, *more: Any) -> Verb:
-    """Return a verb on one schedule of the server."""
+    """Return a verb that applies to one schedule of the server."""
     example = f"detflow schedule {name} nightly --host http://localhost:8080"
     return Verb(
         name=name,

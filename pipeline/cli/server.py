@@ -1,4 +1,4 @@
-"""The arguments by which a verb finds the Kubeflow Pipelines server."""
+"""Arguments for the connection to a Kubeflow Pipelines server."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pipeline.settings.connection_settings import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
-# Values that a flag takes, in its help.
+# Metavars of the flags.
 _METAVARS = {"timeout": "SECONDS", "ui_host": "URL", "host": "URL"}
 _METAVAR_ENDINGS = {"_file": "FILE", "_env": "NAME", "_context": "NAME", "_id": "ID"}
 
 
 def server_arguments() -> Iterator[Argument]:
-    """Yield the flags of a connection: one for each of the ConnectionOptions.
+    """Yield one flag for each of the ConnectionOptions.
 
-    A flag that is not given is None, so that the environment and the settings count.
+    A missing flag is None, so that the environment and the settings apply.
     """
     from pipeline.kubeflow.connection_options import VARIABLES
     from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
@@ -64,14 +64,14 @@ PARAM = argument(
 
 
 def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | None = None) -> Connection:
-    """Connect to the server that flags, environment and settings name, in this order.
+    """Connect to the server named by flags, environment or settings, in this order of precedence.
 
     Args:
-        arguments: of a verb that takes `SERVER`.
-        settings: of the workflow; None: those of `--settings`, if the verb takes it and it is given.
+        arguments: arguments of a verb with `SERVER`.
+        settings: settings of the workflow; None: those of `--settings`, if given.
 
     Raises:
-        ConfigError: for options that cannot be used.
+        ConfigError: for invalid options.
         ClusterError: when the server cannot be reached or refuses.
     """
     from pipeline.kubeflow.connection import Connection
@@ -82,10 +82,10 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
 def server_options(
     arguments: argparse.Namespace, settings: PipelineSettings | None = None
 ) -> ConnectionOptions:
-    """Return how the server is reached, as `open_connection` does it.
+    """Return the connection options, as in `open_connection`.
 
     Raises:
-        ConfigError: for a settings file that cannot be used.
+        ConfigError: for an invalid settings file.
     """
     from pipeline.kubeflow.connection_options import resolve_options
     from pipeline.settings.connection_settings import ConnectionOptions

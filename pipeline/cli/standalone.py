@@ -33,7 +33,6 @@ _SPLIT = argument("--split", default="eval", help="split to measure on (default:
 
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
-    """Write the config with overrides as an artifact; return its folder."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
@@ -45,10 +44,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step and return its report.
-
-    Its outputs are folders of `--output`; `written_to` is the output that holds the report.
-    """
+    """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
     from detection_core.training.memory import keep_host_memory
@@ -104,7 +100,7 @@ def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
-    """Turn a checkpoint into a detector."""
+    """Convert a checkpoint into a detector."""
     arguments.config = arguments.config or _published_config(arguments.checkpoint)
     config = load_config(arguments.config, arguments)
     with (
@@ -126,7 +122,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
 
 
 def _published_config(checkpoint: str) -> str:
-    """Return the path of a model zoo detector's config, downloaded with it."""
+    """Return the config path of a model zoo detector, downloaded with it."""
     from detection_core.zoo.starting_points import ZOO, fetch_start
 
     if not checkpoint.startswith(ZOO):
@@ -138,7 +134,7 @@ def _published_config(checkpoint: str) -> str:
 
 
 def evaluate(arguments: argparse.Namespace) -> Result:
-    """Measure a detector, or the checkpoints of a training."""
+    """Evaluate a detector, or the checkpoints of a training."""
     if arguments.watch:
         return _watch(arguments)
     for name in ("model", "examples"):
@@ -166,7 +162,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 
 
 def _watch(arguments: argparse.Namespace) -> Result:
-    """Measure the checkpoints of a training in another process."""
+    """Evaluate the checkpoints of a training that runs in another process."""
     if arguments.model:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
     from detection_core.storage import files
@@ -176,7 +172,7 @@ def _watch(arguments: argparse.Namespace) -> Result:
     options = WatchOptions(
         timeout_minutes=arguments.timeout, examples_dir=arguments.examples, split=arguments.split
     )
-    # Lines are written at once, also to an object store; the libraries' output stays local.
+    # Log lines are flushed at once, also to an object store; the libraries' output stays local.
     with ScratchFolder() as scratch:
         logs = scratch if files.is_remote(arguments.output) else arguments.output
         make_folder(logs)
@@ -191,7 +187,7 @@ def _watch(arguments: argparse.Namespace) -> Result:
 
 
 def quantize(arguments: argparse.Namespace) -> Result:
-    """Fine-tune a detector with quantization in its graph."""
+    """Fine-tune a detector with quantization-aware training."""
     from detection_core.artifacts.quantization import QUANTIZATION
 
     data = _run_step(
@@ -201,7 +197,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
 
 
 def export(arguments: argparse.Namespace) -> Result:
-    """Write TensorFlow Lite files and measure them."""
+    """Export and evaluate TensorFlow Lite files."""
     from component_specs import TFLiteExporterJob
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.parity import PARITY

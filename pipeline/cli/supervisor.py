@@ -1,6 +1,6 @@
 """Run verbs that open models in a forked process, and report its crash as one error.
 
-A model may loop forever, exhaust the memory or crash in native code. The user's process forks before heavy
+A model may loop forever, exhaust the memory or crash in native code. So the process forks before heavy
 imports. The child runs the verb; the parent watches it and returns its exit code.
 """
 
@@ -29,14 +29,14 @@ from pipeline.console import write_error
 VERBS = frozenset({
     "predict", "evaluate", "bench", "export", "compare", "export-saved-model", "import", "sensitivity",
 })  # fmt: skip
-"""Verbs that run a SavedModel, or read weights of a model that may not be trusted."""
+"""Verbs that run a SavedModel, or read weights of an untrusted model."""
 SECONDS, GIGABYTES = "DETFLOW_MODEL_SECONDS", "DETFLOW_MODEL_GB"
 _SECONDS = 120.0
-_MEMORY_SHARE = 0.8  # of what is available, so that other programs keep some
+_MEMORY_SHARE = 0.8  # of the available memory; the rest is for other programs
 _POLL = 0.1
 # The terminal signals both processes, `kill` only the supervisor.
 _GRACE = 0.5
-_LONGEST_TICK = 1.0  # time stopped by Ctrl-Z does not count
+_LONGEST_TICK = 1.0  # time while stopped by Ctrl-Z is not counted
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM)
 _NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
 _PR_SET_PDEATHSIG = 1
@@ -53,11 +53,11 @@ def supervise(words: Sequence[str]) -> int | None:
     """Fork: the child returns None and runs the verb, the parent returns its exit code.
 
     Args:
-        words: of the command line.
+        words: arguments of the command line.
 
     Returns:
-        None also if nothing was forked: the verb opens no model, the system cannot fork, or TensorFlow is
-        imported. A fork would lose its threads.
+        None also without a fork: the verb opens no model, the system cannot fork, or TensorFlow is imported.
+        A fork would lose TensorFlow's threads.
     """
     if not words or words[0] not in VERBS or not hasattr(os, "fork") or "tensorflow" in sys.modules:
         return None
@@ -116,14 +116,13 @@ class _Board:
         self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
 
     def note_model(self, path: str) -> None:
-        """Note that the use of a model begins, or with "" that it ends."""
+        """Record that the use of a model begins, or with "" that it ends."""
         if path:
             content = os.fsencode(path)
             self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
         self._USES.pack_into(self._memory, 0, self.uses + 1)
 
     def note_signal(self, number: int) -> None:
-        """Note a signal."""
         self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
 
     @property
@@ -133,7 +132,7 @@ class _Board:
 
     @property
     def signalled(self) -> float:
-        """Time of the last signal, by the processes' common clock."""
+        """Time of the last signal, on the clock shared by both processes."""
         return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
 
     @property
@@ -154,16 +153,12 @@ class _Supervisor:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in _HANDED_ON:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background jobs of a shell
                 signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def wait(self) -> int:
-        """Return the exit code of the child, or end by the same signal.
-
-        Raises:
-            ModelError: when native code ended it, or a model took too much time or memory.
-        """
+        """Return the child's exit code, or end by its signal; ModelError after a crash or exceeded limit."""
         received: list[tuple[float, int]] = []
         before = time.monotonic()
         while True:
@@ -182,7 +177,7 @@ class _Supervisor:
             before = now
 
     def _check_use(self, seconds: float) -> None:
-        """Measure time and memory of a model's use, and kill the child beyond the limits."""
+        """Kill the child if a model's use exceeds the limits of time or memory."""
         uses = self._board.uses
         memory = _own_memory(self._child)
         if uses != self._uses:
@@ -214,7 +209,7 @@ class _Supervisor:
         if -code not in _NATIVE_ENDS:
             signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
-            return 128 - code  # the first process of a container survives the signal
+            return 128 - code  # PID 1 of a container survives the signal
         name = signal.Signals(-code).name
         if -code == signal.SIGKILL:
             found, remedy = "was killed, as by the system when memory runs out", "give it more memory"
@@ -226,7 +221,7 @@ class _Supervisor:
 
 
 def _own_memory(process: int) -> int:
-    """Return the bytes of memory that a process shares with no file; 0 if unknown."""
+    """Return the bytes of memory that a process does not share with files; 0 if unknown."""
     with contextlib.suppress(OSError, ValueError):
         _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
         return (int(resident) - int(shared)) * mmap.PAGESIZE
@@ -234,7 +229,6 @@ def _own_memory(process: int) -> int:
 
 
 def _available() -> int:
-    """Return the bytes of available memory; 0 if unknown."""
     with contextlib.suppress(OSError):
         found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
         return int(found[1]) << 10 if found else 0

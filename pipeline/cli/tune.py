@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def tune(arguments: argparse.Namespace) -> Result:
-    """Search."""
+    """Run the search."""
     from pipeline.settings.settings_file import load_settings
     from pipeline.tuning.settings_search import tune as search
     from pipeline.tuning.space import load_space

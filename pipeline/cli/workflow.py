@@ -1,4 +1,4 @@
-"""Verbs on a workflow and its runs here: run, validate, report, rollback; `runs` is in `cluster`."""
+"""Verbs on a workflow and its local runs: run, validate, report, rollback; `runs` is in `cluster`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _workspace(path: str) -> Any:
 
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Run the workflow here."""
+    """Run the workflow locally."""
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.run_parameters import declared_parameters
@@ -107,14 +107,13 @@ def validate(arguments: argparse.Namespace) -> Result:
 
 
 def _holds_hyperparameters(path: str) -> bool:
-    """Tell whether a YAML file holds hyper-parameters of google/automl's EfficientDet, not settings."""
+    """Tell whether a YAML file holds google/automl's EfficientDet hyper-parameters instead of settings."""
     from detection_core.config.automl.translation import holds_hyperparameters
 
     return holds_hyperparameters(path)
 
 
 def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
-    """Check a file of hyper-parameters and say what the config of them would build."""
     from detection_core.config.automl.translation import translate
     from detection_core.config.check import check_pipeline_config
     from pipeline.descriptions import describe_config
@@ -131,7 +130,6 @@ def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
 
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
-    """Check a pipeline.config and say what it would build."""
     from detection_core.config.load import with_line
     from pipeline.descriptions import describe_config
 

@@ -16,7 +16,7 @@ _FACTS = "name title extractor side coco_map published_ms parameters speed licen
 
 
 def list_models(arguments: argparse.Namespace) -> Result:
-    """List the published detectors that are built here."""
+    """List the published detectors that are supported."""
     from detection_core.zoo.cache import has_model
     from detection_core.zoo.networks import PAGE
     from detection_core.zoo.networks import list_models as published

@@ -1,4 +1,4 @@
-"""What `detflow doctor` looks at: this machine, and a cluster.
+"""Checks of `detflow doctor`: this machine, and a cluster.
 
-Checks stand in tables, one function a check; each gives findings, and whatever is not right says what to do.
+Tables list the checks, one function each. A check returns findings; each fault has a remedy.
 """

@@ -1,4 +1,4 @@
-"""The checks of a cluster: what `submit` and `schedule` need of Kubernetes and of Kubeflow Pipelines."""
+"""Checks of a cluster: requirements of `submit` and `schedule` on Kubernetes and Kubeflow Pipelines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.doctor.registry import look_up_image
 from pipeline.doctor.requirements import CALLER_RIGHTS, KINDS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection
 
-# A CronJob's time zone (1.27) is the newest that the manifests of k8s/ use.
+# The manifests of k8s/ need a CronJob's time zone, which Kubernetes has since 1.27.
 OLDEST_KUBERNETES = (1, 27)
 SYSTEM_NAMESPACE = "kubeflow"
 _ASK = "ask who runs the cluster"
@@ -27,15 +27,15 @@ class Cluster:
     """A cluster under examination.
 
     Attributes:
-        kube: its Kubernetes API.
-        connect: connects to its Kubeflow Pipelines API.
-        namespace: of the runs; empty: that of the connection, else Kubeflow's own.
+        kube: Kubernetes API.
+        connect: function that connects to the Kubeflow Pipelines API.
+        namespace: namespace of the runs; empty: that of the connection, else Kubeflow's.
         account: service account of the steps; empty: the server's default.
-        claims: persistent volume claim to the steps that mount it; None: no settings tell.
+        claims: persistent volume claim to the steps that mount it; None without settings.
         images: names of the container images.
-        pull_secrets: names of the secrets with which they are pulled.
-        time_zone: that the schedule was written for.
-        retried: the steps that the settings want retried.
+        pull_secrets: names of the image pull secrets.
+        time_zone: time zone of the schedule.
+        retried: steps with retries in the settings.
         through_kube: whether the pipelines API is reached through the Kubernetes API.
     """
 
@@ -54,7 +54,7 @@ class Cluster:
     def object(
         self, kind: str, name: str, api: str = "/api/v1", namespace: str = ""
     ) -> dict[str, Any] | None:
-        """Read an object of the runs' namespace, or of another."""
+        """Read an object of the runs' namespace, or of another one."""
         return self.kube.get(f"{api}/namespaces/{namespace or self.namespace}/{kind}/{name}")
 
 
@@ -72,7 +72,7 @@ def visible(look: Callable[[Cluster], Iterable[Finding]]) -> Callable[[Cluster],
 
 
 def check_pipelines(cluster: Cluster) -> Iterator[Finding]:
-    """Connect to Kubeflow Pipelines; also settles which namespace is meant."""
+    """Connect to Kubeflow Pipelines, and set the namespace."""
     try:
         connection = cluster.connect()
     except DetectionError as e:
@@ -87,7 +87,7 @@ def check_pipelines(cluster: Cluster) -> Iterator[Finding]:
 
 
 def check_kubernetes(cluster: Cluster) -> Iterator[Finding]:
-    """Compare the version of Kubernetes with what the manifests use."""
+    """Compare the Kubernetes version with the one that the manifests need."""
     version = str((cluster.kube.get("/version") or {}).get("gitVersion", ""))
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     oldest = ".".join(map(str, OLDEST_KUBERNETES))
@@ -103,7 +103,7 @@ def check_kubernetes(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_namespace(cluster: Cluster) -> Iterator[Finding]:
-    """Look for the namespace of the runs."""
+    """Check the namespace of the runs."""
     found = cluster.kube.get(f"/api/v1/namespaces/{cluster.namespace}")
     if found is None:
         yield problem(
@@ -115,7 +115,7 @@ def check_namespace(cluster: Cluster) -> Iterator[Finding]:
 
 
 def check_kinds(cluster: Cluster) -> Iterator[Finding]:
-    """Look for the kinds that runs, schedules and the manifests of k8s/ need."""
+    """Check the kinds that runs, schedules and the manifests of k8s/ need."""
     for kind in KINDS:
         answer = cluster.kube.get(f"/apis/{kind.group}/{kind.version}") or {}
         there = any(r.get("name") == kind.plural for r in answer.get("resources", ()))
@@ -132,7 +132,7 @@ def check_kinds(cluster: Cluster) -> Iterator[Finding]:
 
 
 def check_rights(cluster: Cluster) -> Iterator[Finding]:
-    """Ask Kubernetes what the account of the kubeconfig may do."""
+    """Check the permissions of the kubeconfig's account."""
     if cluster.through_kube:
         proxy = {"verb": "get", "resource": "services", "subresource": "proxy", "name": "ml-pipeline:http"}
         if cluster.kube.may(namespace=SYSTEM_NAMESPACE, **proxy):
@@ -161,7 +161,7 @@ def check_rights(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_account(cluster: Cluster) -> Iterator[Finding]:
-    """Look for the account of the steps, and what it may do."""
+    """Check the account of the steps and its permissions."""
     if not cluster.account:
         yield note(
             "kubeflow.service_account names none, so steps run as the server's default, a wide one",
@@ -193,7 +193,7 @@ def check_account(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_claims(cluster: Cluster) -> Iterator[Finding]:
-    """Look for the claims that the steps mount."""
+    """Check the claims that the steps mount."""
     if cluster.claims is None:
         yield unknown("no settings tell which are needed", "name them with --settings FILE")
     elif not cluster.claims:
@@ -228,7 +228,7 @@ def check_claims(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_launcher(cluster: Cluster) -> Iterator[Finding]:
-    """Look for what Kubeflow's launcher reads in each pod: where artifacts go, and with which credentials."""
+    """Check the configuration of Kubeflow's launcher in each pod: artifact root and credentials."""
     config = cluster.object("configmaps", "kfp-launcher")
     root = ((config or {}).get("data") or {}).get("defaultPipelineRoot", "")
     if config is None:
@@ -251,7 +251,7 @@ def check_launcher(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_images(cluster: Cluster) -> Iterator[Finding]:
-    """Look for the images, the secrets to pull them, and pods that could not."""
+    """Check the images, their pull secrets, and pods that failed to pull."""
     if not cluster.images:
         yield unknown("no settings tell which are needed", "name them with --settings FILE")
     for name in cluster.images:
@@ -275,7 +275,7 @@ def check_images(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_time_zone(cluster: Cluster) -> Iterator[Finding]:
-    """Compare the time zone of the controller of schedules with the one that the schedule was written for."""
+    """Compare the time zone of the schedule controller with the schedule's."""
     deployment = cluster.object(
         "deployments", "ml-pipeline-scheduledworkflow", api="/apis/apps/v1", namespace=SYSTEM_NAMESPACE
     )
@@ -299,7 +299,6 @@ def check_time_zone(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _value(cluster: Cluster, variable: dict[str, Any]) -> str:
-    """Return the value of a container's variable, its own or a config map's."""
     reference = variable.get("valueFrom", {}).get("configMapKeyRef")
     if not reference:
         return str(variable.get("value", ""))
@@ -309,7 +308,7 @@ def _value(cluster: Cluster, variable: dict[str, Any]) -> str:
 
 @visible
 def check_retries(cluster: Cluster) -> Iterator[Finding]:
-    """Look at what Argo's configuration makes of `retries`; see docs/kubeflow.md."""
+    """Check how Argo's configuration treats `retries`; see docs/kubeflow.md."""
     name = "workflow-controller-configmap"
     config = cluster.object("configmaps", name, namespace=SYSTEM_NAMESPACE)
     if config is None:
@@ -338,7 +337,7 @@ def check_retries(cluster: Cluster) -> Iterator[Finding]:
 
 @visible
 def check_network(cluster: Cluster) -> Iterator[Finding]:
-    """Look whether our policy for the Kubernetes API, where it is applied, lets its addresses through."""
+    """Check that our network policy for the Kubernetes API, if applied, allows its addresses."""
     policy = cluster.object("networkpolicies", "allow-kubernetes-api", api="/apis/networking.k8s.io/v1")
     if policy is None:
         yield ok(f"{cluster.namespace} has no policy of ours")

@@ -17,9 +17,9 @@ class State(enum.StrEnum):
 
     Attributes:
         OK: as it should be.
-        NOTE: works, and is worth knowing.
-        UNKNOWN: could not be looked at from here.
-        PROBLEM: something will not work until it is put right.
+        NOTE: works; additional information.
+        UNKNOWN: cannot be checked from here.
+        PROBLEM: something will not work until it is fixed.
     """
 
     OK = "ok"
@@ -30,11 +30,11 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's answer.
+    """One line of the doctor's report.
 
     Attributes:
         state: severity.
-        found: what was found.
+        found: the observation.
         remedy: what to do; may be empty only for `ok`.
         check: name of the check that found it.
     """
@@ -74,9 +74,9 @@ class Check(Generic[Subject]):
     """A check of a table.
 
     Attributes:
-        name: as it is shown.
-        look: looks at the subject and gives findings.
-        essential: whether the later ones are pointless where this one cannot look.
+        name: displayed name.
+        look: function that examines the subject and returns findings.
+        essential: whether later checks are skipped if this one fails to run.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The Kubernetes API, as far as the checks of a cluster ask it: reading, and what an account may do."""
+"""Kubernetes API client of the cluster checks: read objects and review permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMITS = (5, 15)  # seconds to connect and to answer
 
 
 class ForbiddenError(ClusterError):
-    """The account may not look at something."""
+    """The account may not read something."""
 
 
 class Kube:
@@ -24,7 +24,7 @@ class Kube:
 
     Attributes:
         host: its address.
-        context: of the kubeconfig; empty inside a cluster, or where the current one is meant.
+        context: context of the kubeconfig; empty: the current one, or inside a cluster.
     """
 
     def __init__(self, api_client: Any, context: str = "") -> None:
@@ -36,16 +36,16 @@ class Kube:
         """Read an object or a list.
 
         Returns:
-            The answer; None where there is none (404).
+            The answer; None if it does not exist (404).
 
         Raises:
-            ForbiddenError: where the account may not read it.
-            ClusterError: where the server does not answer or fails.
+            ForbiddenError: when the account may not read it.
+            ClusterError: when the server does not answer or fails.
         """
         return self._call("GET", path, query=list(query.items()))
 
     def may(self, **attributes: str) -> bool:
-        """Tell whether the account that asks may do something.
+        """Tell whether the current account may do something.
 
         Args:
             **attributes: of a SelfSubjectAccessReview: namespace, verb, group, resource, subresource, name.
@@ -56,12 +56,12 @@ class Kube:
         """Tell whether another account may do something.
 
         Args:
-            user: as the server knows it, such as `system:serviceaccount:NAMESPACE:NAME`.
-            groups: that the user is in.
+            user: user name on the server, such as `system:serviceaccount:NAMESPACE:NAME`.
+            groups: groups of the user.
             **attributes: of a SubjectAccessReview.
 
         Raises:
-            ForbiddenError: where the account that asks may not ask this.
+            ForbiddenError: when the current account may not ask this.
         """
         spec = {"user": user, "groups": groups, "resourceAttributes": attributes}
         return self._review("SubjectAccessReview", spec)
@@ -126,20 +126,20 @@ class Kube:
 
 
 def _check_files(paths: str) -> None:
-    """Refuse what the package's own parser would unfold without end, or leave with a traceback."""
+    """Refuse files that the package's parser would expand without end, or fail on with a traceback."""
     for path in filter(os.path.exists, paths.split(os.pathsep)):
         if not isinstance(parse_yaml(read_text_file(path, what="kubeconfig"), path), dict):
             raise ConfigError("expected a mapping, found none", where=path)
 
 
 def open_kube(context: str = "") -> Kube:
-    """Connect as kubectl does, or with the account of the pod that this runs in.
+    """Connect like kubectl, or with the account of the current pod.
 
     Args:
-        context: of the kubeconfig; empty: the current one, or the pod's account where there is no kubeconfig.
+        context: context of the kubeconfig; empty: the current one, or the pod's account without a kubeconfig.
 
     Raises:
-        ConfigError: where there is neither.
+        ConfigError: when there is neither.
     """
     require("cluster", "detflow doctor --cluster")
     import urllib3
@@ -148,7 +148,7 @@ def open_kube(context: str = "") -> Kube:
     from kubernetes.config import ConfigException
 
     try:
-        # Read now: the package keeps what the variable was when it was imported.
+        # Read the variable now: the package keeps its value from import time.
         file = os.environ.get("KUBECONFIG") or None
         _check_files(file or os.path.expanduser("~/.kube/config"))
         client = config.new_client_from_config(file, context or None)

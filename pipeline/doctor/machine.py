@@ -34,7 +34,7 @@ def normalized(name: str) -> str:
 
 
 def check_python() -> Iterator[Finding]:
-    """Compare this Python with what the installed distribution wants."""
+    """Compare the Python version with the installed distribution's requirement."""
     version = platform.python_version()
     required = _metadata("Requires-Python")
     if required and not _serves(version, required):
@@ -47,7 +47,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def _serves(version: str, required: str) -> bool:
-    # Where no version is required, as in our images, there need not be this package either.
+    # Where no version is required, as in our images, this package may be missing too.
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(required).contains(version, prereleases=True)
@@ -61,7 +61,7 @@ def _metadata(key: str) -> str:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Compare the installed packages with what the installed distribution requires."""
+    """Compare the installed packages with the distribution's requirements."""
     faults, count = _faults("")
     if faults:
         yield problem(
@@ -78,7 +78,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_extras() -> Iterator[Finding]:
-    """Tell which optional parts are installed, and what works with the others."""
+    """Report installed and missing extras."""
     for extra in EXTRAS.values():
         if extra.missing():
             yield note(f"{extra.name}: not installed; needed by {extra.gives}", extra.remedy)
@@ -87,7 +87,7 @@ def check_extras() -> Iterator[Finding]:
 
 
 def _faults(extra: str) -> tuple[list[str], int]:
-    """Return what is wrong with the requirements of the distribution, and how many there are."""
+    """Return the unmet requirements of the distribution, and the number of requirements."""
     try:
         texts = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
@@ -109,7 +109,7 @@ def _faults(extra: str) -> tuple[list[str], int]:
 
 
 def check_lock() -> Iterator[Finding]:
-    """Compare the installed packages with the lock of the checkout that this code is from."""
+    """Compare the installed packages with the lock file of this checkout."""
     path = os.path.join(os.path.dirname(__file__), "..", "..", "requirements.lock")
     try:
         with open(path, encoding="utf-8") as f:
@@ -140,17 +140,17 @@ def _some(faults: list[str]) -> str:
 
 
 GIB = 1 << 30
-_PATIENCE = 10  # seconds for a program of the machine to answer
+_PATIENCE = 10  # timeout of system programs in seconds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Where a machine is looked at.
+    """The machine under examination.
 
     Attributes:
-        folders: where runs, data and temporary files are written.
-        images: names of the container images that settings want.
-        system: where the kernel tells of it.
+        folders: folders for runs, data and temporary files.
+        images: names of the container images in the settings.
+        system: root of the kernel's information files.
     """
 
     folders: tuple[str, ...]
@@ -159,10 +159,10 @@ class Machine:
 
 
 def this_machine(workspace: str = "", images: tuple[str, ...] = ()) -> Machine:
-    """Return this machine, with the folders that count.
+    """Return this machine, with its relevant folders.
 
     Args:
-        workspace: of the settings; empty: the working directory.
+        workspace: workspace of the settings; empty: the working directory.
         images: names of container images.
     """
     folders = dict.fromkeys((os.path.abspath(workspace or "."), tempfile.gettempdir()))
@@ -178,7 +178,7 @@ def _read(*parts: str) -> str:
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program prints; None where it is missing, fails or does not end."""
+    """Return the output of a program; None if it is missing, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
@@ -186,7 +186,7 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-# Names as the kernel has them, and what they are good for here.
+# Kernel names, and their use here.
 _FEATURES = {
     "avx2": "AVX2",
     "fma": "FMA",
@@ -200,7 +200,7 @@ _FEATURES = {
 
 
 def check_processor(machine: Machine) -> Iterator[Finding]:
-    """Look for the instructions that TensorFlow's wheels are built with, and those that make it fast."""
+    """Check the instruction sets that TensorFlow's wheels require, and those that make it fast."""
     architecture, count = platform.machine(), len(os.sched_getaffinity(0))
     what = f"{architecture}, {count} processors"
     if architecture not in ("x86_64", "AMD64"):
@@ -227,7 +227,7 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
 
 
 def gpu_memory(machine: Machine) -> tuple[str, int]:
-    """Return name and bytes of memory of the first GPU; "" and 0 where there is none to use."""
+    """Return name and bytes of memory of the first GPU; "" and 0 without a usable one."""
     if not _read(machine.system.proc, "driver", "nvidia", "version"):
         return "", 0
     listed = _output("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits") or ""
@@ -236,7 +236,7 @@ def gpu_memory(machine: Machine) -> tuple[str, int]:
 
 
 def check_memory(machine: Machine) -> Iterator[Finding]:
-    """Compare the memory that this process may take with what training wants."""
+    """Compare the available memory with the need of training."""
     total, allowed = total_memory(machine.system), allowed_memory(machine.system)
     if not total:
         yield unknown("the kernel does not tell", "make sure that there are some 8 GiB for training")
@@ -251,7 +251,7 @@ def check_memory(machine: Machine) -> Iterator[Finding]:
 
 
 def check_gpu(machine: Machine) -> Iterator[Finding]:
-    """Look for an accelerator, its driver, and the libraries with which TensorFlow uses it."""
+    """Check for an accelerator, its driver, and TensorFlow's libraries for it."""
     driver = _read(machine.system.proc, "driver", "nvidia", "version")
     listed = _output("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
     if not driver and not listed:
@@ -275,9 +275,9 @@ def check_gpu(machine: Machine) -> Iterator[Finding]:
 
 
 def check_disk(machine: Machine) -> Iterator[Finding]:
-    """Look whether the folders can be written, and how much goes into them."""
+    """Check that the folders are writable, and their free space."""
     for folder in machine.folders:
-        # What does not exist yet is made on the disk of its parent.
+        # A missing folder will be on its parent's disk.
         parent = folder
         while not os.path.exists(parent) and os.path.dirname(parent) != parent:
             parent = os.path.dirname(parent)
@@ -297,7 +297,7 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
 
 
 def check_engine(machine: Machine) -> Iterator[Finding]:
-    """Look for a container engine, which building the images needs."""
+    """Check for a container engine, which building the images needs."""
     for name in ("docker", "podman"):
         if shutil.which(name) is None:
             continue
@@ -315,7 +315,7 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
 
 
 def check_images(machine: Machine) -> Iterator[Finding]:
-    """Ask the registry for the images that the settings name."""
+    """Check the settings' images in their registries."""
     for name in machine.images:
         yield look_up_image(name)
 

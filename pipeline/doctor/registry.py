@@ -1,4 +1,4 @@
-"""Whether a container image is where its name says, asked of its registry over the distribution API."""
+"""Check that a container image exists, by its registry's distribution API."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Image:
 
     @property
     def pinned(self) -> bool:
-        """Whether the name says which content is meant: a digest, or a tag other than `latest`."""
+        """Whether the name fixes the content: by a digest, or a tag other than `latest`."""
         return self.reference not in ("", "latest")
 
 
 def parse_image(name: str) -> Image:
     """Split the name of an image.
 
-    The first part is a registry where it holds a dot or a colon or is `localhost`, as in container engines.
+    As in container engines, the first part is a registry if it contains a dot or colon, or is `localhost`.
     """
     rest, _, digest = name.partition("@")
     first, slash, path = rest.partition("/")
@@ -55,7 +55,7 @@ def parse_image(name: str) -> Image:
 
 
 def look_up_image(name: str) -> Finding:
-    """Ask the registry for an image, without credentials, from this machine."""
+    """Query the registry for an image from this machine, without credentials."""
     image = parse_image(name)
     if not image.pinned:
         return problem(
@@ -67,7 +67,7 @@ def look_up_image(name: str) -> Finding:
             f"{name}: names no registry, so every node has to have it already",
             "push it and name it with the registry as kubeflow.image, or load it into the nodes",
         )
-    # As container engines do, a registry on this machine may speak plain HTTP.
+    # As in container engines, a local registry may use plain HTTP.
     scheme = "http" if re.match(r"(localhost|127\.0\.0\.1)(:|$)", image.registry) else "https"
     address = f"{scheme}://{image.registry}/v2/{image.repository}/manifests/{image.reference}"
     request = urllib.request.Request(address, method="HEAD", headers={"Accept": _MANIFESTS})

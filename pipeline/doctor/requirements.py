@@ -1,4 +1,4 @@
-"""Tables of what a cluster needs: the rights of runs and users, and the kinds of other projects."""
+"""Requirements of a cluster: permissions of runs and users, and kinds of other projects."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Right:
-    """A right that an account may need.
+    """A permission that an account may need.
 
     Attributes:
         group: API group; empty for Kubernetes' core.
         resource: plural name, with a subresource after a slash.
-        verbs: of Kubernetes.
-        purpose: which feature needs it.
-        name: of the only object; empty: any.
+        verbs: Kubernetes verbs.
+        purpose: feature that needs it.
+        name: name of the only object; empty: any.
     """
 
     group: str
@@ -31,7 +31,7 @@ class Right:
         return found | ({"name": self.name} if self.name else {})
 
 
-# What the pipelines API asks Kubernetes about the caller, on a server with users.
+# Permissions of the caller that the pipelines API checks, on a multi-user server.
 _PIPELINES = "pipelines.kubeflow.org"
 CALLER_RIGHTS = (
     Right(_PIPELINES, "pipelines", ("get", "list", "create"), "detflow submit"),
@@ -47,7 +47,7 @@ CALLER_RIGHTS = (
     ),
 )
 
-# What a pod of a run does with the steps' account: a test compares it with k8s/base/rbac.yaml.
+# Permissions of a run's pods; a test compares them with k8s/base/rbac.yaml.
 STEP_RIGHTS = (
     Right("argoproj.io", "workflows", ("get",), "Kubeflow's driver, for the time of a schedule"),
     Right(
@@ -63,15 +63,15 @@ STEP_RIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind that a cluster may lack.
+    """A kind that may be missing on a cluster.
 
     Attributes:
         group: API group.
         version: version of the API.
-        plural: as the API names it.
-        project: that provides it.
-        release: of the project, with which the manifests are tested.
-        needed_by: which feature needs it.
+        plural: plural name in the API.
+        project: project that provides it.
+        release: release of the project that the manifests are tested with.
+        needed_by: feature that needs it.
         always: whether every run needs it.
     """
 
@@ -89,7 +89,7 @@ class Kind:
         return f"{self.plural}.{self.group}"
 
 
-# `make test-cluster` applies k8s/ against these releases; tests/cluster/crds.txt says where they come from.
+# `make test-cluster` applies k8s/ with these releases; tests/cluster/crds.txt lists their sources.
 KINDS = (
     Kind("argoproj.io", "v1alpha1", "workflows", "Argo Workflows", "4.0.5", "every run", always=True),
     Kind(

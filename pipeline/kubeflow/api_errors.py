@@ -1,4 +1,4 @@
-"""Errors of the server, each as one line with a remedy."""
+"""Server errors, each as one line with a remedy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OLDEST_SERVER = "2.16"
 
 
 class ClusterError(DetectionError):
-    """A server cannot be reached or refuses a request, or a run failed.
+    """The server cannot be reached or refuses a request, or a run failed.
 
     Attributes:
-        status: HTTP status of the refusal; 0 where there was no answer.
+        status: HTTP status of the refusal; 0 without an answer.
         transient: whether a retry may succeed.
     """
 
@@ -27,13 +27,13 @@ class ClusterError(DetectionError):
 
 
 def explain(error: Exception, *, host: str, doing: str, credentials: str) -> ClusterError:
-    """Turn what the client or its connection raised into one line with a remedy.
+    """Convert an error of the client or its connection to one line with a remedy.
 
     Args:
         error: an `ApiException`, an error of urllib3 or of the client.
         host: address of the server.
-        doing: what was being done, such as `reading the run 1234`.
-        credentials: where the credentials came from; empty: none were given.
+        doing: the attempted action, such as `reading the run 1234`.
+        credentials: source of the credentials; empty: none.
     """
     status = int(getattr(error, "status", None) or 0)
     if status:
@@ -47,7 +47,7 @@ def explain(error: Exception, *, host: str, doing: str, credentials: str) -> Clu
 
 
 def server_message(error: Any) -> str:
-    """Return the sentence in the body of a refused request, without status codes and stack frames."""
+    """Return the message in the body of a refused request, without status codes and stack frames."""
     body = getattr(error, "body", None) or ""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
     try:
@@ -55,7 +55,7 @@ def server_message(error: Any) -> str:
     except ValueError:
         tree = None
     if isinstance(tree, dict):
-        # The gateway says `message`, the upload service `error_message` and `error_details`.
+        # The gateway uses `message`, the upload service `error_message` and `error_details`.
         keys = ("message", "error_details", "error_message", "error")
         text = next((str(tree[k]) for k in keys if tree.get(k)), "")
     elif text.lstrip().startswith("<"):
@@ -65,7 +65,7 @@ def server_message(error: Any) -> str:
 
 
 def _shortened(said: str) -> str:
-    """Cut the middle out of a long sentence: the server puts the operation first and the cause last."""
+    """Cut the middle out of a long message: the server puts the operation first and the cause last."""
     return said if len(said) <= 400 else f"{said[:200]} ... {said[-200:]}"
 
 
@@ -81,7 +81,7 @@ _DENIED = re.compile(
     r"User '([^']*)' is not authorized.*?ResourceAttributes\{Namespace:([^,]*),Verb:([^,]*),Group:[^,]*,"
     r"Version:[^,]*,Resource:([^,]*),Subresource:([^,]*),Name:([^,]*),"
 )
-# `template/v2_template.go:NewV2SpecTemplate`: a server takes one version only.
+# `template/v2_template.go:NewV2SpecTemplate`: a server accepts one version only.
 _OTHER_SCHEMA = re.compile(r"only supports schema version ([\d.]*\d), but .*? has version ([\d.]*\d)")
 
 

@@ -1,10 +1,11 @@
-"""Reconstruct the tree of Argo's nodes from the details that Kubeflow gives of a run.
+"""Reconstruct the tree of Argo's nodes from Kubeflow's details of a run.
 
 Kubeflow (2.17, `backend/src/common/util/workflow.go:NodeStatuses`) gives one detail for each node, in no
-order: its display name, state, times, and the ids of its children. It omits the node's own id and its parent.
+order: its display name, state, times, and the ids of its children. It omits the node's id and its parent.
+
 Argo's id of a node is the workflow's name and the FNV-1a hash of the node's full name. A full name is the
 graph's full name, a dot and the display name; attempts append `(0)`, `(1)`, ... So every possible full name
-is hashed; those whose id is some node's child exist.
+is hashed; a node exists if its id is some node's child.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _Times = tuple[datetime.datetime, datetime.datetime]
 
 
 def node_id(workflow: str, name: str) -> str:
-    """Return the id that Argo gives to the node of a full name."""
+    """Return Argo's id of the node with a full name."""
     return f"{workflow}-{_fnv(name)}"
 
 
@@ -47,15 +48,15 @@ class NodeTree:
             self._match(details)
 
     def detail(self, name: str) -> Any:
-        """Return the server's details of a node; None if there are none."""
+        """Return the server's details of a node; None without details."""
         return self._details.get(name)
 
     def attempts(self, name: str) -> list[str]:
-        """Return the full names of a node's attempts, the first one first; empty: it is not retried."""
+        """Return the full names of a node's attempts in order; empty if it has no retries."""
         return self._attempts[name]
 
     def last(self, name: str) -> str:
-        """Return the full name of the last attempt of a node, which is the node itself where it has none."""
+        """Return the full name of a node's last attempt, or the node itself without attempts."""
         return (self._attempts[name] or [name])[-1]
 
     def inside(self, graph: str) -> list[str]:
@@ -77,7 +78,7 @@ class NodeTree:
             queue += [*attempts, *self._inside[name]]
 
     def _match(self, details: Sequence[Any]) -> None:
-        """Match details to nodes; many nodes have the same display name, such as `executor`."""
+        """Match details to nodes; many nodes share a display name, such as `executor`."""
         below = [*self._attempts.values(), *self._inside.values()]
         names = [self.workflow, *(name for found in below for name in found)]
         ids = {node_id(self.workflow, name): name for name in names}
@@ -93,18 +94,18 @@ class NodeTree:
                 self._details[sure[0]] = detail
             else:
                 undecided[detail.display_name or ""].append(detail)
-        # A node begins and ends within its graph, so times tell the remaining nodes apart.
+        # A node begins and ends within its graph, so times distinguish the remaining nodes.
         for label, left in undecided.items():
             free = [n for n in by_label[label] if n not in self._details]
             free.sort(key=lambda n: (self._times_around(n), n))
             self._details.update(zip(free, sorted(left, key=_times), strict=False))
 
     def _graph(self, name: str) -> str:
-        """Return the full name of the graph that a node lies in; empty for the workflow itself."""
+        """Return the full name of a node's graph; empty for the workflow itself."""
         return name.rpartition(".")[0] if "." in name[len(self.workflow) :] else ""
 
     def _is_parent(self, name: str, children: Sequence[str]) -> bool:
-        """Tell whether children are those of a node: its attempts, or the first ones of what lies in it."""
+        """Tell whether a node has these children: its attempts, or the first nodes of its graph."""
         return any(c in self._attempts[name] or c in self._inside[name] for c in children)
 
     def _times_around(self, name: str) -> _Times:

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-# Where a pod's namespace stands, and where the pipelines API answers inside a cluster.
+# File with a pod's namespace, and the address of the pipelines API inside a cluster.
 POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 IN_CLUSTER_HOST = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
 
 
 class Connection:
-    """A server that answered its health check; `open` makes one.
+    """A server that passed its health check; created by `open`.
 
     Attributes:
         client: the `kfp.Client`.
         host: address in use.
         namespace: the user's namespace; None on a single-user server.
-        server_version: as the server names it; empty where it does not.
+        server_version: version that the server reports; empty if none.
     """
 
     def __init__(self, client: kfp.Client, options: ConnectionOptions, credentials: str) -> None:
@@ -65,7 +65,7 @@ class Connection:
         """Connect to a server.
 
         Raises:
-            ConfigError: for an option or a secret that cannot be used.
+            ConfigError: for an invalid option or secret.
             ClusterError: when the server cannot be reached or refuses.
         """
         refuse_unusable_options(options)
@@ -88,15 +88,15 @@ class Connection:
         return connection
 
     def call(self, doing: str, function: Callable[..., _Answer], *args: Any, **kwargs: Any) -> _Answer:
-        """Call the client; drop what it prints, and turn what it raises into a one-line error.
+        """Call the client; drop its printed output, and convert its exceptions to a one-line error.
 
         Raises:
-            ClusterError: saying what was being done, what went wrong and what to do.
+            ClusterError: naming the action, the cause and the remedy.
         """
         import kfp_server_api
         import urllib3
 
-        # kfp prints links to standard output, where the result of `--json` goes.
+        # kfp prints links to standard output, which belongs to `--json`.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -104,7 +104,7 @@ class Connection:
             except (kfp_server_api.ApiException, urllib3.exceptions.HTTPError, OSError) as e:
                 raise self._explained(e, doing) from e
             except AttributeError as e:
-                # The generated client decodes the body of an answer that never came (a TLS failure).
+                # The generated client decodes the body even without an answer (a TLS failure).
                 if not isinstance(e.__context__, kfp_server_api.ApiException):
                     raise
                 raise self._explained(e.__context__, doing) from e
@@ -117,7 +117,7 @@ class Connection:
         return f"{self._ui_host}/#/{page}"
 
     def is_at_least(self, version: str) -> bool:
-        """Tell whether the server is known to have a version, such as 2.17, or a newer one."""
+        """Tell whether the server is known to have at least a version, such as 2.17."""
         numbers = _numbers(self.server_version)
         return numbers is not None and numbers >= tuple(map(int, version.split(".")))
 
@@ -126,12 +126,12 @@ class Connection:
         return _numbers(self.server_version) is not None and not self.is_at_least(version)
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
-        """Read a URL of the server that the client has no function for.
+        """Read a URL that the client has no function for.
 
         Args:
-            doing: what is being done, for messages.
-            path: of the URL.
-            end_only: read only the end of a text that is too long, instead of refusing it.
+            doing: the action, for messages.
+            path: path of the URL.
+            end_only: truncate a too long text to its end, instead of refusing it.
         """
         pool = self.api_client.rest_client.pool_manager
         with pool.end_only() if end_only else contextlib.nullcontext():
@@ -148,7 +148,7 @@ class Connection:
         return str(answer.data.decode("utf-8", "replace"))
 
     def _check_health(self) -> None:
-        """Ask the server whether it works, which version it has, and whether its users have namespaces."""
+        """Check the server's health; read its version and whether it is multi-user."""
         text = self.get_text("asking for the server's health", "/apis/v2beta1/healthz")
         try:
             health = json.loads(text)
@@ -168,7 +168,7 @@ class Connection:
                 transient=True,
             )
         if not multi_user:
-            # A server without users refuses the namespace of the settings, which the client would also add.
+            # A single-user server refuses the settings' namespace, which the client would also add.
             self.namespace = None
             forget_namespace(self.client)
         elif not self.namespace:
@@ -192,7 +192,7 @@ class Connection:
 def forget_namespace(client: kfp.Client) -> None:
     """Keep a client from adding a namespace to requests.
 
-    `set_user_namespace` would also write a file of the user that other programs read. This sets its variable
+    `set_user_namespace` would also write a user file that other programs read. This sets its variable
     instead: `_context_setting` in kfp 2.17, which is pinned.
     """
     client._context_setting["namespace"] = ""
@@ -203,7 +203,7 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
     import kfp_server_api
 
     class Client(kfp.Client):
-        """A client without the health check of kfp's constructor, which has no time limit."""
+        """A client without the health check of kfp's constructor, which has no timeout."""
 
         def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
             return kfp_server_api.V2beta1GetHealthzResponse(multi_user=False)
@@ -214,7 +214,7 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
             warnings.simplefilter("ignore")
             client = Client(
                 host=options.host.rstrip("/") or None,
-                # Without a host kfp reads `namespace` as the one that the server runs in.
+                # Without a host kfp reads `namespace` as the server's namespace.
                 namespace=(options.host and options.namespace) or "kubeflow",
                 ssl_ca_cert=options.ca_file or None,
                 verify_ssl=options.verify_tls,
@@ -224,11 +224,11 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
                 **credentials.arguments,
             )
     except Exception as e:
-        # Only signing in at the Identity-Aware Proxy, and unreadable certificates, get here.
+        # Reached only by sign-in at the Identity-Aware Proxy, and by unreadable certificates.
         raise explain(e, host=options.host, doing="preparing the connection", credentials="") from e
     api_client = client.runs.api_client
     keep_host(api_client.configuration)
-    if "credentials" not in credentials.arguments:  # which kfp fills in later, from the file
+    if "credentials" not in credentials.arguments:  # kfp later reads them from the file
         hide_token(api_client.configuration)
     hide(api_client.cookie or "")
     api_client.configuration.retries = retries()
@@ -237,7 +237,6 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
 
 
 def _pod_namespace() -> str | None:
-    """Return the namespace of the pod that this runs in; None outside a cluster."""
     try:
         with open(POD_NAMESPACE, encoding="utf-8") as f:
             return f.read().strip() or None
@@ -246,6 +245,6 @@ def _pod_namespace() -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    """Return the first two numbers of a version; None if it has none, as a branch."""
+    """Return the first two numbers of a version; None if it has none, such as a branch name."""
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
     return tuple(map(int, numbers.groups())) if numbers else None

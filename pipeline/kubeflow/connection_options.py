@@ -1,6 +1,6 @@
 """Options of a connection (flag, environment or settings file), and the credentials that they name.
 
-Secrets are read, checked and registered for redaction before anything else sees them.
+Secrets are read, checked and registered for redaction before any other use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from detection_core.redaction import find_header_fault, hide
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.validation_errors import Source, build_settings
 
-# The variables of kfp, where it has one, so that a shell set up for kfp works here.
+# kfp's variables where they exist, so that a shell configured for kfp works here.
 VARIABLES: Mapping[str, str] = {
     "host": "KF_PIPELINES_ENDPOINT",
     "ui_host": "KF_PIPELINES_UI_ENDPOINT",
@@ -30,15 +30,15 @@ _SIGN_IN = ("token_file", "token_env", "cookie_env", "iap_client_id")
 def resolve_options(
     flags: Mapping[str, Any], settings: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> ConnectionOptions:
-    """Merge the three sources: a flag wins over the environment, the environment over the settings file.
+    """Merge the three sources: flags override the environment, which overrides the settings file.
 
     Args:
-        flags: option to value; None or empty where the flag was not given.
+        flags: option to value; None or empty for a missing flag.
         settings: option to value, from the settings file.
-        environment: variables; those of the process without it.
+        environment: variables; default: those of the process.
 
     Raises:
-        ConfigError: naming an option that cannot be used.
+        ConfigError: naming an invalid option.
     """
     environment = os.environ if environment is None else environment
     variables = {option: environment.get(variable, "") for option, variable in VARIABLES.items()}
@@ -53,7 +53,7 @@ def resolve_options(
 
 
 def refuse_unusable_options(options: ConnectionOptions) -> None:
-    """Refuse a file that is not there, and two ways to sign in.
+    """Refuse a missing file, and two ways to sign in.
 
     Raises:
         ConfigError: naming the option.
@@ -65,7 +65,7 @@ def refuse_unusable_options(options: ConnectionOptions) -> None:
         raise ConfigError(f"expected one way to sign in, found {' and '.join(given)}", where="connection")
 
 
-# Where the kubelet projects a token for the pipelines API.
+# Path of the token that the kubelet projects for the pipelines API.
 IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"
 
 # A header's value: one line of printable ASCII. A token has no spaces either (RFC 6750, b64token).
@@ -77,8 +77,8 @@ class Credentials:
     """Credentials for a connection.
 
     Attributes:
-        source: where they come from, for messages; empty: there are none.
-        arguments: of `kfp.Client`.
+        source: their source, for messages; empty: no credentials.
+        arguments: arguments of `kfp.Client`.
     """
 
     source: str = ""
@@ -86,10 +86,10 @@ class Credentials:
 
 
 def read_credentials(options: ConnectionOptions) -> Credentials:
-    """Read what the options name.
+    """Read the credentials that the options name.
 
     Raises:
-        ConfigError: for a secret that is missing or cannot be sent; the message does not contain it.
+        ConfigError: for a missing or invalid secret; the message does not contain it.
     """
     if options.token_file:
         return _of_file(options.token_file)
@@ -115,7 +115,7 @@ _MOST_CHARACTERS = 1 << 16
 
 
 class TokenFile:
-    """A bearer token in a file, read again for every request, as the kubelet renews it.
+    """A bearer token in a file, read again for every request, because the kubelet renews it.
 
     It has the methods of kfp's `TokenCredentialsBase` that `kfp.Client` calls.
     """
@@ -127,7 +127,7 @@ class TokenFile:
         """Return the token.
 
         Raises:
-            ConfigError: when there is none, or none that can be sent.
+            ConfigError: when it is missing or invalid.
         """
         try:
             with open(self._path, encoding="utf-8") as f:

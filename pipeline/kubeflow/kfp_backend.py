@@ -29,7 +29,7 @@ from pipeline.steps import FromCheck, FromResult, Step
 def compile_pipeline(settings: PipelineSettings, path: str) -> None:
     """Write the workflow as a Kubeflow Pipelines package.
 
-    Settings and pipeline.config are part of it. The image is a parameter of the run unless
+    It includes settings and pipeline.config. The image is a parameter of the run unless
     `kubeflow.image_parameter` is false.
 
     Args:
@@ -37,16 +37,16 @@ def compile_pipeline(settings: PipelineSettings, path: str) -> None:
         path: file to write, YAML of one or two documents.
 
     Raises:
-        ConfigError: for settings that cannot be used, or where kfp is not installed.
+        ConfigError: for invalid settings, or without kfp.
     """
     files.write_text(path, render_pipeline(settings))
 
 
 def render_pipeline(settings: PipelineSettings) -> str:
-    """Return what `compile_pipeline` writes.
+    """Return the package as text.
 
     Raises:
-        ConfigError: as `compile_pipeline`.
+        ConfigError: as in `compile_pipeline`.
     """
     compiler = _kfp_compiler()
     from pipeline.kubeflow.kfp_rules import check_package
@@ -74,8 +74,8 @@ def _kfp_compiler() -> Any:
 
 
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:
-    """Return the steps of the DAG, the checks first, with what differs on a cluster."""
-    dag = build_dag(settings)  # first, as it reports faults of configuration files
+    """Return the steps of the DAG, the checks first, adapted to a cluster."""
+    dag = build_dag(settings)  # first: it reports faults of configuration files
     checks, work_dir = check_step(settings), settings.kubeflow.work_dir
     if work_dir:
         checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})
@@ -128,7 +128,7 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
 
 
 def pipeline_name(name: str) -> str:
-    """Return a workflow's name as Kubeflow Pipelines allows it: small letters, digits and hyphens."""
+    """Convert a workflow's name to the allowed characters: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
@@ -177,7 +177,7 @@ def _producer(value: FromCheck | FromResult) -> str:
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
-    """Return the fields of RunChecker that Kubeflow's driver fills; the placeholder is the whole value."""
+    """Return the RunChecker fields that Kubeflow's driver fills; the placeholder is the whole value."""
     from kfp import dsl
 
     if not settings.kubeflow.schedule_time:
@@ -189,7 +189,6 @@ def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
 
 
 def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
-    """Set resources, mounts, retries and placement of a step's pod."""
     from kfp import kubernetes
 
     kubeflow = settings.kubeflow

@@ -1,7 +1,7 @@
-"""Check a compiled pipeline for what a Kubeflow Pipelines server refuses or misreads.
+"""Check a compiled pipeline for content that a Kubeflow Pipelines server refuses or misreads.
 
-The rules are those of the API server and its compiler to Argo (schema version, executors, names). The
-launcher adds rules for arguments, the user interface for types.
+The rules come from the API server and its compiler to Argo (schema version, executors, names). The launcher
+adds rules for arguments, the user interface for types.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from detection_core.errors import ContractError
 from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow, kubernetes_executors
 
 SCHEMA_VERSION = "2.1.0"
-# The longest argument of a program on Linux. All inputs of a step are one argument; constants get half.
+# Longest argument of a program on Linux. All inputs of a step are one argument; constants get half.
 ARGUMENT_BYTES = 128 * 1024
 CONSTANT_BYTES = ARGUMENT_BYTES // 2
 
 Rule = Callable[[Mapping[str, Any]], Iterator[str]]
 # A pipeline version may have 127 characters (`validation/length.go`); `-` and a fingerprint take 17. The
-# server would refuse the version only after it has made the pipeline.
+# server would refuse the version only after creating the pipeline.
 NAME_CHARACTERS = 110
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARACTERS - 1}}}")
 _EXECUTORS = ("container", "importer")
@@ -31,10 +31,10 @@ def check_package(text: str) -> None:
     """Check a compiled pipeline as a whole.
 
     Args:
-        text: YAML with the pipeline, and perhaps a second document for Kubernetes.
+        text: YAML with the pipeline, and optionally a second document for Kubernetes.
 
     Raises:
-        ContractError: naming everything that a server would refuse.
+        ContractError: listing everything that a server would refuse.
     """
     spec, *platforms = parse_yaml_documents(text, "the compiled pipeline")
     faults = find_faults(spec) + _strict_faults(spec, platforms) + list(_size_faults(spec, platforms))
@@ -46,7 +46,7 @@ def check_package(text: str) -> None:
 
 
 def find_faults(spec: Mapping[str, Any]) -> list[str]:
-    """Return what breaks a rule, one text each."""
+    """Return one text for each violated rule."""
     return [fault for rule in RULES for fault in rule(spec)]
 
 
@@ -58,7 +58,7 @@ def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
 
     documents: list[tuple[str, Any, Any]] = [("PipelineSpec", spec, PipelineSpec())]
     documents += [("PlatformSpec", platform, PlatformSpec()) for platform in platforms]
-    # In a PlatformSpec an executor is any map; the server parses it only when a run is created.
+    # In a PlatformSpec an executor can be any map; the server parses it only when a run is created.
     documents += [
         (f"{label} for Kubernetes", config, KubernetesExecutorConfig())
         for platform in platforms

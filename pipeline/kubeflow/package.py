@@ -1,4 +1,4 @@
-"""A compiled pipeline file: its documents, checked, its name, its steps and its parameters."""
+"""A compiled pipeline file: documents, name, steps and parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
 from pipeline.parameters import Parameter
 
-# Bound of nested conditions and loops; a component that contains itself would recurse without end.
+# Maximum depth of conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12
 
 
@@ -29,13 +29,13 @@ class Package:
 
     Attributes:
         path: the file.
-        name: of the pipeline.
-        digest: fingerprint of what the file says; comments and layout do not count.
+        name: name of the pipeline.
+        digest: fingerprint of the file's content, without comments and layout.
         steps: names of the tasks.
         parameters: name to parameter.
         root: folder of the artifacts; empty: the server's.
         filled: names of the parameters whose placeholders are filled in each run.
-        timed: what asks for the scheduled time by itself, see `placeholder_rules.schedule_timed`.
+        timed: values that need the scheduled time, see `placeholder_rules.schedule_timed`.
     """
 
     path: str
@@ -52,7 +52,7 @@ def read_package(path: str) -> Package:
     """Read a compiled pipeline file.
 
     Raises:
-        ConfigError: when it is not one, or one that no server takes.
+        ConfigError: when it is not one, or no server accepts it.
     """
     spec, documents = read_documents(path)
     return Package(
@@ -68,16 +68,12 @@ def read_package(path: str) -> Package:
 
 
 def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a pipeline's tasks; `spec` is as in the file, or as the server gives it back."""
+    """Return the names of a pipeline's tasks; `spec` is from the file or from the server."""
     return tuple(_root(spec).get("dag", {}).get("tasks", {}))
 
 
 def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of a pipeline's tasks in their order, each with those inside it.
-
-    Args:
-        spec: as in `step_names`.
-    """
+    """Return the names of a pipeline's tasks in order, each with those inside it."""
     components = spec.get("pipeline_spec", spec).get("components", {})
 
     @functools.cache
@@ -95,22 +91,22 @@ def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(tasks: Mapping[str, Any]) -> list[str]:
-    """Return the names of tasks, each after those that it depends on."""
+    """Return the names of tasks in topological order."""
     needs = {name: task.get("dependentTasks", []) for name, task in tasks.items()}
     try:
         ordered = graphlib.TopologicalSorter(needs).static_order()
         return [name for name in ordered if name in tasks]
-    except (graphlib.CycleError, TypeError):  # which no compiler writes
+    except (graphlib.CycleError, TypeError):  # no compiler writes this
         return list(tasks)
 
 
 def artifact_root(spec: Mapping[str, Any]) -> str:
-    """Return the folder that a pipeline wants its artifacts in; `spec` as in `step_names`."""
+    """Return the artifact folder of a pipeline; `spec` as in `step_names`."""
     return str(spec.get("pipeline_spec", spec).get("defaultPipelineRoot", ""))
 
 
 def spec_parameters(spec: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the parameters that a pipeline declares; `spec` as in `step_names`."""
+    """Return the declared parameters of a pipeline; `spec` as in `step_names`."""
     declared = _root(spec).get("inputDefinitions", {}).get("parameters", {})
     return {
         name: Parameter(
@@ -140,7 +136,7 @@ _COMPONENT = (
     "inputDefinitions.parameters",
     "inputDefinitions.parameters.*",
 )
-# Paths at which there must be a mapping where there is anything; `*` is every key.
+# Paths whose value, if any, must be a mapping; `*` matches every key.
 _MAPPINGS = (
     "pipelineInfo",
     "root",
@@ -158,10 +154,10 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     """Read a compiled pipeline file.
 
     Returns:
-        The pipeline, and all documents of the file, among which it is.
+        The pipeline, and all documents of the file, including the pipeline.
 
     Raises:
-        ConfigError: when it is no compiled pipeline, or no server takes it; naming the key.
+        ConfigError: when it is not a compiled pipeline, or no server accepts it; naming the key.
     """
     text = read_text_file(path, what="pipeline file")
     documents = [document for document in parse_yaml_documents(text, path) if document]
@@ -193,7 +189,7 @@ def _numbers(version: object) -> tuple[int, ...]:
 
 
 def _check_keys(document: Any, path: str) -> None:
-    """Refuse keys that are not text: the server reads JSON, which has no others."""
+    """Refuse keys that are not text: the server reads JSON."""
     left = [document]
     while left:
         value = left.pop()
@@ -235,11 +231,11 @@ def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
 
 
 def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of everything that matches the keys; `*` matches every key."""
+    """Yield path and value of every match of the keys; `*` matches every key."""
     if not keys:
         yield path, tree
         return
     if not isinstance(tree, dict):
-        return  # refused by the check of its parent
+        return  # the check of its parent refuses it
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
         yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

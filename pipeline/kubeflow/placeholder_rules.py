@@ -16,15 +16,11 @@ SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
 """Filled by the driver, if it is the whole constant of a task's parameter."""
 
 SCHEDULE_TIME_SINCE = "2.17"
-"""The first version of the server that fills it; 2.16.0 and 2.16.1 put an empty text there."""
+"""First server version that fills it; 2.16.0 and 2.16.1 insert an empty text."""
 
 
 def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters whose placeholders are filled before any step but RunChecker sees them.
-
-    Args:
-        spec: of the pipeline, as in the file or as the server gives it back.
-    """
+    """Return the parameters whose placeholders RunChecker fills before any other step reads them."""
     root = spec.get("pipeline_spec", spec).get("root", {})
     taken: dict[str, list[bool]] = {}
     for task in root.get("dag", {}).get("tasks", {}).values():
@@ -37,11 +33,7 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters whose defaults hold `[[ScheduledTime]]`; `""` stands for a constant that does.
-
-    Args:
-        spec: as in `filled_parameters`.
-    """
+    """Return parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it."""
     root = spec.get("pipeline_spec", spec).get("root", {})
     defaults = {
         name: entry.get("defaultValue")
@@ -61,14 +53,14 @@ def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
 def check_schedule_time(
     connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
 ) -> None:
-    """Refuse `[[ScheduledTime]]` for a server that is known not to pass a run its time.
+    """Refuse `[[ScheduledTime]]` on a server that is known not to pass the scheduled time to a run.
 
     If the server does not report its version, RunChecker stops the run.
 
     Args:
         connection: to the server.
         parameters: values of a run or a schedule.
-        timed: as `schedule_timed` returns them.
+        timed: result of `schedule_timed`.
         where: file or schedule, for messages.
 
     Raises:
@@ -96,7 +88,7 @@ def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], w
 
     Args:
         parameters: values of a run or a schedule.
-        filled: the parameters in which they are filled.
+        filled: names of the parameters whose placeholders are filled.
         where: file or schedule, for messages.
 
     Raises:

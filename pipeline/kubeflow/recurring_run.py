@@ -1,7 +1,7 @@
-"""A schedule as the server has it, as plain values, and its deletion.
+"""A schedule on the server, as plain values, and its deletion.
 
-The workflow of a run belongs to the schedule that started it. When Kubernetes deletes the schedule, it
-deletes the workflow too, while Kubeflow still reports the run as running. `remove` keeps active runs.
+A run's workflow belongs to the schedule that started it. When Kubernetes deletes the schedule, it deletes the
+workflow too, but Kubeflow still reports the run as running. `remove` keeps active runs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pipeline.schedule.trigger import format_interval
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule as the server has it.
+    """A schedule on the server.
 
     Attributes:
-        schedule_id: of the recurring run.
+        schedule_id: id of the recurring run.
         name: its display name.
-        cron: expression; empty where an interval is used.
-        interval_seconds: 0 where a cron expression is used.
+        cron: expression; empty for an interval.
+        interval_seconds: 0 for a cron expression.
         start: beginning of its window; None: open.
         end: end of its window; None: open.
-        max_concurrency: runs at the same time.
-        catch_up: whether missed slots are made up for.
+        max_concurrency: maximum number of concurrent runs.
+        catch_up: whether all missed slots are run later.
         parameters: of its runs.
         pipeline_id: pipeline of its runs.
         version_id: pipeline version of its runs; empty: the newest at each run.
         experiment_id: experiment of its runs.
-        service_account: of the steps.
+        service_account: service account of the steps.
         enabled: False while it is paused.
         description: free text.
         link: page of the user interface.
@@ -63,7 +63,7 @@ class Schedule:
 
 
 def schedule_from(connection: Connection, run: Any) -> Schedule:
-    """Return a recurring run, as the client gives it, as a schedule."""
+    """Convert the client's recurring run to a schedule."""
     cron = run.trigger and run.trigger.cron_schedule
     periodic = run.trigger and run.trigger.periodic_schedule
     window = cron or periodic
@@ -89,20 +89,20 @@ def schedule_from(connection: Connection, run: Any) -> Schedule:
 
 
 def _moment(found: datetime.datetime | None) -> datetime.datetime | None:
-    """Return a time of a window; the server writes an open end as the beginning of time."""
+    """Return a time of a window; the server writes an open end as the zero time."""
     return found if found and found.year > 1970 else None
 
 
-# `propagation_policy` is of kubeflow/pipelines#12574, which 2.16 has.
+# `propagation_policy` needs kubeflow/pipelines#12574, which 2.16 has.
 _LEAVES_RUNS_ALONE = "2.16"
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
 
 
 def remove(connection: Connection, schedule: Schedule) -> list[str]:
-    """Delete a schedule, unless a run under way would be stopped with it; then it is paused.
+    """Delete a schedule; if that would stop an active run, pause it instead.
 
     Returns:
-        Ids of the runs that keep it; empty: it is deleted.
+        Ids of the active runs that prevent deletion; empty: it is deleted.
 
     Raises:
         ClusterError: from the server.

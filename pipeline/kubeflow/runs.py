@@ -1,4 +1,4 @@
-"""Runs on the server: their steps, waiting for them, stopping and repeating them."""
+"""Runs on the server: read, wait for, cancel and retry them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipeline.steps import StepStatus
 
 FINISHED = ("succeeded", "skipped", "failed", "cancelled")
 _GOOD = ("succeeded", "skipped")
-_OWN_NAMESPACE = "kubeflow"  # where the runs of a server without users are, as it is installed
+_OWN_NAMESPACE = "kubeflow"  # default namespace of runs on a single-user server
 _EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
@@ -33,13 +33,13 @@ class RunState:
         name: as shown in the user interface.
         state: `pending`, `running`, `cancelling`, `paused`, or how it ended: `succeeded`, `skipped`,
             `failed`, `cancelled`.
-        error: what the server says about a failure.
+        error: the server's message about a failure.
         started: time of creation, RFC 3339.
         finished: time of its end; empty while it runs.
-        schedule_id: recurring run that started it; empty: a person did.
+        schedule_id: recurring run that started it; empty: started by a user.
         link: page of the user interface.
-        steps: in the order in which they began, each followed by those inside it.
-        namespace: of its pods.
+        steps: in order of their start, each followed by those inside it.
+        namespace: namespace of its pods.
     """
 
     run_id: str
@@ -65,12 +65,12 @@ class RunState:
 
     @property
     def failed_step(self) -> StepState | None:
-        """The step that failed: the innermost one, which is the one with a log."""
+        """The innermost failed step, which has a log."""
         failed = [s for s in self.steps if s.state == "failed"]
         return next((s for s in failed if not any(f.name.startswith(f"{s.name}/") for f in failed)), None)
 
     def failure(self) -> str:
-        """Say in one line which step failed and why; empty for a run that did not fail."""
+        """Say in one line which step failed and why; empty without a failure."""
         if self.state != "failed":
             return ""
         failed = self.failed_step
@@ -92,8 +92,8 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
 
     Args:
         connection: to the server.
-        run: as the client gives it.
-        tasks: the pipeline's tasks, as `step_tree` gives them; empty if unknown.
+        run: from the client.
+        tasks: the pipeline's tasks, from `step_tree`; empty if unknown.
     """
     cancelled = _cancelled_at(run)
     state = word_of(run.state)
@@ -107,7 +107,7 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
         state=state,
         error=error_of(run),
         started=_time(run.created_at),
-        # An active run has 1970 as its end.
+        # The server reports 1970 as the end of an active run.
         finished=_time(run.finished_at) if run.finished_at and run.finished_at.year > 1970 else "",
         schedule_id=run.recurring_run_id or "",
         link=connection.link(f"runs/details/{run.run_id}"),
@@ -127,7 +127,7 @@ def is_settled(run: Any) -> bool:
 
 
 def _cancelled_at(run: Any) -> datetime.datetime | None:
-    """Return when a run was stopped by a user, unless it was retried since."""
+    """Return when a user cancelled a run, unless it was retried since."""
     for entry in reversed(run.state_history or ()):
         if entry.state in ("CANCELING", "CANCELED"):
             return entry.update_time or _EARLIEST
@@ -142,10 +142,10 @@ def _time(moment: datetime.datetime | None) -> str:
 
 _logger = logging.getLogger(__name__)
 
-# A server that restarts is away for a minute or two.
+# A restart of the server takes a minute or two.
 _PATIENCE_SECONDS = 180
 _STOPPING = "cancelling"
-# The tasks of a run that has ended follow within 0.34 s as measured; those of a very large one never do.
+# The tasks of an ended run follow within 0.34 s as measured; those of a very large one never do.
 _SETTLING_LOOKS, _SETTLING_SECONDS = 8, 0.5
 
 
@@ -163,10 +163,10 @@ def list_runs(connection: Connection, limit: int) -> list[RunState]:
 
 
 def read_run(connection: Connection, run_id: str) -> RunState:
-    """Return a run with its steps; of one that has just ended, once its steps are those of the end.
+    """Return a run with its steps; after its end, wait until the server has updated them.
 
     Raises:
-        ClusterError: when there is none, or from the server.
+        ClusterError: when the run does not exist, or from the server.
     """
     run = _get(connection, run_id)
     return _settled(connection, run, _steps_of(connection, run), time.sleep)
@@ -177,7 +177,7 @@ def _get(connection: Connection, run_id: str) -> Any:
 
 
 def _settled(connection: Connection, run: Any, tasks: Tasks, sleep: Callable[[float], None]) -> RunState:
-    """Return the state of a run, read again after its end until its tasks are those of the end."""
+    """Return a run; after its end, read it again until its tasks are up to date."""
     for _ in range(_SETTLING_LOOKS):
         state = run_state(connection, run, tasks)
         if not state.ended or is_settled(run):
@@ -210,10 +210,10 @@ def wait_for(
         poll_seconds: polling interval.
         limit_seconds: longest wait; 0: no limit.
         sleep: function that waits for a number of seconds.
-        before: the run before it was retried; what its steps were then is not logged again.
+        before: the run before a retry; the states of its steps are not logged again.
 
     Raises:
-        ClusterError: past the limit; the run continues.
+        ClusterError: after the limit; the run continues.
     """
     seen = {step.name: step.state for step in before.steps} if before else {}
     begun = last_answer = time.monotonic()
@@ -244,7 +244,7 @@ def wait_for(
 
 
 def cancel(connection: Connection, run_id: str) -> RunState:
-    """Stop a run; does nothing if it is being stopped already.
+    """Cancel a run, unless it is being cancelled already.
 
     Raises:
         ConfigError: when it has ended.
@@ -261,7 +261,7 @@ def cancel(connection: Connection, run_id: str) -> RunState:
         state = read_run(connection, run_id)
         if state.ended:
             raise _ended_already(state) from e
-        # The server answers 400, 'Row not found', if the run was stopped concurrently.
+        # The server answers 400, 'Row not found', if the run was cancelled concurrently.
         if state.state == _STOPPING:
             return state
         if e.status >= 500 and "not found" in e.message:
@@ -285,7 +285,7 @@ def retry(connection: Connection, run_id: str) -> RunState:
     """Retry the failed steps of a run; results of the others are kept.
 
     Returns:
-        The run as it was before.
+        The run before the retry.
 
     Raises:
         ConfigError: when it has not failed.
@@ -313,7 +313,7 @@ def _log_changes(state: RunState, seen: dict[str, str]) -> None:
             continue
         elif seen.get(step.name, StepStatus.PENDING) != step.state:
             seen[step.name] = step.state
-            if step.state == StepStatus.PENDING:  # it will be begun once more
+            if step.state == StepStatus.PENDING:  # the retry starts it again
                 continue
             took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
             again = f", attempt {step.attempts}" if step.attempts > 1 else ""
@@ -325,7 +325,7 @@ def _log_changes(state: RunState, seen: dict[str, str]) -> None:
 
 
 def _steps_of(connection: Connection, run: Any) -> Tasks:
-    """Return the pipeline's tasks; empty where the server does not give the pipeline."""
+    """Return the pipeline's tasks; empty if the server does not return the pipeline."""
     if run.pipeline_spec:
         return step_tree(run.pipeline_spec)
     reference = run.pipeline_version_reference
@@ -341,5 +341,5 @@ def _steps_of(connection: Connection, run: Any) -> Tasks:
     except ClusterError as e:
         if e.status != 404:
             raise
-        return {}  # a version that was deleted since
+        return {}  # the version was deleted
     return step_tree(version.pipeline_spec or {})

@@ -1,7 +1,7 @@
 """Schedules on the server: recurring runs, identified by name.
 
-A recurring run cannot be changed, so it is replaced. First the new one is created paused and the old one
-paused. Then the new one is resumed and the old one deleted. At each step a schedule exists and at most one
+A recurring run cannot be changed, so it is replaced. First the new one is created paused and the old one is
+paused. Then the new one is resumed and the old one deleted. At each point a schedule exists and at most one
 fires. The new one's description names the old one, so that a later call can finish an interrupted
 replacement.
 """
@@ -44,7 +44,7 @@ class ScheduleSpec:
         name: unique name, by which later calls find it.
         trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
-        catch_up: make up for all slots missed during a pause or an outage, not only for the last one.
+        catch_up: run all slots missed during a pause or an outage, not only the last one.
         parameters: checked values; texts may hold placeholders.
         version: the pipeline version that each run uses.
         experiment_id: experiment of its runs.
@@ -65,12 +65,12 @@ class ScheduleSpec:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What `apply` did.
+    """The result of `apply`.
 
     Attributes:
         action: `created`, `unchanged` or `replaced`.
-        changes: what differed, one sentence each.
-        schedule: as it is now.
+        changes: differences, one sentence each.
+        schedule: the schedule after the call.
     """
 
     action: str
@@ -79,7 +79,7 @@ class Applied:
 
 
 def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
-    """Create or update a schedule; calling it again changes nothing.
+    """Create or update a schedule; the call is idempotent.
 
     A replaced schedule stays paused if it was paused. A start in the past is sent only with `catch_up`.
 
@@ -123,7 +123,7 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
 
 
 def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
-    """Return the schedule of a name or an id.
+    """Return the schedule with a name or an id.
 
     Raises:
         ConfigError: when there is none, with the nearest name, or several.
@@ -143,19 +143,19 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
 
 
 def pause(connection: Connection, schedule: Schedule) -> Schedule:
-    """Stop a schedule from firing."""
+    """Pause a schedule."""
     _set_enabled(connection, schedule, enabled=False)
     return dataclasses.replace(schedule, enabled=False)
 
 
 def resume(connection: Connection, schedule: Schedule) -> Schedule:
-    """Let a schedule fire again."""
+    """Resume a schedule."""
     _set_enabled(connection, schedule, enabled=True)
     return dataclasses.replace(schedule, enabled=True)
 
 
 def delete(connection: Connection, schedule: Schedule) -> None:
-    """Delete a schedule and any schedule that it replaced; its runs are kept, and active runs continue.
+    """Delete a schedule and any schedule that it replaced; active and past runs are kept.
 
     Raises:
         ClusterError: from the server; or if deletion would stop active runs: then the schedule is paused.
@@ -186,7 +186,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         texts: `NAME=VALUE` that replace parameters of the schedule.
 
     Raises:
-        ConfigError: for a parameter that the pipeline does not have, or a placeholder that nothing fills.
+        ConfigError: for an unknown parameter, or a placeholder that nothing fills.
         ClusterError: from the server.
     """
     if not schedule.version_id:
@@ -231,10 +231,10 @@ def _replaces(old: Schedule) -> str:
 
 
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
-    """Finish interrupted replacements and return the schedule of the name; None if there is none.
+    """Finish interrupted replacements and return the schedule with the name; None without one.
 
-    Interrupted or concurrent calls of `apply`, or active runs, may leave any number. The newest replacement
-    stays, or without one the oldest: a call that is not the first to create one deletes its schedule.
+    Interrupted or concurrent calls of `apply`, or active runs, may leave several. The newest replacement
+    stays, or without one the oldest schedule. So of concurrent creators only the first keeps its schedule.
     """
     found = list_schedules(connection, name)
     if len(found) < 2:
@@ -297,7 +297,7 @@ def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> Conf
 def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
     trigger, old_start = spec.trigger, old.start
     if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
-        old_start = None  # it has passed since
+        old_start = None  # it is past
     compared: dict[str, tuple[Any, Any]] = {
         "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
         "interval": (old.interval_seconds, trigger.interval_seconds),

@@ -1,4 +1,4 @@
-"""The log of a step, wherever the server keeps it."""
+"""The log of a step, from any place where the server stores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = 25
 """Default number of lines."""
 
 _REFUSAL = {"error_message", "error_details"}
-# As glog writes: I1122 13:37:00.123456  30 launcher_v2.go:190] publish success.
+# glog's format: I1122 13:37:00.123456  30 launcher_v2.go:190] publish success.
 _GLOG = re.compile(r"([IWEF])\d{4} .*?\.go:\d+\] ?(.*)")
 _ERRORS = ("E", "F")
 
@@ -26,14 +26,14 @@ _ERRORS = ("E", "F")
 def step_log(
     connection: Connection, run_id: str, step: StepState, *, launcher: bool = False, lines: int = LINES
 ) -> str:
-    """Return the end of a step's log; empty if the server has none (not started, or not kept).
+    """Return the end of a step's log; empty if the server has none (not started, or deleted).
 
     Args:
         connection: to the server.
-        run_id: of the run.
-        step: of the run.
+        run_id: id of the run.
+        step: step of the run.
         launcher: keep all messages of Kubeflow's launcher and driver; otherwise only their errors.
-        lines: most lines.
+        lines: maximum number of lines.
     """
     for path in _paths(connection, run_id, step.pods):
         try:
@@ -61,9 +61,9 @@ def error_in(log: str) -> str:
 def _own_lines(lines: Sequence[str], *, driver: bool) -> Iterator[str]:
     """Yield the lines of a step and the errors of Kubeflow, without its other messages.
 
-    A message may continue over lines without a prefix. The launcher logs one after the step's end: its
-    outputs as indented JSON (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver prints only
-    messages, many of them with JSON (`cmd/driver/main.go`).
+    A message may continue over lines without a prefix. After the step's end the launcher logs its outputs as
+    indented JSON (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver prints only messages,
+    many of them with JSON (`cmd/driver/main.go`).
     """
     inside = False
     for line in lines:
@@ -99,7 +99,7 @@ def no_log(step: StepState, link: str) -> str:
 
 
 def _is_refusal(text: str) -> bool:
-    """Tell whether an answer is not a log: a JSON error with status 200, or a login page."""
+    """Tell whether an answer is an error instead of a log: JSON with status 200, or a login page."""
     if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
         return True
     try:
@@ -110,7 +110,7 @@ def _is_refusal(text: str) -> bool:
 
 
 def _paths(connection: Connection, run_id: str, pods: Sequence[str]) -> Iterator[str]:
-    """Yield the URLs at which logs may be: the API's, then the user interface's, which hides the API's."""
+    """Yield possible URLs of the log: the API's, then those of the user interface, which hides the API's."""
     run = urllib.parse.quote(run_id, safe="")
     for pod in pods:
         yield f"/apis/v1alpha1/runs/{run}/nodes/{urllib.parse.quote(pod, safe='')}/log"

@@ -1,7 +1,7 @@
-"""The steps of a run as plain values, from the details that Kubeflow gives of Argo's nodes.
+"""The steps of a run as plain values, from Kubeflow's details of Argo's nodes.
 
-Kubeflow adds a driver to each step, which prepares it, and an executor, which is its container. A condition,
-a loop or a pipeline used as a step is a graph of steps. Argo retries failed nodes.
+Kubeflow adds to each step a driver, which prepares it, and an executor, its container. A condition, a loop or
+a pipeline used as a step is a graph of steps. Argo retries failed nodes.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class StepState:
     """A step of a run.
 
     Attributes:
-        name: of the task; inside a condition, a loop or another pipeline after that one's name and a slash.
-        depth: number of graphs around it.
+        name: name of the task; with the names of surrounding graphs and slashes as a prefix.
+        depth: number of surrounding graphs.
         state: a `StepStatus`.
         seconds: how long it took; None if it has not ended or never started.
-        attempts: how often it was started.
-        error: what the server says about a failure.
-        pods: possible names of the pods with its log, the likeliest first.
-        driver: whether these are pods of Kubeflow's driver, which failed before the step began.
-        workflow: name of Argo's workflow; empty where the server does not name it.
+        attempts: number of starts.
+        error: the server's message about a failure.
+        pods: possible names of the pods with its log, most likely first.
+        driver: whether the pods belong to Kubeflow's driver, which failed before the step began.
+        workflow: name of Argo's workflow; empty if unknown.
     """
 
     name: str
@@ -64,11 +64,11 @@ class StepState:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ending:
-    """The run's end, which decides what the states of its steps mean.
+    """The run's end, on which the states of its steps depend.
 
     Attributes:
         ended: whether it has ended.
-        cancelled: when its cancellation began; None: it was not cancelled.
+        cancelled: time when its cancellation began; None: not cancelled.
     """
 
     ended: bool
@@ -88,12 +88,12 @@ def error_of(thing: Any) -> str:
 
 
 def step_states(details: Sequence[Any], tasks: Tasks, ending: Ending) -> tuple[StepState, ...]:
-    """Return the steps of a run, those inside another one after it.
+    """Return the steps of a run, each followed by those inside it.
 
     Args:
-        details: the run's tasks, as the client gives them.
-        tasks: the pipeline's tasks; empty where they are not known.
-        ending: of the run.
+        details: the run's tasks, from the client.
+        tasks: the pipeline's tasks; empty if unknown.
+        ending: end of the run.
     """
     tree = NodeTree(details)
     if tree.workflow:
@@ -110,7 +110,7 @@ class _Steps:
     def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
         root = f"{entry}.root"
         driver = self._tree.detail(root + _DRIVER)
-        # Argo omits the root after a driver that failed, and the server has no state for what is omitted.
+        # After a failed driver Argo omits the root; the server has no state for omitted nodes.
         failed = driver is not None and word_of(driver.state) == StepStatus.FAILED
         if failed or (not self._ending.ended and self._awaits_pod(root + _DRIVER)):
             yield self._step(root, "", 0)
@@ -184,7 +184,7 @@ class _Steps:
         """Tell whether a container waits for its pod: forever if an image, secret or node is missing."""
         leaf = name.endswith((".executor", _DRIVER))
         detail = self._tree.detail(self._tree.last(name)) if leaf else None
-        # What Argo omits has no state here.
+        # Nodes that Argo omits have no state here.
         return detail is not None and detail.state == "PENDING"
 
     def _is_cached(self, name: str, executor: str) -> bool:
@@ -204,7 +204,7 @@ class _Steps:
     def _pods(self, name: str, templates: Sequence[str]) -> Iterator[str]:
         """Yield the names of a node's pods, the last attempt first.
 
-        Kubeflow's archive uses the node's id; its live log and its user interface use the pod's name.
+        Kubeflow's archive uses the node's id; its live log and user interface use the pod's name.
         """
         workflow = self._tree.workflow
         for attempt in reversed(self._tree.attempts(name) or [name]):
@@ -231,7 +231,7 @@ def _settled(state: str, detail: Any, ending: Ending) -> str:
 
 
 def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[StepState]:
-    """Yield the steps of a run without a tree; of several with one name, the last one started."""
+    """Yield the steps of a run without a tree; of steps with the same name, only the last started one."""
     last: dict[str, Any] = {}
     for detail in sorted(details, key=lambda d: d.start_time or d.create_time or _NEVER):
         name = detail.display_name or ""
@@ -261,7 +261,7 @@ def _label(name: str) -> str:
 
 
 def _item(label: str) -> str:
-    """Return the name of a loop's item, which Argo calls `iteration-iterations(0:0)`, as `iteration-0`."""
+    """Return the name of a loop's item: `iteration-0` for Argo's `iteration-iterations(0:0)`."""
     found = re.fullmatch(r"iteration-iterations\((\d+):.*\)", label)
     return f"iteration-{found.group(1)}" if found else label
 

@@ -1,7 +1,7 @@
 """Submit a settings file or a compiled pipeline: pipeline, version, experiment, run.
 
-Existing parts are reused: the pipeline and the experiment by name, the version by the fingerprint of the
-file, which is its name. Two submissions at the same time end with the same version.
+Existing parts are reused: the pipeline and the experiment by name, the version by the file's fingerprint,
+which is its name. Concurrent submissions end with the same version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipeline.kubeflow.package import Package, read_package
 from pipeline.settings.workflow_settings import PipelineSettings
 
 _PAGE = 100
-# `model/experiment.go`: longer ones are an error of the server's database (500).
+# `model/experiment.go`: longer ones cause a database error of the server (500).
 _EXPERIMENT_CHARACTERS = 128
 
 
@@ -35,11 +35,11 @@ class PipelineVersion:
     """A pipeline version on the server.
 
     Attributes:
-        pipeline_id: of the pipeline.
-        version_id: of the version.
-        name: of the version: the fingerprint of its file.
-        reused: True where the server had it already.
-        root: artifacts' folder of the file, passed to each run, as the server does not look it up. Empty:
+        pipeline_id: id of the pipeline.
+        version_id: id of the version.
+        name: name of the version: the fingerprint of its file.
+        reused: whether the server already had it.
+        root: the file's artifact folder, passed to each run, because the server does not look it up. Empty:
             the server's.
     """
 
@@ -68,10 +68,10 @@ class RunRequest:
 
 
 def check_names(pipeline: str, experiment: str) -> None:
-    """Refuse names that the server would refuse only after it has created other parts.
+    """Refuse names that the server would refuse only after creating other parts.
 
     Raises:
-        ConfigError: naming the length that fits.
+        ConfigError: naming the maximum length.
     """
     for what, name, most in (
         ("pipeline's name", pipeline, NAME_CHARACTERS),
@@ -158,14 +158,14 @@ def ensure_experiment(connection: Connection, name: str) -> str:
 
 
 def default_run_name(pipeline_name: str) -> str:
-    """Return the pipeline's name and the time, to the second, UTC."""
+    """Return the pipeline's name and the UTC time, to the second."""
     return f"{pipeline_name} {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def pages(
     connection: Connection, doing: str, function: Callable[..., Any], field: str, **arguments: Any
 ) -> Iterator[Any]:
-    """Yield the entries of a listing function of the client, page by page."""
+    """Yield the entries of the client's listing function, page by page."""
     token = ""
     while True:
         answer = connection.call(doing, function, page_token=token, page_size=_PAGE, **arguments)
@@ -182,7 +182,7 @@ def filter_by_name(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Lookup:
-    """How the server's objects of one kind are listed, and where answer and entry hold list and id."""
+    """How to list the server's objects of one kind, and the attributes of list and id."""
 
     what: str
     function: Callable[..., Any]
@@ -191,7 +191,7 @@ class _Lookup:
     arguments: Mapping[str, Any]
 
     def find(self, connection: Connection, name: str) -> str:
-        """Return the id of the one with a name; empty: there is none."""
+        """Return the id of the object with a name; empty: none."""
         listed = pages(
             connection,
             f"looking for the {self.what} {name}",
@@ -234,7 +234,7 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
     )
 
     def create() -> Any:
-        # Not `upload_pipeline`, which also makes a version with the pipeline's name.
+        # Not `upload_pipeline`, which also creates a version with the pipeline's name.
         body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
         return connection.call(
             f"creating the pipeline {name}",
@@ -250,9 +250,9 @@ class Source:
     """A pipeline to submit.
 
     Attributes:
-        path: the file that the user named.
+        path: the user's file.
         package: the compiled pipeline.
-        settings: of the workflow; None for a compiled file.
+        settings: settings of the workflow; None for a compiled file.
     """
 
     path: str
@@ -270,7 +270,7 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
         override_files: partial pipeline.config files for a settings file.
 
     Raises:
-        ConfigError: for a file that is neither, or cannot be used.
+        ConfigError: for an invalid file.
     """
     if is_package(path):
         if overrides or override_files:

@@ -15,7 +15,7 @@ from detection_core.redaction import hide
 from pipeline.kubeflow.connection_options import VARIABLES
 
 ANSWER_MIB = 64
-"""Largest answer that is read. A run of a thousand steps takes about 2 MiB."""
+"""Maximum size of an answer in bytes. A run of a thousand steps takes about 2 MiB."""
 
 _CHUNK = 1 << 16
 # Python refuses to convert thousands of digits.
@@ -23,19 +23,14 @@ _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 
 
 class AnswerTooLargeError(OSError):
-    """An answer longer than any that a Kubeflow Pipelines server gives."""
+    """The answer is longer than any answer of a Kubeflow Pipelines server."""
 
     def __init__(self, size: str) -> None:
         super().__init__(f"an answer of {size}, where {ANSWER_MIB} MiB are read at most")
 
 
 def bounded_rest(configuration: Any, timeout: int) -> Any:
-    """Return the client's transport with bounded requests.
-
-    Args:
-        configuration: of the client.
-        timeout: seconds for a whole answer.
-    """
+    """Return the client's transport with bounded requests; `timeout` is in seconds for a whole answer."""
     import kfp_server_api
 
     class BoundedRest(kfp_server_api.rest.RESTClientObject):
@@ -107,7 +102,7 @@ class _BoundedPool:
 
 
 def retries() -> Any:
-    """Return the retry policy: one retry of a failed connection, none of requests that may have arrived."""
+    """Return the retry policy: retry a failed connection once, but no request that may have arrived."""
     import urllib3
 
     return urllib3.Retry(total=1, redirect=3, backoff_factor=0.2)
@@ -141,7 +136,7 @@ def hide_token(configuration: Any) -> None:
 
 @contextlib.contextmanager
 def no_endpoint_variables() -> Iterator[None]:
-    """Hide kfp's environment variables, which were read before, so that flags win over them."""
+    """Hide kfp's environment variables, which were read before, so that flags override them."""
     hidden = {n: os.environ.pop(n) for n in VARIABLES.values() if n in os.environ}
     try:
         yield
@@ -150,7 +145,7 @@ def no_endpoint_variables() -> Iterator[None]:
 
 
 def proxy_of(host: str) -> str | None:
-    """Return the proxy that the environment names for a host."""
+    """Return the proxy of the environment for a host."""
     scheme, _, rest = host.partition("://")
     name = rest.partition("/")[0]
     if not host or urllib.request.proxy_bypass(name):

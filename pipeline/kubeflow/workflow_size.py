@@ -1,4 +1,4 @@
-"""How large Argo's Workflow of a run becomes, estimated from the compiled pipeline.
+"""Estimate the size of Argo's Workflow of a run from the compiled pipeline.
 
 When the Workflow's JSON exceeds a megabyte, Argo compresses the nodes' status
 (`packer.CompressWorkflowIfNeeded`). Kubeflow's server then cannot read the states of the steps. Repeated
@@ -27,14 +27,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 LIMIT_BYTES = 1024 * 1024
-# A tenth is left for retries, each of which adds a node, and for errors of this estimate.
+# Reserve a tenth for retries, each of which adds a node, and for errors of this estimate.
 SAFE_BYTES = LIMIT_BYTES * 9 // 10
 
 _ATTEMPTS = 2
 _NODE_BYTES = 800
-# The templates of driver, executor and launcher, which are the same for every pipeline, and names and labels.
+# Names, labels and the templates of driver, executor and launcher, which all pipelines share.
 _FRAME_BYTES = 15_000
-_UNKNOWN = "x" * 64  # a value that another step finds
+_UNKNOWN = "x" * 64  # a result of another step
 _UUID = "x" * 36
 _ROOT_URI = "minio://mlpipeline/v2/artifacts"
 _INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_session_info": "x" * 250}
@@ -46,7 +46,7 @@ class WorkflowSize:
 
     Attributes:
         frame: the part that does not depend on tasks.
-        tasks: bytes that each task adds, anywhere in the Workflow.
+        tasks: bytes that each task adds to the whole Workflow.
     """
 
     frame: int
@@ -54,21 +54,16 @@ class WorkflowSize:
 
     @property
     def total(self) -> int:
-        """Bytes in all."""
+        """Total bytes."""
         return self.frame + sum(self.tasks.values())
 
 
 def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> WorkflowSize:
-    """Estimate the Workflow of a run in which every task is executed, once.
-
-    Args:
-        spec: the compiled pipeline.
-        platforms: further documents of the file.
-    """
+    """Estimate the Workflow of a run in which every task is executed once."""
     root = spec.get("root", {})
     tasks: Mapping[str, Any] = root.get("dag", {}).get("tasks", {})
     without_tasks = {**root, "dag": {**root.get("dag", {}), "tasks": {}}}
-    # An argument of the workflow, and one of the root's driver and of its attempt.
+    # An argument of the workflow, and of the root's driver and its attempt.
     frame = (1 + _ATTEMPTS) * _escaped(_json(without_tasks))
     # Workflow, root and root's driver.
     frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
@@ -101,7 +96,7 @@ def _pod_patch(
     task: Mapping[str, Any],
     definition: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> str:
-    """Return a pod patch as long as the driver's, where values are known."""
+    """Return a pod patch as long as the driver's, if values are known."""
     body, container = definition
     launcher = ["/kfp-launcher/launch", "--pipeline_name", spec.get("pipelineInfo", {}).get("name", "")]
     launcher += ["--run_id", _UUID, "--execution_id", "1234"]
@@ -171,7 +166,7 @@ def _value(spec: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
 
 
 def kubernetes_executors(platform: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what Kubernetes is to do for each executor, by label."""
+    """Yield Kubernetes settings of each executor, by label."""
     kubernetes = platform.get("platforms", {}).get("kubernetes", {})
     yield from kubernetes.get("deploymentSpec", {}).get("executors", {}).items()
 
@@ -181,5 +176,5 @@ def _json(value: Any) -> str:
 
 
 def _escaped(text: str) -> int:
-    """Return how many bytes a text takes as a value in JSON."""
+    """Return the number of bytes of a text as a JSON value."""
     return len(_json(text).encode())

@@ -1,1 +1,1 @@
-"""Runs on this machine: the TFX backend, the workspace, run.json."""
+"""Local runs: the TFX backend, the workspace, run.json."""

@@ -1,4 +1,4 @@
-"""A page that is kept up to date while a run goes on."""
+"""A page that is updated during a run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable
 _logger = logging.getLogger(__name__)
 
 SECONDS = 20.0
-"""Between two versions of the page, at least."""
+"""Minimum seconds between two versions of the page."""
 _SHARE = 0.05
-"""Of the time of the run, which writing the page may take."""
+"""Maximum share of the run's time for writing the page."""
 
 
 class LiveReport:
-    """Writes a page again and again for the length of a `with` block, in a thread.
+    """Writes a page repeatedly during a `with` block, in a thread.
 
     Args:
-        write: writes the page; an error of it ends the writing, not the run.
-        seconds: between two versions, at least; more where writing takes long.
+        write: writes the page; its errors end the updates, not the run.
+        seconds: minimum interval; longer if writing is slow.
     """
 
     def __init__(self, write: Callable[[], None], *, seconds: float = SECONDS) -> None:
@@ -29,17 +29,17 @@ class LiveReport:
         self._thread = threading.Thread(target=self._follow, name="report", daemon=True)
 
     def __enter__(self) -> LiveReport:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End, after the version that is being written."""
+        """Stop after the version that is being written."""
         self._ended.set()
         self._thread.join()
 
     def _follow(self) -> None:
-        pause = self._seconds / 4  # a run that fails at once is not held up by its page
+        pause = self._seconds / 4  # so that the page does not delay the end of a short run
         while not self._ended.wait(pause):
             began = time.monotonic()
             try:

@@ -1,4 +1,4 @@
-"""One run of a workflow on this machine."""
+"""One local run of a workflow."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What is given for one run alone.
+    """Options of one run.
 
     Attributes:
-        parameters: some of `pipeline.run_parameters`, to checked values.
-        scheduled_time: RFC 3339, the slot of a schedule that the run is for; empty: none.
-        until: id of a step before which the run ends: only what it needs is run; "": the whole workflow.
-        write_report: writes the report of the run to a path, while it goes on and when it has ended; None:
-            none is written.
+        parameters: names from `pipeline.run_parameters` to checked values.
+        scheduled_time: RFC 3339 time of the schedule's slot; empty: none.
+        until: id of the step before which the run ends, after the steps that it needs; "": the whole
+            workflow.
+        write_report: writes the report to a path, during the run and at its end; None: no report.
     """
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -52,18 +52,18 @@ class RunOptions:
 def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunInfo:
     """Run the workflow: finished steps come from the cache, the rest is executed in order.
 
-    run.json is written after every step and its report at the end, also when a step failed.
+    run.json is written after every step. The report is written at the end, also after a failure.
 
     Args:
-        settings: of the workflow.
-        options: of this run.
+        settings: settings of the workflow.
+        options: options of this run.
 
     Returns:
-        The run, with status `succeeded`. A model that a gate refused is a success; `pusher` says why.
+        The run, with status `succeeded`. A model refused by a gate is a success; `pusher` gives the reason.
 
     Raises:
         DetectionError: from settings, configs, data or a step; without TFX.
-        Exception: whatever a crashing step raised.
+        Exception: any exception of a crashing step.
     """
     keep_host_memory()
     options = options or RunOptions()
@@ -84,7 +84,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
 
 
 class _Run:
-    """The state of a run under way: its RunInfo, kept on disk after every step."""
+    """State of an active run: its RunInfo, saved after every step."""
 
     def __init__(
         self, settings: PipelineSettings, dag: Dag, workspace: Workspace, options: RunOptions
@@ -177,7 +177,6 @@ class _Run:
         return os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
 
     def _live_report(self) -> contextlib.AbstractContextManager[Any]:
-        """Return what keeps the report up to date for the length of a `with` block."""
         write = self._options.write_report
         if write is None:
             return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""What the terminal tells at the end of a run."""
+"""Summary at the end of a run, for the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Artifact = TypeVar("_Artifact")
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-    """A run in short.
+    """Summary of a run.
 
     Attributes:
         page: for a terminal.
@@ -38,7 +38,7 @@ class RunSummary:
 
 
 def summarise(run: RunInfo) -> RunSummary:
-    """Return metrics, decision and paths of a finished run; omit what the run did not reach."""
+    """Return metrics, decision and paths of a finished run, without parts that it did not reach."""
     outputs = {step.id: step.outputs for step in run.steps}
 
     def read(artifact: JsonFile[_Artifact], step: str, output: str) -> _Artifact | None:
@@ -77,7 +77,7 @@ def _validation(found: DataFindings | None) -> dict[str, Any] | None:
 
 
 def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
-    """Return a file of a step; None where there is none, or where it is damaged."""
+    """Return a file of a step; None if missing or damaged."""
     try:
         return artifact.find(folder)
     except ContractError as error:

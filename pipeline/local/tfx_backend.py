@@ -1,4 +1,4 @@
-"""The DAG as a TFX pipeline, and its run on this machine with SQLite ML Metadata."""
+"""The DAG as a TFX pipeline, run locally with SQLite ML Metadata."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
     """Render the DAG as a TFX pipeline.
 
     Args:
-        dag: the steps.
-        checks: value of every check.
-        root: folder below which TFX puts artifacts.
-        metadata_path: SQLite file of ML Metadata.
+        dag: steps of the workflow.
+        checks: check name to its value.
+        root: TFX's artifact folder.
+        metadata_path: SQLite database of ML Metadata.
     """
     components: dict[str, Any] = {}
     for step in dag.steps:
@@ -59,12 +59,12 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
 
 
 def _results_of(step: Step) -> dict[str, FromResult]:
-    """Return the parameters that the runner fills in, as their values are not known before the run."""
+    """Return the parameters that the runner fills in, because their values are unknown before the run."""
     return {name: value for name, value in step.parameters.items() if isinstance(value, FromResult)}
 
 
 class ObservedDagRunner(local_dag_runner.LocalDagRunner):
-    """LocalDagRunner that tells when a step begins and how it ended, and takes the run's id from us."""
+    """A LocalDagRunner that reports the begin and end of each step, and takes the run's id as an argument."""
 
     def __init__(self, run_id: str, dag: Dag, observer: Observer) -> None:
         super().__init__()
@@ -74,14 +74,14 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
         self._observer = observer
 
     def run_with_ir(self, pipeline: Any, run_options: Any = None) -> None:
-        """Run each node in turn, as LocalDagRunner does, reporting to the observer.
+        """Run the nodes in order, like LocalDagRunner, and report to the observer.
 
         Args:
             pipeline: the pipeline's intermediate representation.
-            run_options: must be None; partial runs are what the cache is for.
+            run_options: must be None: the cache replaces partial runs.
 
         Raises:
-            Exception: whatever the failing step raised.
+            Exception: any exception of the failing step.
         """
         runtime_parameter_utils.substitute_runtime_parameter(
             pipeline, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: self._run_id}
@@ -130,14 +130,14 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
         self._observer(info(state, outputs))
 
     def _fill_in_results(self, node: Any) -> None:
-        """Set the parameters that are results of earlier steps; the cache's key has them by their values."""
+        """Set the parameters that are results of earlier steps; they enter the cache key by value."""
         for name, value in _results_of(self._steps[node.node_info.id]).items():
             found = self._results[value.step][value.name]
             node.parameters.parameters[name].field_value.string_value = found
 
 
 def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Return whether the cache answered, the folders of the outputs, and the results for other steps."""
+    """Return whether it was a cache hit, the folders of the outputs, and the results for other steps."""
     from ml_metadata.proto import metadata_store_pb2
 
     with handle as m:
@@ -160,12 +160,12 @@ def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -
 
     Args:
         pipeline: from `build_tfx_pipeline`.
-        dag: what it was built from.
+        dag: the DAG of the pipeline.
         run_id: unique name of the run.
         observer: called with a StepInfo in state `running` when a step begins, and again with `executed`,
             `cached` or `failed`.
 
     Raises:
-        Exception: whatever the failing step raised; everything before it is in the cache.
+        Exception: any exception of the failing step; the cache keeps all earlier steps.
     """
     ObservedDagRunner(run_id, dag, observer).run(pipeline)

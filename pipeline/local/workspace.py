@@ -46,12 +46,12 @@ class Workspace:
 
     @property
     def metadata_path(self) -> str:
-        """SQLite file of ML Metadata."""
+        """SQLite database of ML Metadata."""
         return os.path.join(self.root, "metadata.sqlite")
 
     @property
     def artifacts(self) -> str:
-        """Folder below which TFX puts artifacts."""
+        """TFX's artifact folder."""
         return os.path.join(self.root, "artifacts")
 
     def run_dir(self, run_id: str) -> str:
@@ -59,13 +59,13 @@ class Workspace:
         return os.path.join(self.root, "runs", run_id)
 
     def write_info(self, info: RunInfo) -> None:
-        """Write run.json, replacing the one before."""
+        """Write run.json, replacing the previous one."""
         files.write_text(RUN.path(self.run_dir(info.run_id)), redact(RUN.format(info)))
 
     def runs(self) -> list[RunInfo]:
         """Return all runs, oldest first. A `running` run without a lock is reported as stopped.
 
-        A run whose run.json is damaged is left out, with a warning.
+        Runs with a damaged run.json are skipped with a warning.
         """
         found, locked = [], self.is_locked()
         for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
@@ -86,10 +86,10 @@ class Workspace:
         return sorted(found, key=lambda r: r.run_id)
 
     def run(self, run_id: str = "") -> RunInfo:
-        """Return a run, the newest without an id.
+        """Return a run; without an id the newest one.
 
         Raises:
-            ConfigError: when there is none.
+            ConfigError: when it does not exist.
         """
         runs = [r for r in self.runs() if r.run_id == run_id or not run_id]
         if not runs:
@@ -100,12 +100,12 @@ class Workspace:
         return runs[-1]
 
     def is_locked(self) -> bool:
-        """Tell whether a run is under way here."""
+        """Tell whether a run is active."""
         return local_files.is_locked(self._lock_path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the workspace for one run; a second run waits. The lock of a killed run is released.
+        """Lock the workspace for one run; a second run waits. A killed run releases its lock.
 
         Remove incomplete files of killed runs.
         """
@@ -129,7 +129,7 @@ class Workspace:
                 local_files.remove_leftovers(folder)
 
     def new_run_id(self) -> str:
-        """Return an id that sorts after those of all runs here."""
+        """Return an id that sorts after all runs of the workspace."""
         names = [os.path.basename(p) for p in files.list_matching(os.path.join(self.root, "runs"), "*")]
         return new_run_id(max(names, default=""))
 
@@ -138,7 +138,7 @@ def new_run_id(after: str = "") -> str:
     """Return a unique id that sorts by time.
 
     Args:
-        after: an id that it sorts after, also where the clock was set back since.
+        after: an earlier id; the new one sorts after it even if the clock was set back.
     """
     moment = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):

@@ -14,13 +14,13 @@ from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
 
 TITLES = {"evaluator": "Float detector", "quantized_evaluator": "Quantized detector"}
 BASELINE = "Deployed baseline"
-# The first detector is shown in full, further ones in short: their mistakes are mostly the same.
+# The first detector is shown in full, others in short: their mistakes are mostly the same.
 _FULL = {SIDE_BY_SIDE: 12, FALSE_POSITIVE: 12, MISS: 12}
 _SHORT = {SIDE_BY_SIDE: 4, FALSE_POSITIVE: 6, MISS: 6}
 
 
 def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[EvaluationSummary]:
-    """Return what each Evaluator of the run found."""
+    """Return the result of each Evaluator of the run."""
     found: list[EvaluationSummary] = []
     for step in artifacts.steps_of("evaluator"):
         report = find(METRICS, _folder(step))
@@ -52,11 +52,11 @@ def _summary(
 
 
 def metric_columns(evaluated: list[EvaluationSummary]) -> list[tuple[str, Metrics]]:
-    """Return (title, metrics) of each detector, and of the deployed one that the first was compared with."""
+    """Return (title, metrics) of each detector, and of the deployed one that is the first one's baseline."""
     columns: list[tuple[str, Metrics]] = []
     for number, entry in enumerate(evaluated):
         columns.append((entry.title, entry.report.metrics))
-        # The quantized detector's baseline is the float one, which has a column already.
+        # The quantized detector's baseline is the float one, which already has a column.
         if entry.report.baseline and not number:
             columns.append((BASELINE, entry.report.baseline))
     return columns

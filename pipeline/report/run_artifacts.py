@@ -18,11 +18,7 @@ _Artifact = TypeVar("_Artifact")
 
 
 class RunArtifacts:
-    """The outputs of a run's steps, by component and name.
-
-    Args:
-        run: the run whose artifacts are read.
-    """
+    """Outputs of a run's steps, by component and name."""
 
     def __init__(self, run: RunInfo) -> None:
         self.run = run
@@ -32,13 +28,13 @@ class RunArtifacts:
         return [s for s in self.run.steps if s.component == component and s.outputs]
 
     def folder(self, component: str, output: str) -> str:
-        """Return the folder of an output of the component's first step, "" where there is none."""
+        """Return the folder of an output of the component's first step, "" if there is none."""
         steps = self.steps_of(component)
         return steps[0].outputs.get(output, "") if steps else ""
 
 
 def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
-    """Read a file of a step; None, with a warning, where there is none or it cannot be used."""
+    """Read a file of a step; None, with a warning, if it is missing or invalid."""
     try:
         return artifact.find(folder)
     except ContractError as error:
@@ -47,7 +43,7 @@ def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
 
 
 def read_text(folder: str, name: str) -> str | None:
-    """Read a text file; None where there is none."""
+    """Read a text file; None if missing."""
     path = files.join(folder, name)
     try:
         return files.read_text(path) if folder and files.exists(path) else None
@@ -60,8 +56,8 @@ def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Pa
     """Return a part of the page, or a default if its files are damaged.
 
     Args:
-        part: makes it.
-        where: its sources, for the warning.
+        part: creates the part.
+        where: its source files, for the warning.
         otherwise: the default.
     """
     try:

@@ -56,7 +56,7 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
 
 
 def _pictures(folder: str) -> list[Picture]:
-    """Return pictures of validations: of each image those of a few steps, from the first to the last."""
+    """Return validation pictures: for each image those of a few steps, from the first to the last."""
     by_image: dict[str, list[PictureFile]] = {}
     for entry in list_pictures(folder):
         by_image.setdefault(entry.source_id, []).append(entry)
@@ -91,7 +91,7 @@ def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
 
 
 def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | None:
-    """Draw the score by which weights were compared, and the metrics that people know beside it."""
+    """Draw the score that selects weights, and common metrics beside it."""
     values = {"score": [(line.step, line.score) for line in validations]} | {
         label: [(line.step, line.metrics.get(name)) for line in validations]
         for label, name in _VALIDATED.items()
@@ -107,12 +107,7 @@ def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | 
 
 
 def unfinished_training(run: RunInfo, component: str) -> str:
-    """Return the folder of the training that a run is at; "" where the component is not under way.
-
-    Args:
-        run: a run on this machine.
-        component: one that trains.
-    """
+    """Return the folder of a run's active training; "" if the component is not running."""
     step = next((s for s in run.steps if s.component == component and s.state == "running"), None)
     work = os.path.join(run.workspace, "work")
     if step is None or not os.path.isdir(work):

@@ -39,13 +39,13 @@ RELOAD_SECONDS = 20
 
 
 def write_report(run: RunInfo, path: str) -> None:
-    """Write one self-contained HTML page about a run: no script, no link to elsewhere.
+    """Write one self-contained HTML page about a run, without scripts and external links.
 
-    The page of an active run asks the browser to reload it from time to time. Parts that a run has not
-    reached are left out. Damaged parts are left out too, with a warning that names them.
+    The browser reloads the page of an active run periodically. Unreached parts are omitted. Damaged parts are
+    omitted with a warning.
 
     Args:
-        run: the run; its steps' outputs are read where they are there.
+        run: the run; available outputs of its steps are read.
         path: file to write.
     """
     files.write_text(path, redact(render_report(run)))
@@ -92,7 +92,7 @@ def _context(run: RunInfo) -> dict[str, Any]:
 
 
 def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
-    """Return the data as DataValidator left them; without it, as ExampleGen did."""
+    """Return the data section of DataValidator, or of ExampleGen without it."""
     validated = artifacts.folder("data_validator", "anomalies")
     if find(CARD, validated) is not None:
         return read_dataset(validated)
@@ -118,7 +118,6 @@ def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:
 
 
 def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
-    """Return how the run ended, in a few words."""
     failed = [s for s in run.steps if s.state == "failed"]
     if failed:
         return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
@@ -134,7 +133,6 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
 
 
 def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
-    """Return the main metrics."""
     tiles = []
     for entry in evaluated:
         metrics = entry.report.metrics
@@ -162,7 +160,7 @@ def _measured_on(report: EvalReport) -> str:
 
 
 def step_summary(run: RunInfo) -> dict[str, Any]:
-    """Return the steps with their time in percent of the longest one's, and how long everything took."""
+    """Return the steps with their time in percent of the longest one's, and the total time."""
     longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
     rows = [
         {

@@ -1,1 +1,1 @@
-"""When a workflow runs by itself: cron expressions, and the schedulers of one machine."""
+"""Schedules of workflows: cron expressions, and the schedulers of one machine."""

@@ -2,7 +2,7 @@
 
 Fields are seconds, minutes, hours, day of month, month, day of week. Each is a list of numbers, ranges `a-b`
 and steps `a-b/n`; `a/n` means from a to the field's end. `*` and `?` mean any; months and days of the week
-have English names. Where day of month and day of week are both narrowed, either is enough.
+have English names. If day of month and day of week are both restricted, one match is enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DESCRIPTORS = {
     "@midnight": "0 0 0 * * *",
     "@hourly": "0 0 * * * *",
 }
-# `str.isdigit` takes digits that `int` does not, such as ², and `int` takes no more than 4,300.
+# `str.isdigit` accepts digits that `int` does not, such as ², and `int` accepts at most 4,300.
 _NUMBER = re.compile("[0-9]{1,9}")
 # February 29 comes once in eight years around 2100; the scheduler itself looks five years ahead.
 _HORIZON_DAYS = 5 * 366
@@ -68,9 +68,9 @@ class CronField:
     """One field.
 
     Attributes:
-        values: the numbers it allows, in order.
-        starred: written with `*` or `?`, a step included: with it a day field never makes "either is enough".
-        full: allows every number.
+        values: matching numbers, sorted.
+        starred: written with `*` or `?`, possibly with a step: then both day fields must match.
+        full: matches every number.
     """
 
     values: tuple[int, ...]
@@ -83,7 +83,7 @@ class Cron:
     """A parsed expression.
 
     Attributes:
-        text: as written.
+        text: original text.
         second: field of the seconds; the other five likewise.
     """
 
@@ -96,12 +96,9 @@ class Cron:
     weekday: CronField
 
     def next_after(self, moment: datetime.datetime) -> datetime.datetime | None:
-        """Return the first time after a moment, in the moment's time zone; None: not in five years.
+        """Return the first time after a moment, in the moment's time zone; None: not within five years.
 
-        A time that a clock change leaves out does not fire; one that it repeats fires once.
-
-        Args:
-            moment: with a time zone.
+        A time skipped by a clock change does not fire; a repeated one fires once.
         """
         zone = moment.tzinfo
         wall = moment.replace(tzinfo=None, microsecond=0) + datetime.timedelta(seconds=1)
@@ -139,11 +136,11 @@ def parse_cron(text: str, where: str) -> Cron:
     """Read an expression.
 
     Args:
-        text: six fields, or a name such as `@daily`. `@every` is an interval: see `schedule.interval`.
-        where: what the expression belongs to, for messages.
+        text: six fields, or a name such as `@daily`. For `@every` use `schedule.interval`.
+        where: owner of the expression, for messages.
 
     Raises:
-        ConfigError: naming field, range and what to write.
+        ConfigError: naming field, range and correct form.
     """
     expression = text.strip()
     if expression.startswith("@"):
@@ -191,7 +188,7 @@ def _field(text: str, kind: _FieldKind, where: str) -> CronField:
 
 
 def _part(part: str, kind: _FieldKind, where: str) -> tuple[range, bool]:
-    """Return the numbers of one part of a list, and whether it is written with a star."""
+    """Return the numbers of one list entry, and whether it has a star."""
     body, *steps = part.split("/")
     ends = body.split("-")
     if not body or len(steps) > 1 or len(ends) > 2:
@@ -211,6 +208,6 @@ def _part(part: str, kind: _FieldKind, where: str) -> tuple[range, bool]:
 
 
 def _exists(moment: datetime.datetime) -> bool:
-    """Tell whether a wall-clock time is one that the clocks of its zone show."""
+    """Tell whether a wall-clock time exists in its zone."""
     through_utc = moment.astimezone(datetime.UTC).astimezone(moment.tzinfo)
     return through_utc.replace(tzinfo=None) == moment.replace(tzinfo=None)

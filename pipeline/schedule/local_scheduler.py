@@ -1,7 +1,7 @@
-"""A schedule on one machine: a process that waits for the next slot and runs the workflow in another one.
+"""A local schedule: a process that waits for the next slot and runs the workflow in a child process.
 
-One run at a time. A slot that comes while a run is under way, or while nobody was there to see it (the
-machine slept, the clock was set), is left out. What counts is the slot's time on the clock of the machine.
+One run at a time. A slot is skipped if a run is active, or if it was missed (the machine slept, the clock was
+set). Slots follow the machine's clock.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
 
-# A clock that is set, or a machine that slept, is noticed within this time.
+# Maximum delay until a changed clock or a sleep is noticed.
 _NAP_SECONDS = 30.0
 _LATEST_SECONDS = 2 * _NAP_SECONDS
-"""A slot that is noticed later than that was missed; a loaded machine is not that late."""
+"""A slot noticed later than this was missed; even a loaded machine is faster."""
 
 
 def utc_text(slot: datetime.datetime) -> str:
@@ -37,14 +37,14 @@ def utc_text(slot: datetime.datetime) -> str:
 
 
 class Workspace(Protocol):
-    """What a schedule has to know of the folder that its runs work in."""
+    """The part of a workspace that the scheduler needs."""
 
     @property
     def root(self) -> str:
         """Path of the folder."""
 
     def is_locked(self) -> bool:
-        """Tell whether a run is under way."""
+        """Tell whether a run is active."""
 
 
 class LocalSchedule:
@@ -52,8 +52,8 @@ class LocalSchedule:
 
     The command gets the slot as `--scheduled-time`.
 
-    SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped,
-    and the next one resumes from its checkpoint. A second signal kills the run.
+    SIGTERM and SIGINT stop it. An active run is interrupted as by Ctrl-C: it is recorded as stopped, and the
+    next one resumes from its checkpoint. A second signal kills the run.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class LocalSchedule:
         """Wait and run until stopped, until the trigger's end, or for a number of runs.
 
         Args:
-            max_runs: how many runs to make; 0: no limit.
+            max_runs: maximum number of runs; 0: no limit.
 
         Returns:
-            How many runs were made.
+            The number of runs.
 
         Raises:
-            ConfigError: when another scheduler works in the workspace.
+            ConfigError: when another scheduler uses the workspace.
         """
         made = 0
         with self.exclusive(), self._signals():
@@ -118,7 +118,7 @@ class LocalSchedule:
             )
             return 0
         begun = time.monotonic()
-        # A separate session, so that Ctrl-C at the terminal reaches the run through us alone, once.
+        # In a separate session Ctrl-C at the terminal reaches the run only through this process, once.
         self._run = subprocess.Popen(
             [*self._command, "--scheduled-time", utc_text(slot)],
             env=python_environment(),
@@ -154,7 +154,7 @@ class LocalSchedule:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep a second scheduler out of the workspace; a killed one lets go by itself."""
+        """Lock the workspace against a second scheduler; the lock of a killed one is released."""
         local_files.make_dirs(self._workspace.root)
         with contextlib.ExitStack() as held:
             try:

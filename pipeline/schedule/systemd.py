@@ -1,4 +1,4 @@
-"""A schedule written for the schedulers of one machine: a systemd timer, a line of a crontab."""
+"""Export a schedule as a systemd timer or a crontab line."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _RUN_LOCAL = "run it with `detflow schedule run-local`"
 
 
 def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: str) -> str:
-    """Return a service and a timer for it, each under a comment with its file name.
+    """Return a service and its timer, each under a comment with its file name.
 
-    A timer does not start a service that is still running, and without `Persistent=` it makes up for nothing.
+    A timer does not start a service that is still running, and without `Persistent=` it skips missed times.
 
     Args:
-        name: of the units, without suffix.
+        name: name of the units, without suffix.
         trigger: when to run.
-        command: one run of the workflow; its program by absolute path.
+        command: one run of the workflow, with the program's absolute path.
         folder: working directory.
 
     Raises:
-        ConfigError: for a window, which a timer does not have.
+        ConfigError: for a start or end, which a timer does not support.
     """
     _refuse_window(trigger, "a systemd timer")
     if trigger.cron:
@@ -43,7 +43,7 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
         "Type=oneshot",
         f"WorkingDirectory={_specifiers(folder)}",
         f"ExecStart={_specifiers(shlex.join(command))}",
-        # Python ends in order on SIGINT: the run is recorded as stopped, and the next one resumes it.
+        # On SIGINT Python ends cleanly: the run is recorded as stopped, and the next one resumes it.
         "KillSignal=SIGINT",
         "SuccessExitStatus=130",
     ]
@@ -63,16 +63,16 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
 
 
 def crontab_line(trigger: Trigger, command: Sequence[str], folder: str, lock: str) -> str:
-    """Return lines for a crontab; a run that is still under way makes the next one be left out.
+    """Return crontab lines that skip a run while the previous one is active.
 
     Args:
         trigger: when to run.
-        command: one run of the workflow; its program by absolute path.
+        command: one run of the workflow, with the program's absolute path.
         folder: working directory.
-        lock: path of the lock file that keeps runs apart; its folder is made.
+        lock: path of the lock file; its folder is created.
 
     Raises:
-        ConfigError: where a crontab cannot say it.
+        ConfigError: when a crontab cannot express it.
     """
     _refuse_window(trigger, "a crontab")
     fields = five_fields(trigger.cron) if trigger.cron else _interval_fields(trigger.interval_seconds)
@@ -86,12 +86,12 @@ def crontab_line(trigger: Trigger, command: Sequence[str], folder: str, lock: st
 
 
 def calendar_events(cron: Cron) -> list[str]:
-    """Return an expression as systemd calendar events; two where either day field is enough."""
+    """Return an expression as systemd calendar events; two if one matching day field is enough."""
     time = f"{_listed(cron.hour, '..')}:{_listed(cron.minute, '..')}:{_listed(cron.second, '..')}"
     date = f"*-{_listed(cron.month, '..')}-{_listed(cron.day, '..')}"
     days = ",".join(_DAYS[d] for d in cron.weekday.values)
     if cron.weekday.full:
-        # Full but not starred (0-6) beside a narrowed day of month means every day.
+        # Full but not starred (0-6) beside a restricted day of month means every day.
         either = not cron.weekday.starred and not cron.day.starred
         return [f"*-{_listed(cron.month, '..')}-* {time}" if either else f"{date} {time}"]
     any_date = f"*-{_listed(cron.month, '..')}-*"
@@ -104,7 +104,7 @@ def five_fields(cron: Cron) -> str:
     """Return an expression in the five fields of a crontab or a Kubernetes CronJob.
 
     Raises:
-        ConfigError: for seconds, and for a stepped day beside another narrowed one.
+        ConfigError: for seconds, and for a stepped day beside another restricted one.
     """
     if cron.second.values != (0,):
         raise ConfigError(
@@ -167,5 +167,5 @@ def _ranges(values: Sequence[int], between: str) -> list[str]:
 
 
 def _specifiers(text: str) -> str:
-    """Return text in which systemd expands nothing."""
+    """Escape text for systemd, so that nothing is expanded."""
     return text.replace("%", "%%").replace("$", "$$")

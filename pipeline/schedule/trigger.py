@@ -19,11 +19,11 @@ class Trigger:
     """Times at which a run starts.
 
     Attributes:
-        cron: expression; None where an interval is used.
-        interval_seconds: seconds from one run to the next; 0 where a cron expression is used.
-        start: nothing fires until it is over.
-        end: nothing fires after it.
-        zone: time zone that the expression is read in. On a cluster the server's own decides.
+        cron: expression; None for an interval.
+        interval_seconds: seconds from one run to the next; 0 for a cron expression.
+        start: nothing fires before or at this time.
+        end: nothing fires after this time.
+        zone: time zone of the expression. On a cluster the server's zone applies.
     """
 
     cron: Cron | None
@@ -33,10 +33,10 @@ class Trigger:
     zone: datetime.tzinfo
 
     def next_after(self, moment: datetime.datetime) -> datetime.datetime | None:
-        """Return the first time after a moment, in the trigger's zone; None: it will not fire again."""
+        """Return the first time after a moment, in the trigger's zone; None: it does not fire again."""
         start = self.start
         if self.cron:
-            # A slot exactly at the start does not fire; neither does it on a cluster.
+            # A slot exactly at the start does not fire, as on a cluster.
             found = self.cron.next_after(max(moment, start or moment).astimezone(self.zone))
         elif start:
             step = datetime.timedelta(seconds=self.interval_seconds)
@@ -47,7 +47,7 @@ class Trigger:
         return None if found and self.end and found > self.end else found
 
     def preview(self, moment: datetime.datetime, count: int) -> list[datetime.datetime]:
-        """Return the next times after a moment, as many as asked for if there are so many."""
+        """Return the next times after a moment, at most the requested number."""
         times: list[datetime.datetime] = []
         while len(times) < count:
             found = self.next_after(times[-1] if times else moment)
@@ -57,14 +57,14 @@ class Trigger:
         return times
 
     def without_past_start(self, moment: datetime.datetime) -> Trigger:
-        """Return the trigger without a start that is over.
+        """Return the trigger without a start in the past.
 
-        Of the slots since that start a cluster makes up for the last one, as soon as it knows the schedule.
+        A cluster would run the last missed slot as soon as it gets the schedule.
         """
         return dataclasses.replace(self, start=None) if self.start and self.start <= moment else self
 
     def describe(self) -> str:
-        """Return the trigger in words."""
+        """Describe the trigger in words."""
         when = f"cron {self.cron.text}" if self.cron else f"every {format_interval(self.interval_seconds)}"
         window = (("from", self.start), ("until", self.end))
         return " ".join([when, *(f"{word} {time.isoformat()}" for word, time in window if time)])
@@ -74,14 +74,14 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
     """Read the texts of the `schedule` settings.
 
     Args:
-        cron: six fields; empty where an interval is given.
-        interval: such as `6h` or `1h30m`; empty where a cron expression is given.
+        cron: six fields; empty for an interval.
+        interval: such as `6h` or `1h30m`; empty for a cron expression.
         start: RFC 3339, with a zone; empty: at once.
         end: RFC 3339, with a zone; empty: never.
         time_zone: IANA name.
 
     Raises:
-        ConfigError: whose `where` is the key.
+        ConfigError: with the key as `where`.
     """
     if bool(cron) == bool(interval):
         found = "both" if cron else "neither"
@@ -106,7 +106,7 @@ def find_zone(time_zone: str) -> zoneinfo.ZoneInfo:
     """Return a zone by its IANA name.
 
     Raises:
-        ConfigError: for anything else; `Europe` is a folder of the database.
+        ConfigError: for an unknown name; `Europe` is a folder of the database.
     """
     try:
         return zoneinfo.ZoneInfo(time_zone)
@@ -117,10 +117,10 @@ def find_zone(time_zone: str) -> zoneinfo.ZoneInfo:
 
 
 def require_future(trigger: Trigger, where: str) -> None:
-    """Refuse a trigger that will not fire any more.
+    """Refuse a trigger that will not fire again.
 
     Raises:
-        ConfigError: when its end is past, or comes before its first time.
+        ConfigError: when its end is past, or before its first time.
     """
     if trigger.next_after(datetime.datetime.now(datetime.UTC)) is None:
         raise ConfigError(
@@ -155,10 +155,10 @@ def format_interval(seconds: int) -> str:
 
 
 def parse_time(text: str, where: str) -> datetime.datetime:
-    """Read an RFC 3339 time; it must have a zone, as those of machines differ.
+    """Parse an RFC 3339 time. It needs a time zone, because machines may have different ones.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: for an invalid time.
     """
     example = "2030-01-31T03:00:00Z"
     try:

@@ -1,1 +1,1 @@
-"""The settings of a workflow: read from a file and the command line, checked, typed."""
+"""Settings of a workflow: read from a file and the command line, checked and typed."""

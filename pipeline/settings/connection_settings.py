@@ -1,4 +1,4 @@
-"""How a Kubeflow Pipelines server is reached: keys of settings, flags of verbs, options of a client."""
+"""Connection to a Kubeflow Pipelines server: keys of settings, flags of verbs, options of a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Address = Annotated[
 
 
 class ConnectionSettings(Settings):
-    """How the server is reached, apart from its address. Secrets are named here by file or variable."""
+    """Connection to the server, apart from its address. Secrets are given by file or variable."""
 
     ui_host: Address = setting("", "Address of the user interface, for links.", unset="the host")
     token_file: Path = setting("", "File with a bearer token, read again for each request.")
@@ -49,7 +49,7 @@ class ConnectionSettings(Settings):
 
 
 class ConnectionOptions(ConnectionSettings):
-    """How one server is reached."""
+    """Connection to one server."""
 
     host: Address = setting(
         "",

@@ -1,4 +1,4 @@
-"""The settings of a run on Kubeflow Pipelines: where it works, and what each step's pod gets."""
+"""Settings of a run on Kubeflow Pipelines, and of each step's pod."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SERVERS = "the server's default"
 
 
 class TaskSettings(Settings):
-    """What a step's pod gets. Secrets and config maps are named here, never their content."""
+    """Options of a step's pod. Secrets and config maps are given by name, never by content."""
 
     image: Annotated[Text, IMAGE_OR_NOTHING] = setting(
         "",
@@ -120,13 +120,13 @@ class TaskSettings(Settings):
     )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield key and message of what keeps a pod from starting, or would show a secret."""
+        """Yield key and message of settings that prevent a pod from starting, or would reveal a secret."""
         yield from _volume_problems(self)
         yield from _secret_problems(self)
 
 
 class KubeflowSettings(Settings):
-    """How the workflow runs on Kubeflow Pipelines."""
+    """Options of runs on Kubeflow Pipelines."""
 
     image: Annotated[Text, IMAGE] = setting(
         "detflow:latest",
@@ -191,11 +191,11 @@ class KubeflowSettings(Settings):
 
     @pydantic.field_serializer("steps")
     def _given(self, steps: dict[str, TaskSettings]) -> dict[str, dict[str, Any]]:
-        """Write of each step the keys that were given: the others are those of the defaults."""
+        """Serialize only the given keys of each step: the others have defaults."""
         return {step: task.model_dump(exclude_unset=True) for step, task in steps.items()}
 
     def task(self, step: str) -> TaskSettings:
-        """Return what a step's pod gets: the defaults with its own keys over them."""
+        """Return the settings of a step's pod: the defaults, overridden by the step's keys."""
         own = self.steps.get(step, TaskSettings())
         changes: dict[str, Any] = {}
         for name in own.model_fields_set:
@@ -204,18 +204,18 @@ class KubeflowSettings(Settings):
         return self.defaults.model_copy(update=changes)
 
     def connection_options(self) -> ConnectionOptions:
-        """Return how the server of the runs is reached."""
+        """Return the connection options of the runs' server."""
         return ConnectionOptions(**self.connection.model_dump(), host=self.host, namespace=self.namespace)
 
 
-# Such as AWS_SECRET_ACCESS_KEY; what ends in _FILE is a path, and so is what begins with a slash.
+# For example AWS_SECRET_ACCESS_KEY. Names that end with _FILE, and values that begin with a slash, are paths.
 _SECRET_NAME = re.compile(
     r".*(SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|ACCESS_KEY|API_KEY)(_ID)?", re.IGNORECASE
 )
 
 
 def _secret_problems(task: TaskSettings) -> Iterator[tuple[str, str]]:
-    """Yield the environment variables that would show a secret to everybody who may read the package."""
+    """Yield environment variables that would reveal a secret to every reader of the package."""
     for name, value in task.env.items():
         is_secret = _SECRET_NAME.fullmatch(name) and value and not value.startswith("/")
         if is_secret or redact(value) != value:
@@ -231,7 +231,7 @@ _VOLUME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def _volume_problems(task: TaskSettings) -> Iterator[tuple[str, str]]:
-    """Yield what keeps a pod from having all volumes, whose names are those of what they show."""
+    """Yield conflicts between volumes of a pod, which are named after their sources."""
     key = ", ".join(_VOLUMES)
     mounts = [mount for kind in _VOLUMES for mount in getattr(task, kind).items()]
     mounts += [("shared-memory", "/dev/shm")] if task.shared_memory else []

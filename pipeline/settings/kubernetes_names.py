@@ -1,4 +1,4 @@
-"""What Kubernetes takes as names and quantities, as rules of settings.
+"""Rules of settings for names and quantities of Kubernetes.
 
 From the Kubernetes documentation: "Object Names and IDs", "Labels and Selectors", "Resource Management for
 Pods and Containers", and the validation of environment variables in its API.
@@ -30,11 +30,11 @@ LABEL_VALUE = matching(f"({_LABEL})?", "letters, digits, -, _ and dots, 63 at mo
 RESOURCE = matching(rf"{_SUBDOMAIN}/{_LABEL}", "a resource such as nvidia.com/gpu", longest=253 + 1 + 63)
 FOLDER = matching("/.*", "an absolute folder such as /data", longest=4096)
 CPUS = matching(r"(\d{1,9}(\.\d{1,3})?|\d{1,12}m)?", "a number of processors such as 2, 0.5 or 500m")
-# Whole, for Kubeflow Pipelines; Kubernetes knows no K.
+# Kubeflow Pipelines needs whole numbers; Kubernetes has no suffix K.
 MEMORY = matching(r"(\d{1,15}([EPTGM]i?|Ki))?", "a size such as 8Gi or 500Mi")
 SECONDS = matching(r"\d{1,9}s", "seconds such as 30s")
 IMAGE = matching(r"\S+", "the name of a container image, without spaces", longest=1024)
 IMAGE_OR_NOTHING = matching(r"\S*", "the name of a container image, without spaces, or nothing", longest=1024)
 
 SECONDS_OF_A_POD = 2**31 - 1
-"""Largest activeDeadlineSeconds."""
+"""Maximum activeDeadlineSeconds."""

@@ -1,6 +1,6 @@
-"""docs/settings.md and docs/settings.schema.json, from the models: `python -m pipeline.settings.reference`.
+"""Generate docs/settings.md and docs/settings.schema.json: `python -m pipeline.settings.reference`.
 
-Of the page only the tables are made here, each between two marks; the text around them is written by hand.
+Only the tables between two marks of the page are generated.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ def render_schema() -> str:
 
 
 def render_page(page: str) -> str:
-    """Return the text of docs/settings.md with its tables written again.
-
-    Args:
-        page: the text as it is.
-    """
+    """Return the text of docs/settings.md with updated tables."""
     tables = {
         "the keys": _table(PipelineSettings),
         "the keys of kubeflow.connection": _table(ConnectionSettings),
@@ -63,7 +59,7 @@ def _table(model: type[Settings]) -> str:
 
 
 def _rows(model: type[Settings], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Yield key, type, default and meaning of every key, those of sections of the file among them."""
+    """Yield key, type, default and meaning of every key, including those of sections."""
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
         if not prefix and isinstance(kind, type) and issubclass(kind, Settings):
@@ -74,7 +70,7 @@ def _rows(model: type[Settings], prefix: str = "") -> Iterator[tuple[str, str, s
 
 
 def _type(field: FieldInfo) -> str:
-    """Return the type of a field in words, with the values or the range that it takes."""
+    """Return the type of a field in words, with its choices or range."""
     is_path = any(isinstance(mark, IsPath) for mark in field.metadata)
     text = "path" if is_path else _words(field.annotation)
     if is_path and typing.get_origin(field.annotation) is list:
@@ -119,7 +115,7 @@ def _examples(field: FieldInfo) -> str:
 
 
 def _code(value: Any) -> str:
-    """Return a value as it may be written in a settings file."""
+    """Format a value as in a settings file."""
     if isinstance(value, str):
         return f"`{value}`"
     text = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -1,4 +1,4 @@
-"""The settings of a schedule: when the workflow runs by itself."""
+"""Settings of a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.settings.validation_errors import contradictions
 
 
 class ScheduleSettings(Settings):
-    """When the workflow runs by itself, on a cluster or on one machine."""
+    """Schedule of the workflow, on a cluster or on one machine."""
 
     name: Text = setting("", "By which the schedule is found again.", unset="the workflow's name")
     cron: UnquotedText = setting(
@@ -54,7 +54,7 @@ class ScheduleSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> ScheduleSettings:
-        """Refuse a section that no schedule could be made of; one that says nothing of when is left alone."""
+        """Refuse an invalid section; it may lack both `cron` and `interval`."""
         try:
             if self.cron or self.interval:
                 self._trigger()
@@ -66,13 +66,10 @@ class ScheduleSettings(Settings):
         return self
 
     def trigger(self, where: str) -> Trigger:
-        """Return when the schedule fires.
-
-        Args:
-            where: the settings file, for messages.
+        """Return the trigger of the schedule.
 
         Raises:
-            ConfigError: where the section does not say when.
+            ConfigError: when the section has neither `cron` nor `interval`.
         """
         try:
             return self._trigger()

@@ -1,4 +1,4 @@
-"""The types that settings are declared with: rules for values, beside what pydantic checks by itself."""
+"""Types of settings, with rules beyond pydantic's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHOLE = 2**63
 
 
 class Settings(pydantic.BaseModel):
-    """A section of the settings: unknown keys are refused, and no value is turned into another type."""
+    """A section of the settings: unknown keys are refused, and values are not converted."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
@@ -31,11 +31,11 @@ def setting(
     """Declare a setting.
 
     Args:
-        default: its default, or what makes it; `...` where the key has to be given.
-        description: what it is, for docs/settings.md, editors and, of a connection, the flags.
-        unset: what counts where the key is not given and the default alone does not say it.
-        unit: of a number.
-        examples: of values.
+        default: its default, or its factory; `...` for a required key.
+        description: text for docs/settings.md, editors and, for connections, the flags.
+        unset: the effective value without the key, if the default does not tell it.
+        unit: unit of a number.
+        examples: example values.
     """
     about = {"x-unset": unset, "x-unit": unit}
     options: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}
@@ -49,12 +49,12 @@ def setting(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
-    """What a value must hold beside its type.
+    """A rule for a value, in addition to its type.
 
     Attributes:
-        holds: tells whether a value of the right type is fine.
-        expected: in words, after 'expected'.
-        json_schema: the same for editors, as far as JSON Schema can say it.
+        holds: tells whether a value of the right type is valid.
+        expected: the rule in words, after 'expected'.
+        json_schema: the rule for editors, as far as JSON Schema can express it.
     """
 
     holds: Callable[[Any], bool]
@@ -62,10 +62,10 @@ class Rule:
     json_schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self, value: Any) -> Any:
-        """Return a value that the rule allows.
+        """Return a valid value.
 
         Raises:
-            PydanticCustomError: for any other.
+            PydanticCustomError: for an invalid value.
         """
         if not self.holds(value):
             raise PydanticCustomError("rule", "{expected}", {"expected": self.expected})
@@ -88,7 +88,7 @@ def between(low: float, high: float) -> Rule:
 
 
 def matching(pattern: str, expected: str, *, longest: int = MAX_TEXT) -> Rule:
-    """Return the rule that a text matches a pattern as a whole and is not too long."""
+    """Return the rule that a text fully matches a pattern and is not too long."""
     compiled = re.compile(pattern)
     return Rule(
         lambda text: len(text) <= longest and compiled.fullmatch(text) is not None,
@@ -98,7 +98,7 @@ def matching(pattern: str, expected: str, *, longest: int = MAX_TEXT) -> Rule:
 
 
 def one_of(*choices: str) -> Rule:
-    """Return the rule that a text is one of a few."""
+    """Return the rule that a text is one of the given ones."""
     return Rule(
         lambda text: text in choices,
         f"one of {', '.join(filter(None, choices))}",
@@ -107,7 +107,7 @@ def one_of(*choices: str) -> Rule:
 
 
 def _check_text(value: str, kept: str = "") -> str:
-    """Refuse a text that is too long or holds control characters, other than the ones kept."""
+    """Refuse a text that is too long or has control characters other than the permitted ones."""
     if len(value) > MAX_TEXT:
         raise PydanticCustomError(
             "rule",
@@ -126,23 +126,23 @@ def _is_control(character: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class IsPath:
-    """Marks a text, or a list of texts, as a path: relative ones are taken from the file's folder.
+    """Mark a text, or a list of texts, as a path; relative paths start at the file's folder.
 
     Attributes:
-        words: texts that are no path.
-        prefixes: likewise, beginnings of them.
+        words: texts that are not paths.
+        prefixes: prefixes of texts that are not paths.
     """
 
     words: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
 
     def is_path(self, text: str) -> bool:
-        """Tell whether a text is a path, and not something that the field knows in place of one."""
+        """Tell whether a text is a path, and not one of the field's special words."""
         return text not in self.words and not text.startswith(self.prefixes)
 
 
 class _Unquoted:
-    """Lets a number, as YAML reads 3, stand where a text is meant."""
+    """Accepts a number, such as YAML's 3, where a text is expected."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(_as_text, handler(source))
@@ -157,7 +157,7 @@ def _as_text(value: Any) -> Any:
 
 
 def is_unquoted_text(field: FieldInfo) -> bool:
-    """Tell whether a number may stand where the text of a field is meant."""
+    """Tell whether a field of texts accepts a number."""
     return any(isinstance(mark, _Unquoted) for mark in field.metadata)
 
 
@@ -168,7 +168,7 @@ Path = Annotated[Text, IsPath()]
 Paths = Annotated[list[Text], IsPath()]
 Whole = Annotated[int, Rule(lambda value: -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits")]
 
-# Tags of the arms of a union, which pydantic puts into the path of an error; no key can be mistaken for one.
+# Tags of the arms of a union, which pydantic adds to an error's path; they cannot be keys.
 KIND_MARK = "\0"
 FLAG, NUMBER, TEXT, MAPPING, LIST, NOTHING = (
     pydantic.Tag(KIND_MARK + kind) for kind in ("flag", "number", "text", "mapping", "list", "nothing")
@@ -185,10 +185,10 @@ _KINDS: dict[type, pydantic.Tag] = {
 
 
 def by_kind(expected: str) -> pydantic.Discriminator:
-    """Return what tells the arms of a union apart: the kind of a value, as YAML writes it.
+    """Return a discriminator of a union: the kind of a value, as YAML writes it.
 
     Args:
-        expected: the kinds in words, for a value of none of them.
+        expected: the kinds in words, for a value of another kind.
     """
 
     def kind(value: Any) -> str | None:
@@ -226,4 +226,4 @@ else:
             pydantic.WithJsonSchema({}),
         ],
     )
-    # Any value that YAML writes plainly.
+    # Any plain YAML value.

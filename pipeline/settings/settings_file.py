@@ -1,7 +1,7 @@
-"""Reading a settings file and its command-line overrides.
+"""Read a settings file and its command-line overrides.
 
-Unknown keys and wrong types are refused with file and key path. Relative paths in the file are taken from the
-file's own folder; a path given on the command line is taken from the working directory.
+Unknown keys and wrong types are refused with file and key path. Relative paths in the file start at the
+file's folder; paths on the command line start at the working directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
 from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
-# First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
+# First words of a pipeline.config path: `--set train_config.batch_size=8` is added to `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (
     "model",
     "train_config",
@@ -45,13 +45,13 @@ def load_settings(
 
     Args:
         path: the YAML file.
-        overrides: each `section.key=value`, the value read as YAML; or a pipeline.config field path such as
-            `train_config.batch_size=8`, which lands in `model.overrides`.
-        override_files: partial pipeline.config files, after those that the settings name.
-        check_files: False where only the settings matter, not the files they name.
+        overrides: each `section.key=value`, with a YAML value; or a pipeline.config field path such as
+            `train_config.batch_size=8`, which is added to `model.overrides`.
+        override_files: partial pipeline.config files, applied after those of the settings.
+        check_files: whether to check the files that the settings name.
 
     Raises:
-        ConfigError: naming file and key for whatever is wrong.
+        ConfigError: naming file and key.
     """
     tree, locations = _read_file(path)
     base = os.path.dirname(path if files.is_remote(path) else os.path.abspath(path))
@@ -73,15 +73,15 @@ def load_settings(
 
 
 def checked_settings(tree: Mapping[str, Any], source: Source) -> PipelineSettings:
-    """Return the settings of plain values, paths resolved.
+    """Validate plain values, and return them as settings with resolved paths.
 
     Args:
         tree: section to key to value.
-        source: where they were given.
+        source: origin of the values.
 
     Raises:
-        ConfigError: naming the key, for what does not fit its type, what contradicts another, and addresses
-            with credentials in them, which records and parameters of steps would show.
+        ConfigError: naming the key, for wrong types and contradictions. Also for addresses with credentials,
+            which would appear in records and in parameters of steps.
     """
     settings = build_settings(PipelineSettings, tree, source)
     for key, text in _texts(settings.model_dump(), ""):
@@ -95,7 +95,7 @@ def checked_settings(tree: Mapping[str, Any], source: Source) -> PipelineSetting
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield every text below a value with its key."""
+    """Yield every text in a value, with its key."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, Mapping):
@@ -107,7 +107,7 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def format_settings(settings: PipelineSettings) -> str:
-    """Return the settings as YAML that loads to the same settings anywhere on this machine."""
+    """Return the settings as YAML that loads to equal settings anywhere on this machine."""
     return yaml.safe_dump(settings.model_dump(), sort_keys=False)
 
 
@@ -119,7 +119,6 @@ def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
 
 
 def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) -> None:
-    """Make the file's relative paths absolute, in place."""
     for name, field in model.model_fields.items():
         value: Any = tree.get(name)
         section = _section_model(field)
@@ -130,19 +129,18 @@ def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) ->
 
 
 def _known_keys(field: FieldInfo | None) -> dict[str, FieldInfo]:
-    """Return the fields of a section by key; none where a field is no section."""
+    """Return the fields of a section by key; none if a field is not a section."""
     model = _section_model(field)
     return model.model_fields if model else {}
 
 
 def _section_model(field: FieldInfo | None) -> type[Settings] | None:
-    """Return the model of a field that is a section; None for any other."""
     kind = field.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
 def _is_path(field: FieldInfo, value: Any) -> bool:
-    """Tell whether a value is a path, and not a word that the field knows in place of one."""
+    """Tell whether a value is a path, and not one of the field's special words."""
     marks = [mark for mark in field.metadata if isinstance(mark, IsPath)]
     texts = value if isinstance(value, list) else [value]
     return bool(marks) and all(isinstance(t, str) and marks[0].is_path(t) for t in texts)
@@ -158,11 +156,11 @@ def _absolute(value: str, base: str) -> str:
     value = os.path.expanduser(value)
     if os.path.isabs(value):
         return os.path.normpath(value)
-    scheme, separator, folder = base.rpartition("://")  # normpath would take one of the slashes
+    scheme, separator, folder = base.rpartition("://")  # normpath would remove one of the slashes
     return scheme + separator + os.path.normpath(os.path.join(folder, value))
 
 
-# Keys whose own keys hold dots: metric names and pipeline.config paths.
+# Keys with dotted keys inside: metric names and pipeline.config paths.
 _DOTTED = ("overrides", "thresholds", "quantized_thresholds")
 _BOUNDS = ("lower_bound", "upper_bound", "min_change", "confidence")
 
@@ -172,13 +170,13 @@ def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> No
     field = PipelineSettings.model_fields.get(section)
     known = _known_keys(field)
     if _is_config_path(key) and (not known or not rest or rest[0] not in known):
-        # The text goes through as it is: the message's own descriptors know the type.
+        # The text is passed on unchanged, because the message's descriptors know the type.
         _add(_section(_section(tree, "model"), "overrides"), key, value)
         locations[f"model.overrides.{key}"] = "--set"
         return
     for part in rest:
         field = _known_keys(field).get(part)
-    # A text is taken as it stands: `@daily` and `* * * * * *` are not YAML.
+    # Keep plain text: `@daily` and `* * * * * *` are not YAML.
     as_text = not value or (field is not None and is_unquoted_text(field))
     parsed = value if as_text else parse_yaml(value, f"--set {key}")
     if field is not None and _is_path(field, parsed):
@@ -193,14 +191,14 @@ def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> No
 
 
 def _add(node: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key as the last one; one that adds an element stands beside another that adds one."""
+    """Add a key at the end; keep an earlier one if both append an element."""
     key = key_beside(key, node)
     node.pop(key, None)
     node[key] = value
 
 
 def _is_config_path(key: str) -> bool:
-    """Tell whether a key is a pipeline.config field path or one of the Object Detection API's short names."""
+    """Tell whether a key is a pipeline.config field path or a short name of the Object Detection API."""
     if key.partition(".")[0].partition("[")[0] in PIPELINE_CONFIG_FIELDS:
         return True
     from detection_core.config.paths.short_names import SHORT_NAMES

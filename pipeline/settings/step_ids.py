@@ -1,4 +1,4 @@
-"""Ids of a workflow's steps; which of them a workflow has depends on its settings."""
+"""Ids of a workflow's possible steps; its settings decide which it has."""
 
 RUN_CHECKER = "run_checker"
 CONFIG_GEN = "config_gen"
@@ -25,21 +25,21 @@ STEPS = (
     TFLITE_EXPORTER,
     PUSHER,
 )
-"""Those of `pipeline/dag.py`."""
+"""Ids of the steps in `pipeline/dag.py`."""
 
 _registered: list[str] = []
 
 
 def step_ids() -> tuple[str, ...]:
-    """Return the ids of all steps that a workflow may have, those of registered steps last."""
+    """Return the ids of all possible steps, with registered steps last."""
     return (*STEPS, *_registered)
 
 
 def add_step_id(step_id: str) -> None:
-    """Let settings name a registered step.
+    """Add the id of a registered step, so that settings may use it.
 
     Raises:
-        ValueError: when there is a step of that id.
+        ValueError: when the id is taken.
     """
     if step_id in step_ids():
         raise ValueError(f"expected a new id for a step, found {step_id!r}, which is taken; rename it")
@@ -47,5 +47,5 @@ def add_step_id(step_id: str) -> None:
 
 
 def remove_step_id(step_id: str) -> None:
-    """Forget the id of a registered step."""
+    """Remove the id of a registered step."""
     _registered.remove(step_id)

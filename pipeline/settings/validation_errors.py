@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings, as one error that names file, line, key and remedy."""
+"""Convert pydantic's validation errors to one error with file, line, key and remedy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _DICT_KEY = "[key]"
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where values come from, for errors.
+    """Origin of settings, for errors.
 
     Attributes:
         path: the settings file.
-        locations: key to `file:line` or flag where it was given.
+        locations: key to its `file:line` or flag.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Source:
         return ConfigError(f"{key}: {message}" if key else message, where=self.location(key))
 
     def location(self, key: str) -> str:
-        """Return where a key was given, or what holds it; the file where neither is known."""
+        """Return the location of a key, or of its nearest parent; else the file."""
         while key:
             if key in self.locations:
                 return self.locations[key]
@@ -51,12 +51,12 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with settings.
+    """One fault in settings.
 
     Attributes:
-        key: that it is about; empty: all of them.
-        message: expected, found and what to do.
-        named: whether the message names the key itself.
+        key: key of the fault; empty: all keys.
+        message: expected, found and remedy.
+        named: whether the message contains the key.
     """
 
     key: str
@@ -70,36 +70,36 @@ class Problem:
 
 
 def contradictions(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
-    """Return what a validator raises for values that fit their types and not each other.
+    """Return a validator's exception for values that contradict each other.
 
     Args:
-        problems: key, relative to the model of the validator, and message.
+        problems: key, relative to the validator's model, and message.
     """
     return PydanticCustomError("contradictions", "values contradict each other", {"problems": list(problems)})
 
 
 def build_settings(model: type[_Model], tree: Mapping[Any, Any], source: Source, prefix: str = "") -> _Model:
-    """Return plain values as a model.
+    """Build a model from plain values.
 
     Args:
-        model: of the settings, or of a section.
+        model: model of the settings or of a section.
         tree: key to plain value.
-        source: where the values come from.
-        prefix: key of `tree`, with a dot at its end, where it is a section.
+        source: origin of the values.
+        prefix: key of `tree` with a dot at its end, if it is a section.
 
     Raises:
-        ConfigError: naming every unknown key, with the nearest; what is missing; and values of a wrong kind.
+        ConfigError: naming unknown keys, with the nearest ones, missing keys, and values of a wrong kind.
     """
     try:
         return model.model_validate(tree)
     except pydantic.ValidationError as error:
         found = [problem for details in error.errors() for problem in _problems(model, details, prefix)]
-    # Not `from error`: it holds the values, of which one may be a secret.
+    # Not `from error`: it holds the values, which may include a secret.
     raise _refusal(found, source) from None
 
 
 def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
-    """Return one error about problems, in the order in which they stand in the file."""
+    """Return one error for all problems, in the order of the file."""
     located = [(source.location(problem.key), problem) for problem in dict.fromkeys(problems)]
     located.sort(key=lambda entry: _line(entry[0]))
     (where, first), *rest = located
@@ -116,7 +116,6 @@ def _line(location: str) -> float:
 
 
 def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[Problem]:
-    """Return what an error of pydantic says, in our words."""
     at = tuple(part for part in details["loc"] if not str(part).startswith(KIND_MARK))
     kind, context = details["type"], details.get("ctx", {})
     if kind == "contradictions":
@@ -148,7 +147,6 @@ def _unknown_key(model: type[pydantic.BaseModel], at: _Key, prefix: str) -> Prob
 
 
 def _model_at(model: Any, at: _Key) -> type[pydantic.BaseModel] | None:
-    """Return the model of the section that a path leads to."""
     for part in at:
         if isinstance(model, type) and issubclass(model, pydantic.BaseModel):
             model = model.model_fields[str(part)].annotation
@@ -195,7 +193,7 @@ def _message(details: ErrorDetails) -> str:
     found = _found(details)
     if kind == "literal_error":
         return _choice(re.findall(r"'([^']*)'", context["expected"]), value, found)
-    if kind == "float_type" and type(value) is int:  # one beyond the range of floats
+    if kind == "float_type" and type(value) is int:  # an integer beyond the range of floats
         kind = "finite_number"
     expected = context.get("expected") or _EXPECTED.get(kind) or details["msg"]
     quotes = kind == "string_type" and isinstance(value, int | float)

@@ -1,4 +1,4 @@
-"""The settings of DataValidator."""
+"""Settings of DataValidator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.settings.validation_errors import contradictions
 
 
 class CheckSettings(Settings):
-    """How a check of the data is made."""
+    """Options of a data check."""
 
     threshold: Annotated[float, between(0, 1e9)] = setting(
         0.0, "What the check measures may not be above it.", unset="the check's own"
@@ -24,7 +24,7 @@ class CheckSettings(Settings):
 
 
 class ValidationSettings(Settings):
-    """What DataValidator looks for."""
+    """Checks of DataValidator."""
 
     enabled: bool = setting(True, "False leaves DataValidator out.")
     checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = setting(
@@ -70,10 +70,10 @@ class ValidationSettings(Settings):
 
     @pydantic.field_serializer("checks")
     def _given(self, checks: dict[str, CheckSettings]) -> dict[str, dict[str, Any]]:
-        """Write of each check what was given: the rest is the check's own."""
+        """Serialize only the given values of each check: the others have the check's defaults."""
         return {name: check.model_dump(exclude_unset=True) for name, check in checks.items()}
 
     @property
     def given_checks(self) -> dict[str, dict[str, Any]]:
-        """Check to what was given of it."""
+        """Return the given values of each check."""
         return self._given(self.checks)

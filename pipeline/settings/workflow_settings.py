@@ -1,4 +1,4 @@
-"""The settings of a workflow: one model a section of the settings file."""
+"""Settings of a workflow: one model for each section of the settings file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SPAN = matching(
     "latest|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}", "latest, a number or a date like 2026-11-21"
 )
 _START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
-# Kubeflow Pipelines makes small letters and hyphens of it. It takes 110, which `compile` checks.
+# Kubeflow Pipelines converts it to lower-case letters and hyphens. Its limit is 110, which `compile` checks.
 _NAME = matching(
     "[A-Za-z0-9][A-Za-z0-9_-]*",
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
@@ -71,7 +71,7 @@ _NAME = matching(
 
 
 def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandler) -> object:
-    """Let a format pass that was registered from outside the package."""
+    """Accept a format that was registered from outside the package."""
     from detection_core.datasets.readers import READERS
 
     return value if isinstance(value, str) and value in READERS else check(value)
@@ -81,7 +81,7 @@ Format = Annotated[Literal["auto", AnnotationFormat], pydantic.WrapValidator(_re
 
 
 class DataSettings(Settings):
-    """What ExampleGen reads."""
+    """Input of ExampleGen."""
 
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
     format: Format = setting("auto", "How the annotations are written; see [own data](own-data.md#formats).")
@@ -154,7 +154,7 @@ class DataSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Which detector."""
+    """The detector."""
 
     config: RequiredPath = setting(..., "A `pipeline.config` of the Object Detection API.")
     override_files: Paths = setting(
@@ -169,7 +169,7 @@ class ModelSettings(Settings):
 
 
 class TrainSettings(Settings):
-    """How Trainer runs."""
+    """Training options."""
 
     warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = setting(
         "",
@@ -202,7 +202,7 @@ class TrainSettings(Settings):
 
 
 class EvaluateSettings(Settings):
-    """What decides the blessing."""
+    """Thresholds for the blessing."""
 
     split: Text = setting("eval", "Split that metrics and gates are measured on.")
     thresholds: Thresholds = setting(
@@ -227,7 +227,7 @@ class EvaluateSettings(Settings):
 
 
 class QuantizeSettings(Settings):
-    """How QuantizationRewriter runs; it is part of the run where the config has a `graph_rewriter` block."""
+    """Options of QuantizationRewriter, which runs if the config has a `graph_rewriter` block."""
 
     enabled: bool = setting(
         True, "False leaves quantization out even where the config has a `graph_rewriter` block."
@@ -238,7 +238,7 @@ class QuantizeSettings(Settings):
 
 
 class ExportSettings(Settings):
-    """Which TensorFlow Lite files are made, and when they are refused."""
+    """TensorFlow Lite files to export, and their limits."""
 
     formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
         lambda: ["float32", "int8"],
@@ -280,7 +280,7 @@ class ExportSettings(Settings):
 
 
 class PushSettings(Settings):
-    """Where blessed versions go."""
+    """Destination of blessed versions."""
 
     destination: Path = setting(
         "",
@@ -297,7 +297,7 @@ class PushSettings(Settings):
 
 
 class BeamSettings(Settings):
-    """How Beam runs."""
+    """Options of Beam."""
 
     args: list[Annotated[Text, NOT_EMPTY]] = setting(
         list,
@@ -330,7 +330,7 @@ class PipelineSettings(Settings):
 
     @property
     def push_destination(self) -> str:
-        """Where blessed versions go, the default filled in."""
+        """Return the push destination, or its default."""
         return self.push.destination or os.path.join(self.workspace, "pushed")
 
     @pydantic.model_validator(mode="after")
@@ -341,7 +341,7 @@ class PipelineSettings(Settings):
         return self
 
     def _contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield key and message of values that contradict those of another section."""
+        """Yield key and message of contradictions between sections."""
         splits, split = self.data.splits, self.evaluate.split
         if "train" not in splits:
             yield "data.splits", f"expected a split named train, found {shorten(splits)}"
@@ -352,7 +352,7 @@ class PipelineSettings(Settings):
                 expected = f"expected limits of files that export.formats names, found {name}"
                 yield "export.limits", f"{expected}; remove it, or make the file"
         yield from self._starting_contradictions()
-        # A repeated run starts from the version before the one that it published.
+        # A repeated run starts from the version before its own publication.
         if self.train.warm_start == DEPLOYED and self.push.keep_versions == 1:
             expected = "expected 2 or more, or 0 (keep all), where train.warm_start is deployed"
             yield "push.keep_versions", f"{expected}, found 1"

@@ -1,1 +1,1 @@
-"""The search for the configuration that validates best: `detflow tune`."""
+"""Hyper-parameter search by validation score: `detflow tune`."""

@@ -1,4 +1,4 @@
-"""The trials of a search, kept in a journal from which a search that was killed goes on."""
+"""The trials of a search, stored in a journal from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _REASON = "reason"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """How a trial went.
+    """The record of a trial.
 
     Attributes:
-        number: from 0 on.
+        number: from 0.
         state: `complete`, `pruned`, `failed` or `running`.
-        score: its best one; None where there is none.
+        score: its best score; None without one.
         overrides: parameter to value.
-        reason: why it did not come to its end.
+        reason: why it ended early.
     """
 
     number: int
@@ -37,10 +37,10 @@ class TrialRecord:
 
 
 class Trial:
-    """A training of the search that has not ended yet.
+    """An active trial.
 
     Attributes:
-        number: from 0 on.
+        number: from 0.
         overrides: parameter to value.
     """
 
@@ -57,30 +57,30 @@ class Trial:
         return self._best
 
     def report(self, lines: Sequence[ValidationLine]) -> None:
-        """Learn of the validations so far, in the order of their steps."""
+        """Report all validations so far, in the order of their steps."""
         for number, line in enumerate(lines):
             if line.score is None:
                 continue
             self._best = line.score if self._best is None else max(self._best, line.score)
             if number >= self._seen:
-                with _quiet():  # of a resumed trial the journal knows the first ones already
+                with _quiet():  # the journal already has the first ones of a resumed trial
                     self._trial.report(self._best, number)
         self._seen = max(self._seen, len(lines))
 
     def is_hopeless(self) -> bool:
-        """Tell whether the others make it not worth its time."""
+        """Tell whether the pruner would end the trial."""
         return bool(self._seen) and self._best is not None and bool(self._trial.should_prune())
 
 
 class Search:
-    """The trials of a search, by Optuna.
+    """The trials of a search, managed by Optuna.
 
     Args:
-        space: what is searched.
-        folder: keeps the journal; only one process may search in it.
+        space: the search space.
+        folder: folder of the journal; only one process may use it.
 
     Raises:
-        ConfigError: where Optuna is not installed.
+        ConfigError: when Optuna is not installed.
     """
 
     def __init__(self, space: Space, folder: str) -> None:
@@ -93,7 +93,7 @@ class Search:
         self._space = space
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, JOURNAL)
-        # A lock by an open file is taken over from a killed process after a while; one by a link is not.
+        # After a timeout, a file-handle lock of a killed process can be taken over; a link lock cannot.
         storage = JournalStorage(JournalFileBackend(path, lock_obj=JournalFileOpenLock(path)))
         with _quiet():
             self._study = optuna.create_study(
@@ -110,43 +110,43 @@ class Search:
 
     @property
     def best(self) -> TrialRecord | None:
-        """The complete trial of the highest score; of equal ones the first."""
+        """The complete trial with the highest score; the first one of a tie."""
         scored = [r for r in self.records() if r.state == "complete" and r.score is not None]
         return max(scored, key=lambda r: (r.score, -r.number), default=None)
 
     def interrupted(self) -> list[Trial]:
-        """Return the trials that a process which is gone has begun."""
+        """Return the running trials of an earlier process, which has ended."""
         from optuna.trial import Trial as OptunaTrial
 
         found = []
         for trial in self._study.get_trials(deepcopy=False):
             if not trial.state.is_finished():
-                with _quiet():  # the process may have been killed before all of its values were kept
+                with _quiet():  # a killed process may have saved only some of the values
                     self._study.sampler = _sampler(self._space, trial.number)
                     found.append(Trial(OptunaTrial(self._study, trial._trial_id), self._space))
         return found
 
     def ask(self) -> Trial:
-        """Begin a trial, with values that the sampler chooses."""
+        """Start a trial with values from the sampler."""
         number = len(self._study.get_trials(deepcopy=False))
         with _quiet():
-            # By number, so that a search that goes on draws what it would have drawn.
+            # The seed includes the trial's number, so that a resumed search draws the same values.
             self._study.sampler = _sampler(self._space, number)
             return Trial(self._study.ask(), self._space)
 
     def complete(self, trial: Trial) -> None:
-        """End a trial that has come to its end."""
+        """Mark a trial as complete."""
         if trial.score is None:
             self.fail(trial, "no validation has a score")
         else:
             self._study.tell(trial._trial, trial.score)
 
     def prune(self, trial: Trial, reason: str) -> None:
-        """End a trial as one that is worse than others."""
+        """Mark a trial as pruned."""
         self._end(trial, "PRUNED", reason)
 
     def fail(self, trial: Trial, reason: str) -> None:
-        """End a trial that says nothing of its values."""
+        """Mark a trial as failed, for a reason other than its values."""
         self._end(trial, "FAIL", reason)
 
     def _end(self, trial: Trial, state: str, reason: str) -> None:
@@ -186,7 +186,7 @@ def _sampler(space: Space, number: int) -> Any:
     seed = (space.seed * 1_000_003 + number) % 2**32
     if space.sampler == "random":
         return optuna.samplers.RandomSampler(seed=seed)
-    # A running trial counts as a bad one, so that workers do not all try the same.
+    # A running trial counts as a bad one, so that workers do not all try the same values.
     return optuna.samplers.TPESampler(
         seed=seed, n_startup_trials=space.startup_trials, multivariate=True, constant_liar=True
     )
@@ -203,7 +203,7 @@ def _pruner(space: Space) -> Any:
 
 
 class _quiet(warnings.catch_warnings):
-    """Keeps Optuna's notes on experimental features from the terminal."""
+    """Hide Optuna's warnings about experimental features."""
 
     def __enter__(self) -> Any:
         found = super().__enter__()

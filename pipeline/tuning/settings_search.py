@@ -1,4 +1,4 @@
-"""A search from settings to the file of the winner."""
+"""Search from a workflow's settings, and write the best trial's config."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WINNER = "best.yaml"
 
 
 def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
-    """Write what makes a training that of the best trial.
+    """Write the pipeline.config overrides of the best trial.
 
     Args:
-        path: of the file.
+        path: output file.
         best: the trial.
-        overrides: all of its overrides, those that every trial has among them.
+        overrides: all of its overrides, including those common to all trials.
     """
     told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
     head = f"# {told}; for `detflow run --override-file`.\n"
@@ -55,13 +55,13 @@ _VALIDATED = ("train_config.validation", "eval_config.eval_interval_secs")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuneResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         trials: every trial, by number.
-        best: the complete trial of the highest score.
-        overrides: path of the file that makes a training that of the best trial.
-        model: its detector.
+        best: the complete trial with the highest score.
+        overrides: path of the file with the best trial's overrides.
+        model: the best trial's detector.
     """
 
     trials: tuple[TrialRecord, ...]
@@ -78,21 +78,21 @@ def tune(
     *,
     run_steps: Callable[[PipelineSettings], RunInfo] | None = None,
 ) -> TuneResult:
-    """Search for the configuration that validates best.
+    """Search for the configuration with the best validation score.
 
-    The steps before Trainer run once, from the workflow's cache where they have run before; each trial is
-    Trainer with other values. Killed and called again, it goes on; so do the trainings that were under way.
+    The steps before Trainer run once, or come from the workflow's cache. Each trial runs Trainer with other
+    values. Repeating a killed search resumes it and its active trainings.
 
     Args:
-        settings: of the workflow.
-        space: what is searched.
-        folder: keeps the search: journal, a folder a trial, the winner.
-        options: how many trials, how many at a time.
-        run_steps: runs the steps before Trainer; in this process where not given.
+        settings: settings of the workflow.
+        space: the search space.
+        folder: output folder: journal, a folder for each trial, the best trial.
+        options: number of trials and of workers.
+        run_steps: runs the steps before Trainer; default: in this process.
 
     Raises:
-        ConfigError: for values that the config does not take, or a folder with another search.
-        DataError: when no training comes to its end, or DataValidator refuses the examples.
+        ConfigError: for values that the config does not accept, or a folder with another search.
+        DataError: when no training completes, or DataValidator refuses the examples.
         DetectionError: from the steps before.
     """
     require("tune", "detflow tune")
@@ -123,7 +123,7 @@ def tune(
 
 
 def check_space(settings: PipelineSettings, space: Space) -> None:
-    """Refuse fields and values that the config does not take, before anything is trained.
+    """Refuse fields and values that the config does not accept, before any training.
 
     Raises:
         ConfigError: naming the field.
@@ -142,12 +142,12 @@ def check_space(settings: PipelineSettings, space: Space) -> None:
 
 
 def validation_overrides(config: PipelineConfig) -> dict[str, Any]:
-    """Return overrides that make each trial validate, where the config does not."""
+    """Return overrides that add validations to each trial if the config has none."""
     fields = field_texts(config)
     if any(path.startswith(_VALIDATED) for path in fields):
         return {}
     steps = int(fields.get("train_config.num_steps", "0"))
-    # The same steps in every trial, by which they are compared on the way.
+    # All trials validate at the same steps, so that their intermediate scores can be compared.
     return {"train_config.validation": {"every_steps": max(1, steps // 10)} if steps else {}}
 
 
@@ -160,7 +160,7 @@ def _outputs(run: RunInfo, step: str) -> Mapping[str, str]:
 
 
 def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a trial's `TrainerJob`: those of the workflow's, with its overrides."""
+    """Return the fields of a trial's `TrainerJob`: the workflow's, with the trial's overrides."""
     verdict_folder = _outputs(run, DATA_VALIDATOR).get("blessing", "")
     verdict = read_verdict(verdict_folder) if verdict_folder else None
     start = settings.train.warm_start
@@ -181,7 +181,6 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
 
 @contextlib.contextmanager
 def _alone_in(folder: str) -> Any:
-    """Hold the folder of the search."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(local_files.lock(os.path.join(folder, ".lock"), wait=False))
@@ -192,7 +191,7 @@ def _alone_in(folder: str) -> Any:
 
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:
-    """Refuse a folder with the search of other values, another config or other data."""
+    """Refuse the folder of a search with another space, config or data."""
     about = dataclasses.asdict(space)
     del about["trials"]
     job = _job(settings, run, {})

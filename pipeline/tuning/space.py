@@ -1,4 +1,4 @@
-"""The file that says what is searched: fields of the pipeline.config and what each may be."""
+"""The search-space file: fields of the pipeline.config and their possible values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PARAMETER_KEYS = ("low", "high", "log", "step", "choices")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """What a field may be: a range of numbers, or one of some values.
+    """The possible values of a field: a range of numbers, or choices.
 
     Attributes:
         low: lower end of the range.
-        high: upper end of the range; both are whole numbers, or neither.
-        log: the range is searched by ratios rather than by differences.
-        step: between two values of the range; None: any value of it.
-        choices: values in place of a range, as an override takes them.
+        high: upper end of the range; both ends are integers, or neither.
+        log: whether the range is searched on a logarithmic scale.
+        step: distance of two values in the range; None: continuous.
+        choices: values instead of a range, as in an override.
     """
 
     low: int | float | None = None
@@ -39,14 +39,14 @@ class Parameter:
 
     @property
     def extremes(self) -> tuple[Scalar, ...]:
-        """Values that stand for all when a field is checked: both ends, or every choice."""
+        """Values to check a field with: both ends of the range, or every choice."""
         if self.choices:
             return self.choices
         return tuple(end for end in (self.low, self.high) if end is not None)
 
 
 class _File(BaseModel):
-    """The file as it is written."""
+    """The file's content."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,16 +60,16 @@ class _File(BaseModel):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Space:
-    """What is searched, and how.
+    """A search space and its search options.
 
     Attributes:
-        parameters: field path, or short name, to what it may be; in the order of the file.
-        trials: trainings in all.
-        sampler: what chooses values: `tpe`, the tree-structured Parzen estimator, or `random`.
-        pruner: what ends trainings early: `median`, those below the median of the others at the same
-            validation; `hyperband`; `none`.
-        startup_trials: trainings before the sampler learns from others, and before any is ended early.
-        seed: of the sampler.
+        parameters: field path, or short name, to possible values; in the order of the file.
+        trials: total number of trainings.
+        sampler: `tpe`, the tree-structured Parzen estimator, or `random`.
+        pruner: ends trainings early: `median` those below the median of the others at the same validation;
+            `hyperband`; `none`.
+        startup_trials: trainings before the sampler uses earlier results and before pruning.
+        seed: seed of the sampler.
     """
 
     parameters: Mapping[str, Parameter]
@@ -81,10 +81,10 @@ class Space:
 
 
 def load_space(path: str) -> Space:
-    """Read the file of a search.
+    """Read a search-space file.
 
     Raises:
-        ConfigError: naming the file and the key, for whatever is wrong.
+        ConfigError: naming the file and the key.
     """
     if not files.exists(path):
         raise ConfigError("expected a file that says what is searched, found none", where=path)
@@ -157,7 +157,7 @@ def _choices(spec: Mapping[str, Any], where: str) -> Parameter:
 
 
 def _number(value: Any, where: str) -> int | float:
-    """Return a number; YAML takes `1e-4`, without a point, for a text."""
+    """Return a number; YAML reads `1e-4`, which has no point, as text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)

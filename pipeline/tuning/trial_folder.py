@@ -1,4 +1,4 @@
-"""The folder of one training of a search."""
+"""The folder of one trial."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ class TrialFolder:
     """Paths of a trial.
 
     Attributes:
-        path: of the folder.
+        path: path of the folder.
     """
 
     path: str
 
     @property
     def model(self) -> str:
-        """The detector that was trained."""
+        """The trained detector."""
         return os.path.join(self.path, "model")
 
     @property
     def model_run(self) -> str:
-        """What tells of the training."""
+        """The training's report."""
         return os.path.join(self.path, "model_run")
 
     @property
     def work(self) -> str:
-        """Unfinished training."""
+        """Checkpoints of unfinished training."""
         return os.path.join(self.path, "work")
 
     @property
     def log(self) -> str:
-        """What the training said."""
+        """The training's log."""
         return os.path.join(self.path, _LOG)
 
     def write_job(self, fields: Mapping[str, Any]) -> None:
-        """Write what the training is asked to do: fields of `TrainerJob` but those of this folder."""
+        """Write the trial's job: fields of `TrainerJob` without the paths of this folder."""
         files.write_text(os.path.join(self.path, _JOB), json.dumps(dict(fields), indent=1) + "\n")
 
     def read_job(self) -> str:
-        """Return what the training is asked to do, as JSON."""
+        """Return the trial's job, from JSON."""
         return files.read_text(os.path.join(self.path, _JOB))
 
     def validations(self) -> list[ValidationLine]:
-        """Return what was found so far, by rising steps."""
+        """Return the validations so far, sorted by step."""
         finished = VALIDATIONS.read_whole_lines(self.model_run)
         if finished or not os.path.isdir(self.work):
             return finished
@@ -74,7 +74,7 @@ class TrialFolder:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def clear(self, *, keep_model: bool) -> None:
-        """Remove what a training that has ended needs no more."""
+        """Remove files that a finished training does not need."""
         files.remove_tree(self.work)
         if not keep_model:
             files.remove_tree(self.model)

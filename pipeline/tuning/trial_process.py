@@ -27,11 +27,11 @@ from pipeline.tuning.trial_folder import TrialFolder
 _logger = logging.getLogger(__name__)
 
 EXIT_UNFIT = 3
-"""Exit code where it is the values that no training comes to its end with."""
+"""Exit code if no training can complete with these values."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train as the folder's job says; return the exit code."""
+    """Train as described by the folder's job; return the exit code."""
     start_logging()
     _leave_with_parent(os.getppid())
     folder = TrialFolder(argv[0])
@@ -59,7 +59,7 @@ def _train(folder: TrialFolder) -> None:
 
 
 def _leave_with_parent(parent: int) -> None:
-    """Stop, with a checkpoint, when the search is gone without having said so."""
+    """Save a checkpoint and stop if the search process has died."""
 
     def watch() -> None:
         while os.getppid() == parent:

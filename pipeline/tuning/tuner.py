@@ -1,4 +1,4 @@
-"""Trainings side by side: begun, followed, ended early, counted."""
+"""Parallel trainings: start, monitor and prune them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from pipeline.tuning.trial_process import EXIT_UNFIT
 _logger = logging.getLogger(__name__)
 
 _PATIENCE = 120.0
-"""Seconds that a training has to save a checkpoint when the search is stopped."""
+"""Seconds for saving a checkpoint when the search is stopped."""
 _HOPELESS = 3
-"""Trials that fail, none having succeeded, after which the fault is not theirs."""
+"""Number of failed trials without a success after which the search stops."""
 
 
 def trial_command(folder: str) -> list[str]:
-    """Return the command that trains what a folder says."""
+    """Return the command that trains from a trial's folder."""
     return [*python_command("pipeline.tuning.trial_process"), folder]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TunerOptions:
-    """How a search goes on.
+    """Options of running a search.
 
     Attributes:
-        trials: trainings in all, those of earlier calls included.
-        workers: trainings at the same time.
-        poll_seconds: between two looks at them.
-        command: the command that trains what a folder says.
+        trials: total number of trainings, including those of earlier calls.
+        workers: number of concurrent trainings.
+        poll_seconds: polling interval.
+        command: command that trains from a trial's folder.
     """
 
     trials: int
@@ -50,14 +50,7 @@ class TunerOptions:
 
 @dataclasses.dataclass
 class _Running:
-    """A training under way.
-
-    Attributes:
-        trial: of the search.
-        folder: its folder.
-        process: its process.
-        slot: which of the workers it is.
-    """
+    """An active training; `slot` is the number of its worker."""
 
     trial: Trial
     folder: TrialFolder
@@ -69,10 +62,10 @@ class Tuner:
     """Runs the trials of a search.
 
     Args:
-        search: what is searched, and what was found so far.
-        make_job: overrides of a trial to the fields of its `TrainerJob`, but its outputs and `work_dir`.
-        folder: gets a folder for each trial.
-        options: how many, at what pace.
+        search: the search and its results so far.
+        make_job: overrides of a trial to the fields of its `TrainerJob`, without its outputs and `work_dir`.
+        folder: parent of the trials' folders.
+        options: options of running it.
     """
 
     def __init__(
@@ -86,10 +79,10 @@ class Tuner:
         self._running: list[_Running] = []
 
     def run(self) -> None:
-        """Go on until there are as many trials as asked for.
+        """Run until the requested number of trials is reached.
 
         Raises:
-            DataError: when none succeeds.
+            DataError: when no trial succeeds.
             SystemExit, KeyboardInterrupt: after a stop signal, when the trainings have saved.
         """
         waiting = self._search.interrupted()
@@ -124,14 +117,14 @@ class Tuner:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**python_environment(), **worker_environment(slot, self._options.workers)},
-                start_new_session=True,  # Ctrl-C reaches the search, which tells its trainings
+                start_new_session=True,  # Ctrl-C reaches only the search, which stops its trainings
             )
         values = ", ".join(f"{name} {value}" for name, value in trial.overrides.items())
         _logger.info("tune | trial %d/%d begins: %s", trial.number + 1, self._options.trials, values)
         self._running.append(_Running(trial, folder, process, slot))
 
     def _has_ended(self, running: _Running) -> bool:
-        """Look at a training; tell whether it has ended, which the search then knows."""
+        """Check a training; record its end in the search and tell whether it has ended."""
         code = running.process.poll()
         running.trial.report(running.folder.validations())
         if code is None:
@@ -166,7 +159,7 @@ class Tuner:
         beside = f"; best {best.score:.4f} of trial {best.number + 1}" if best else ""
         why = f" ({record.reason})" if record.reason else ""
         _logger.info("tune | trial %d is %s: %s%s%s", record.number + 1, record.state, score, beside, why)
-        if record.state == "failed":  # which says nothing of its values: what it has learned is kept
+        if record.state == "failed":  # the failure is not due to its values: keep its checkpoints
             _logger.warning("tune | its unfinished training stays in %s", running.folder.work)
             return
         running.folder.clear(keep_model=best is not None and best.number == record.number)
@@ -176,7 +169,6 @@ class Tuner:
                     self.trial_folder(other.number).clear(keep_model=False)
 
     def _stop_all(self) -> None:
-        """Have the trainings that are under way save a checkpoint and leave."""
         for running in self._running:
             running.process.terminate()
         deadline = time.monotonic() + _PATIENCE
@@ -189,14 +181,14 @@ class Tuner:
 
 
 def worker_environment(slot: int, workers: int) -> dict[str, str]:
-    """Return environment variables by which a training leaves room for the others.
+    """Return environment variables that limit a training's resources, for concurrent trainings.
 
-    Threads of processors are divided; GPUs are dealt out, and one that several share is not filled by the
-    first. What the environment says already stays.
+    CPU threads are divided and GPUs are assigned in turn; a shared GPU's memory is allocated on demand.
+    Variables that are already set are kept.
 
     Args:
-        slot: which of the workers, from 0 on.
-        workers: how many there are.
+        slot: number of the worker, from 0.
+        workers: number of workers.
     """
     if workers == 1:
         return {}
@@ -211,7 +203,7 @@ def worker_environment(slot: int, workers: int) -> dict[str, str]:
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, without it all of NVIDIA's."""
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, or all NVIDIA GPUs without it."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [device.strip() for device in named.split(",") if device.strip() not in ("", "-1")]

@@ -1,1 +1,1 @@
-"""A step as Kubeflow Pipelines calls it, and what it tells Kubeflow."""
+"""Run a step on Kubeflow Pipelines: read its call, write its result."""

@@ -1,8 +1,8 @@
-"""Kubeflow Pipelines' artifacts as a container sees them: where they lie, and what their metadata say.
+"""Local paths and metadata of Kubeflow Pipelines' artifacts in a container.
 
-The metadata store knows numbers, texts and structures only, and an input's metadata have passed through it.
-A bool comes back as 1 or 0, an int as a float, a list as {"list": [...]}, a map as {"struct": {...}}. Each
-step on the way wraps lists and maps once more. A text comes back unchanged.
+The metadata store holds numbers, texts and structures only, and changes an input's metadata. A bool comes
+back as 1 or 0, an int as a float, a list as {"list": [...]}, a map as {"struct": {...}}. Each further step
+wraps lists and maps once more. A text comes back unchanged.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-# What tells an artifact's type among ours, and its properties, exact, as one JSON text.
+# Keys of the artifact's type, and of its exact properties as one JSON text.
 TYPE, PROPERTIES = "artifact_type", "properties"
-# Set where the artifact stands for "there is none"; see `bind.ABSENT`.
+# Set for an absent artifact; see `bind.ABSENT`.
 IS_ABSENT = "absent"
 
 _FOLDERS = {"gs": "gcs", "s3": "s3", "minio": "minio"}
@@ -26,11 +26,11 @@ Artifact = Mapping[str, Any]
 
 
 def local_path(artifact: Artifact, root: str = "/") -> str:
-    """Return where an artifact lies in the container.
+    """Return the local path of an artifact in the container.
 
     Args:
         artifact: as in KFP's executor input.
-        root: folder below which object stores appear; another than `/` is for tests.
+        root: mount folder of object stores; not `/` in tests only.
     """
     if artifact.get("customPath"):
         return str(artifact["customPath"])
@@ -41,14 +41,14 @@ def local_path(artifact: Artifact, root: str = "/") -> str:
     elif scheme == "oci" and separator:
         path = os.path.join("oci", rest.replace("/", "_"), "models")
     else:
-        return uri  # KFP's local runner gives paths
+        return uri  # KFP's local runner passes paths
     if plain_metadata(artifact).get(_WORKSPACE):
         path = os.path.join("kfp-workspace", ".artifacts", path)
     return os.path.join(root, path)
 
 
 def plain_metadata(artifact: Artifact) -> dict[str, Any]:
-    """Return an input artifact's metadata as they were before the metadata store."""
+    """Undo the metadata store's changes to an input artifact's metadata."""
     metadata = artifact.get("metadata") or {}
     return {name: _plain(value) for name, value in metadata.items() if name not in _ADDED_BY_KFP}
 
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_properties(artifact: Artifact) -> dict[str, Any]:
-    """Return an input artifact's properties: exact where our steps made it, else from its metadata."""
+    """Return an input artifact's properties: exact if our steps made it, else from its metadata."""
     metadata = plain_metadata(artifact)
     try:
         return dict(json.loads(metadata[PROPERTIES]))
@@ -75,18 +75,18 @@ def read_properties(artifact: Artifact) -> dict[str, Any]:
 
 
 def make_metadata(artifact_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of an output: its type, its properties for the reader and for the next step.
+    """Return the metadata of an output: its type, and its properties for users and for the next step.
 
     Args:
         artifact_type: our name of the type.
-        properties: of which what is a text, a bool or a finite number is kept.
+        properties: only texts, bools and finite numbers are kept.
     """
     kept = {name: value for name, value in properties.items() if _is_scalar(value)}
     return {TYPE: artifact_type, **kept, PROPERTIES: json.dumps(kept, allow_nan=False)}
 
 
 def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the entries that are numbers, bools and what is not finite left out."""
+    """Return the finite numbers, without bools."""
     return {
         name: value
         for name, value in values.items()

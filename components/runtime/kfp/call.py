@@ -1,4 +1,4 @@
-"""A step as Kubeflow Pipelines calls it: the executor input as a Job and the paths of its outputs."""
+"""Read Kubeflow Pipelines' executor input as a Job and the paths of its outputs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class KfpCall:
     Attributes:
         component: key of `JOBS`.
         job: the filled Job.
-        artifacts: output or view name to the artifact as KFP gave it; only what both sides know.
-        paths: likewise to its local path.
-        result_files: output parameter to the file that takes it.
-        output_file: file that takes the executor output.
+        artifacts: output or view name to KFP's artifact, if both sides know the name.
+        paths: output or view name to its local path.
+        result_files: output parameter to its file.
+        output_file: file for the executor output.
     """
 
     component: str
@@ -65,7 +65,7 @@ def bind_call(component: str, argv: Sequence[str]) -> KfpCall:
         argv: arguments without the program's name.
 
     Raises:
-        ConfigError: for a parameter that cannot be read.
+        ConfigError: for an invalid parameter.
         ContractError: when the component YAML does not fit this image, or inputs are missing or wrong.
         SystemExit: from argparse, for an unknown argument.
     """
@@ -109,7 +109,7 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
     for name, role in fields.inputs.items():
         found = inputs.get("artifacts", {}).get(name, {}).get("artifacts", [])
         values[name] = _input(name, role, found, root)
-    # Others that KFP adds, such as the step's log, are not ours to write.
+    # Other outputs that KFP adds, such as the step's log, are written by KFP.
     ours = {n: a for n, a in given.items() if n in fields.outputs or n in KFP_OUTPUTS[component].views}
     paths = {name: local_path(artifact, root) for name, artifact in ours.items()}
     values.update({name: paths[name] for name in fields.outputs})
@@ -125,7 +125,7 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
 
 
 def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
-    """Return the path of an input, "" for an optional one that is not there."""
+    """Return the path of an input, "" for an absent optional one."""
     if not found:
         return present(name, role, "")
     artifact, metadata = found[0], plain_metadata(found[0])

@@ -1,4 +1,4 @@
-"""The result of a step for Kubeflow Pipelines: executor output and output parameters."""
+"""Write the result of a step for Kubeflow Pipelines: executor output and output parameters."""
 
 from __future__ import annotations
 
@@ -23,16 +23,11 @@ _logger = logging.getLogger(__name__)
 
 
 def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
-    """Write views, output parameters and, last and in one piece, the executor output.
-
-    Args:
-        call: of the step, whose Job has run.
-        report: what `run` returned.
-    """
+    """Write views, output parameters and, last and atomically, the executor output."""
     report = report or {}
     metadata = {**_describe_outputs(call, report), **_draw_views(call, report)}
-    # The uri stays as KFP gave it: by another one the launcher would not find what to upload. Every output is
-    # listed, as the local runner knows only what is listed.
+    # Keep KFP's uri, or the launcher would not find the files to upload. List every output, because the local
+    # runner knows only listed ones.
     artifacts = {
         name: {"artifacts": [{**_identity(artifact), "metadata": metadata[name]}]}
         for name, artifact in call.artifacts.items()
@@ -48,15 +43,12 @@ def _identity(artifact: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result_text(value: Scalar) -> str:
-    """Return an output parameter as KFP reads it: texts as they are, everything else as JSON."""
+    """Return an output parameter as KFP reads it: texts unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
 
 
 def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the metadata of each artifact; what `run` returned belongs to the first one.
-
-    All have the most memory that the step took, which belongs to none of them, so to no properties.
-    """
+    """Return each artifact's metadata and the step's peak memory; `run`'s result is of the first one."""
     described, properties, peak = {}, dict(report), peak_host_memory()
     for name, role in job_fields(JOBS[call.component]).outputs.items():
         is_absent = os.path.exists(os.path.join(call.paths[name], ABSENT))

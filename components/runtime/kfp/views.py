@@ -1,4 +1,4 @@
-"""What Kubeflow Pipelines' user interface shows of a step, drawn from the files of its artifacts."""
+"""Views of a step for Kubeflow Pipelines' user interface, drawn from its artifacts' files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from detection_core.report.page import render, shown
 from detection_core.report.pictures import Picture, PictureBudget
 from detection_core.storage import files
 
-# Metadata of an artifact must stay small; a matrix of a thousand classes would not.
+# Artifact metadata must stay small; the confusion matrix of a thousand classes would be too large.
 MATRIX_LABELS = 100
 PICTURES, PICTURE_BYTES = 12, 2_200_000
 
@@ -33,8 +33,8 @@ class Drawn:
     """A view.
 
     Attributes:
-        metadata: what the user interface reads from the artifact's metadata.
-        content: of the artifact's one file.
+        metadata: entries that the user interface reads from the artifact's metadata.
+        content: content of the artifact's only file.
     """
 
     metadata: Mapping[str, Any]
@@ -47,14 +47,14 @@ def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) ->
     Args:
         component: key of `component_specs.JOBS`.
         view: one of its views.
-        job: the Job, whose outputs are filled.
-        report: what `run` returned.
+        job: the finished Job.
+        report: result of `run`.
     """
     return _VIEWS[component, view](job, report)
 
 
 def _metrics(values: Mapping[str, Any]) -> Drawn:
-    """Keep finite numbers only: every entry of the artifact's metadata is shown as a metric."""
+    """Keep only finite numbers, because every metadata entry is shown as a metric."""
     numbers = finite_numbers(values)
     return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
 
@@ -82,11 +82,7 @@ def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _mean_curve(classes: list[ClassCurve]) -> list[dict[str, float]]:
-    """Return the classes' mean precision at each recall, in the form of a ROC curve.
-
-    Detection has no true negatives and so no false positive rate; 1 - precision, the part of the findings
-    that is wrong, stands in its place.
-    """
+    """Return the mean of classes as a ROC curve, with 1 - precision for the undefined false positive rate."""
     measured = [c for c in classes if c.recall]
     return [
         {
@@ -171,23 +167,23 @@ def dataset_page(card: DatasetCard, profiles: BoxProfiles | None = None) -> str:
     """Return the page of a dataset card.
 
     Args:
-        card: the data in numbers.
-        profiles: their boxes; None of examples that an older version made.
+        card: content of the dataset card.
+        profiles: box statistics; None for examples of an older version.
     """
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card, profiles=profiles)})
 
 
 def decision_text(pushed: PushReport) -> str:
-    """Return what Pusher decided as Markdown, given what pushed.json holds."""
+    """Return Pusher's decision as Markdown, from the content of pushed.json."""
     heading = f"Published as version {pushed.version}" if pushed.pushed else "Not published"
-    # Reasons name metrics and classes; underscores and asterisks in them are meant as they are.
+    # Underscores and asterisks in metric and class names are literal.
     reasons = "".join(f"- {_plain_markdown(reason)}\n" for reason in pushed.reasons)
     location = f"\nAt {_code(pushed.path)}\n" if pushed.path else ""
     return f"# {_plain_markdown(heading)}\n\n{reasons}{location}"
 
 
 def _plain_markdown(text: str) -> str:
-    """Return one line in which nothing is markup."""
+    """Return one line with all Markdown escaped."""
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in _line(text))
 
 

@@ -9,8 +9,8 @@
     model.export(export_dir="exported")
     print(model.evaluate_tflite("exported/model.tflite", test)["AP50"])
 
-The modules are `object_detector`, `model_spec`, `config` and `quantization`. The last one has MediaPipe Model
-Maker's `QuantizationConfig`. `detection_core` does all work. Each module is imported on first use.
+The modules are `object_detector`, `model_spec`, `config` and `quantization`, which has MediaPipe Model
+Maker's `QuantizationConfig`. They wrap `detection_core`. Each module is imported on first use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detflow import config, model_spec, object_detector, quantization
 
-# In a checkout it is also found as `pipeline.api.detflow`, where every class would exist twice.
+# In a checkout it is also importable as `pipeline.api.detflow`, where every class would exist twice.
 if __name__ != "detflow":
     raise ImportError(f"expected `import detflow`, found `import {__name__}`; import it as detflow")
 

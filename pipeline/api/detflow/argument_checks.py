@@ -1,4 +1,4 @@
-"""Checks of numbers in arguments."""
+"""Checks of numeric arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from detection_core.errors import ConfigError, shorten
 
 
 def check_count(name: str, count: object) -> None:
-    """Refuse a value that is not a whole number of 1 or more.
+    """Refuse a value that is not an integer of at least 1.
 
     Raises:
         ConfigError: naming the argument.
@@ -16,7 +16,7 @@ def check_count(name: str, count: object) -> None:
 
 
 def check_counts(**counts: object) -> None:
-    """Refuse values that are neither None nor a whole number of 1 or more.
+    """Refuse values that are neither None nor an integer of at least 1.
 
     Raises:
         ConfigError: naming the argument.
@@ -27,5 +27,5 @@ def check_counts(**counts: object) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; `True` is none."""
+    """Tell whether a value is a number; bools are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ExportFormat", "QuantizationConfig"]
 
 CALIBRATION_IMAGES = 500
-"""Default number of images that measure the ranges of an int8 file."""
+"""Default number of calibration images of an int8 file."""
 
 _INT8_FORMATS = {"uint8": "int8", "int8": "int8_int8_input", "float32": "int8_float32_input"}
 _OUTPUTS = ("uint8", "float32")
@@ -33,13 +33,13 @@ class ExportFormat(enum.Enum):
 
 
 class QuantizationConfig:
-    """How a file is quantized after training.
+    """Post-training quantization of a file.
 
     Attributes:
-        optimizations: of the converter; an empty list asks for a float32 file.
-        representative_data: images that measure the ranges of an int8 file.
-        quantization_steps: number of these images; None without images.
-        inference_input_type: uint8, int8 or float32, as an int8 file takes pixels; None: uint8.
+        optimizations: of the converter; an empty list means a float32 file.
+        representative_data: calibration images of an int8 file.
+        quantization_steps: number of calibration images; None without images.
+        inference_input_type: uint8, int8 or float32, the input type of an int8 file; None: uint8.
         inference_output_type: uint8, float32 or None, without effect: detections are float32.
         supported_types: float16, or None.
     """
@@ -58,7 +58,7 @@ class QuantizationConfig:
         """Take Model Maker's arguments; types are TensorFlow's, or their names.
 
         Raises:
-            ConfigError: for a type or a set of operations that files do not support, naming the argument.
+            ConfigError: for an unsupported type or set of operations, naming the argument.
         """
         _check("inference_input_type", _listed(inference_input_type), tuple(_INT8_FORMATS))
         _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
@@ -78,7 +78,7 @@ class QuantizationConfig:
 
     @classmethod
     def for_dynamic(cls) -> QuantizationConfig:
-        """Ask for weights of 8 bits and activations in float32, quantized as the file runs."""
+        """Request dynamic-range quantization: 8-bit weights, float32 activations quantized at run time."""
         return cls()
 
     @classmethod
@@ -90,17 +90,17 @@ class QuantizationConfig:
         inference_output_type: Any = "uint8",
         supported_ops: Any = "TFLITE_BUILTINS_INT8",
     ) -> QuantizationConfig:
-        """Ask for weights and activations of 8 bits, with ranges from some images.
+        """Request int8 weights and activations, with ranges from calibration images.
 
         Args:
-            representative_data: these images.
+            representative_data: calibration images.
             quantization_steps: number of images.
             inference_input_type: uint8, int8 or float32.
-            inference_output_type: uint8 or float32; the detections are float32.
-            supported_ops: of TensorFlow Lite's own sets.
+            inference_output_type: uint8 or float32; detections are float32 in either case.
+            supported_ops: TensorFlow Lite op sets.
 
         Raises:
-            ConfigError: as the constructor.
+            ConfigError: as in the constructor.
         """
         return cls(
             representative_data=representative_data,
@@ -112,12 +112,12 @@ class QuantizationConfig:
 
     @classmethod
     def for_float16(cls) -> QuantizationConfig:
-        """Ask for weights of 16 bits."""
+        """Request float16 weights."""
         return cls(supported_types="float16")
 
     @property
     def file_format(self) -> str:
-        """The exporter's format, such as `float16` or `dynamic_range`; for int8 by the input's type."""
+        """Name of the exporter's format, such as `float16`; for int8 it depends on the input type."""
         if self.supported_types:
             return "float16"
         if self.representative_data is not None:
@@ -131,7 +131,7 @@ class QuantizationConfig:
 
 
 def _listed(value: Any) -> list[str]:
-    """Return the names of one or several values: texts, TensorFlow types or enumerations."""
+    """Return the names of one or several texts, TensorFlow types or enumerations."""
     if value is None:
         return []
     values = value if isinstance(value, Sequence | set) and not isinstance(value, str) else [value]

@@ -11,20 +11,20 @@ from detflow.object_detector.efficientdet_spec import MODELS, EfficientDetSpec
 __all__ = ["OBJECT_DETECTION_MODELS", "get"]
 
 OBJECT_DETECTION_MODELS = list(MODELS)
-"""The names that `get` takes."""
+"""Names that `get` accepts."""
 
 
 def get(spec_or_str: str | EfficientDetSpec, *args: Any, **kwargs: Any) -> EfficientDetSpec:
     """Return the specification of a model.
 
     Args:
-        spec_or_str: one of `OBJECT_DETECTION_MODELS`, a function that makes a specification, or one, which is
-            returned.
+        spec_or_str: one of `OBJECT_DETECTION_MODELS`, a function that returns a specification, or a
+            specification, which is returned unchanged.
         *args: for that function.
         **kwargs: for that function, such as `epochs=20`.
 
     Raises:
-        ConfigError: for another name, with the nearest.
+        ConfigError: for an unknown name, with the nearest one.
     """
     if isinstance(spec_or_str, EfficientDetSpec):
         return spec_or_str

@@ -1,4 +1,4 @@
-"""`QuantizationConfig`, in the module where MediaPipe Model Maker has it."""
+"""`QuantizationConfig` under MediaPipe Model Maker's module name."""
 
 from __future__ import annotations
 

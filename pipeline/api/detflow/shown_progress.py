@@ -1,4 +1,4 @@
-"""Progress of Model Maker's calls, printed whatever logging is set to."""
+"""Print the progress of Model Maker's calls, independent of logging."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OURS = ("detection_core", "detflow")
 
 
 class _Printed(logging.StreamHandler[TextIO]):
-    """Prints information; passes warnings to the root logger."""
+    """Prints info messages; passes warnings to the root logger."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
@@ -23,10 +23,10 @@ class _Printed(logging.StreamHandler[TextIO]):
 
 @contextlib.contextmanager
 def shown_progress() -> Iterator[None]:
-    """Print the library's progress during a `with` block, unless a log shows it.
+    """Print progress during a `with` block, unless a log shows it.
 
     Model Maker printed Keras' progress, independent of logging. Its tutorials set logging to errors only, and
-    a notebook shows no information by default.
+    notebooks hide info messages by default.
     """
     with contextlib.ExitStack() as stack:
         for name in _OURS:

@@ -1,4 +1,4 @@
-"""Object detection under the names of TFLite Model Maker and of MediaPipe Model Maker."""
+"""Object detection with the names of TFLite Model Maker and MediaPipe Model Maker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotated images of any supported format, in memory, from which a cache is written."""
+"""Annotated images of any supported format in memory, the source of a cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from detection_core.storage.scratch_folder import ScratchFolder
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 SPLITS = (TRAIN, VALIDATION, TEST)
-"""In the order in which Model Maker returns them."""
+"""Order in which Model Maker returns the sets."""
 
 _WORDS = {"TRAIN": TRAIN, "VALIDATION": VALIDATION, "TEST": TEST}
 _OF_OURS = {"train": TRAIN, "eval": VALIDATION, "test": TEST}
@@ -33,11 +33,11 @@ _RATIOS = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
 
 @dataclasses.dataclass
 class AnnotatedSet:
-    """The images of a split, usable and not.
+    """The usable and unusable images of a split.
 
     Attributes:
         images: in the order of the source.
-        rejected: images and annotations that cannot be used.
+        rejected: unusable images and annotations.
         categories: class name to id, 0 if the source has no ids.
     """
 
@@ -61,12 +61,12 @@ class AnnotatedSet:
         """Return a part of the set.
 
         Args:
-            most: number of images; None: all.
-            ids: of the images; None: all.
-            difficult: keep objects that are marked as difficult.
+            most: maximum number of images; None: all.
+            ids: ids of the images; None: all.
+            difficult: keep objects marked as difficult.
 
         Raises:
-            DataError: when there is no image of an id.
+            DataError: when an id has no image.
         """
         images, rejected = self.images, self.rejected
         if ids is not None:
@@ -91,8 +91,8 @@ def read_set(
     """Read annotations of a format, see `detection_core.datasets.readers`.
 
     Raises:
-        ConfigError: for a format or location that cannot be used.
-        DataError: when files or folders are not there, or cannot be read as a whole.
+        ConfigError: for an invalid format or location.
+        DataError: when files or folders are missing or unreadable.
     """
     if isinstance(location, Mapping) and not root:
         places = {name: _whole(location[name]) for name in ("annotations", "images")}
@@ -106,14 +106,14 @@ def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
     """Read a data set and detect its format; without splits it is split 8 : 1 : 1.
 
     Args:
-        path: its folder.
+        path: folder of the data set.
         data_format: a key of `readers.READERS`; "": detected.
 
     Returns:
-        `train`, `validation` and `test`, as far as they exist.
+        `train`, `validation` and `test`, if they exist.
 
     Raises:
-        ConfigError: for a format that is not known.
+        ConfigError: for an unknown format.
         DataError: when the folder has no data set of the format.
     """
     if data_format:
@@ -155,10 +155,10 @@ def read_csv(
             With `images_dir`, any columns of the CSV reader.
         images_dir: folder of the images; None: the file has paths, absolute or from the working folder.
         delimiter: between fields.
-        quotechar: around fields.
+        quotechar: quote around fields.
 
     Returns:
-        `train`, `validation` and `test`, as far as they exist.
+        `train`, `validation` and `test`, if they exist.
 
     Raises:
         ConfigError: for a delimiter or quote that is not one character.
@@ -202,7 +202,7 @@ def _plain_files(
     by_folder: dict[str, list[list[str]]] = collections.defaultdict(list)
     for number, row in enumerate(rows, start=1):
         if number == 1 and is_google_s and not is_image(row[1].strip()):
-            continue  # the names of the columns
+            continue  # column names
         if len(row) < 2 or not row[1].strip():
             raise DataError(
                 "expected the columns set, image, class and corners, found no image; give images_dir"
@@ -216,7 +216,7 @@ def _plain_files(
 
 
 def _place(name: str, images_dir: str | None) -> tuple[str, str]:
-    """Return the folder of an image, and its name there."""
+    """Return the folder of an image, and its name in it."""
     if images_dir is not None and not os.path.isabs(name) and not files.is_remote(name):
         return images_dir, name
     folder, _, base = name.rpartition("/")
@@ -224,7 +224,6 @@ def _place(name: str, images_dir: str | None) -> tuple[str, str]:
 
 
 def _whole(path: str) -> str:
-    """Make a local path absolute."""
     return path if files.is_remote(path) else os.path.abspath(path)
 
 
@@ -257,13 +256,11 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
 
 
 def fingerprint(sets: Mapping[str, AnnotatedSet], **arguments: Any) -> str:
-    """Return a fingerprint of what a cache is made from.
-
-    It covers the content of annotations, and the names and sizes of images.
+    """Return a fingerprint of the sources of a cache: annotation content, image names and image sizes.
 
     Args:
         sets: as read.
-        **arguments: other settings of the cache, of JSON's types.
+        **arguments: other settings of the cache, as JSON types.
     """
     digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode())
     for name, part in sorted(sets.items()):

@@ -18,10 +18,10 @@ def read_classes(label_map: Classes) -> dict[int, str]:
     """Return class ids, from 1, and their names.
 
     Args:
-        label_map: as `Classes` says; an id 0 is the background.
+        label_map: see `Classes`; an id 0 is the background.
 
     Raises:
-        ConfigError: for a label map that cannot be used, such as one with an id below 0 or a repeated name.
+        ConfigError: for an invalid label map, such as one with an id below 0 or a repeated name.
     """
     if isinstance(label_map, str | Mapping):
         _check_ids(label_map)
@@ -43,7 +43,7 @@ def read_classes(label_map: Classes) -> dict[int, str]:
 
 
 def as_label_map(classes: Mapping[int, str]) -> LabelMap:
-    """Return class ids and names as the tasks take them."""
+    """Return class ids and names in the format of the tasks."""
     return to_label_map(classes, WHERE)
 
 

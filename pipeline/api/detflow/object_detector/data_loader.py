@@ -23,10 +23,10 @@ class DataLoader:
     """Annotated images as TFRecord files, with the names of their classes.
 
     Attributes:
-        tfrecord_file_patten: pattern of the files; the name is Model Maker's.
+        tfrecord_file_patten: pattern of the files; the spelling is Model Maker's.
         size: number of images.
         label_map: class ids, from 1, to names.
-        annotations_json_file: COCO JSON beside a cache of Model Maker, or None. Only the records are read.
+        annotations_json_file: COCO JSON of a Model Maker cache, or None; not read.
     """
 
     def __init__(
@@ -39,13 +39,14 @@ class DataLoader:
         """Wrap existing records.
 
         Args:
-            tfrecord_file_patten: of `tf.train.Example`s with the Object Detection API's features.
+            tfrecord_file_patten: pattern of `tf.train.Example` files with the Object Detection API's
+                features.
             size: number of images.
             label_map: names in the order of their ids, ids to names, a .yaml file, or coco, voc or waymo.
             annotations_json_file: stored, not read.
 
         Raises:
-            ConfigError: for a label map or size that cannot be used.
+            ConfigError: for an invalid label map or size.
         """
         check_count("size", size)
         self.tfrecord_file_patten = os.fspath(tfrecord_file_patten)
@@ -73,7 +74,7 @@ class DataLoader:
             annotations_dir: folder of the XML files.
             label_map: as of the constructor.
             annotation_filenames: names of the XML files to read, without `.xml`; None: all.
-            ignore_difficult_instances: leave out objects that are marked as difficult.
+            ignore_difficult_instances: skip objects marked as difficult.
             num_shards: most TFRecord files to write.
             max_num_images: most images; None: all.
             cache_dir: folder of the records; None: a temporary one, deleted with the process. Changed
@@ -109,7 +110,7 @@ class DataLoader:
         cache_dir: Path | None = None,
         cache_prefix_filename: str | None = None,
     ) -> list[DataLoader | None]:
-        """Read a CSV file: a row an object, with set, image, class and corners in fractions of the image.
+        """Read a CSV file with one object per row: set, image, class and corners in fractions of the image.
 
         Args:
             filename: the file; sets are TRAIN, VALIDATION and TEST; rows without a set are for training.
@@ -188,12 +189,12 @@ class DataLoader:
         max_num_images: int | None = None,
         cache_dir: Path | None = None,
     ) -> list[DataLoader | None]:
-        """Read a data set of any supported format, whatever its folders are called.
+        """Read a data set of any supported format, independent of folder names.
 
         Args:
-            path: its folder, as `detflow init` takes it.
+            path: folder of the data set, as in `detflow init`.
             data_format: coco, voc, yolo, csv, cvat, labelme, label_studio, createml, via, open_images or
-                tfrecord; "": found by looking.
+                tfrecord; "": detected.
             num_shards: most TFRecord files to write for a set.
             max_num_images: most images of a set; None: all.
             cache_dir: as in `from_pascal_voc`.
@@ -218,11 +219,11 @@ class DataLoader:
 
         Args:
             pattern: of the files.
-            label_map: as of the constructor, or a label_map.pbtxt.
+            label_map: as in the constructor, or a label_map.pbtxt.
 
         Raises:
-            ConfigError: for a label map that cannot be used.
-            DataError: when there is no file, or one is damaged.
+            ConfigError: for an invalid label map.
+            DataError: when files are missing or damaged.
         """
         paths = files.glob(os.fspath(pattern))
         size = count_images(paths)
@@ -240,7 +241,7 @@ class DataLoader:
     def _of_sets(
         cls, sets: Mapping[str, AnnotatedSet], cache_dir: Path | None, name: str | None, num_shards: int
     ) -> list[DataLoader | None]:
-        """Return a loader for each set, from its cache, which is written first if needed."""
+        """Return a loader for each set, and write its cache if needed."""
         classes = annotated_sets.class_ids(sets.values())
         made_from = annotated_sets.fingerprint(sets, classes=sorted(classes.items()), shards=num_shards)
         folder, _, name = make_prefix(cache_dir, name, made_from).rpartition("/")
@@ -259,7 +260,7 @@ class DataLoader:
         """Return two loaders: of the first images, and of the others.
 
         Args:
-            fraction: of the images that the first one gets, rounded down.
+            fraction: fraction of images in the first loader, rounded down.
 
         Raises:
             ConfigError: when one of them would have no image.
@@ -288,7 +289,7 @@ class DataLoader:
         return head_loader, tail_loader
 
     def as_label_map(self) -> LabelMap:
-        """Return the classes as the tasks take them."""
+        """Return the classes in the format of the tasks."""
         return as_label_map(self.label_map)
 
 
@@ -300,7 +301,7 @@ _temporary: list[ScratchFolder] = []
 
 
 def _temporary_folder() -> str:
-    """Return a new folder that is deleted with the process: a loader's pattern may outlive the loader."""
+    """Return a new folder that lives as long as the process: a pattern may outlive its loader."""
     _temporary.append(ScratchFolder())
     return _temporary[-1].name
 
@@ -310,8 +311,8 @@ def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str
 
     Args:
         cache_dir: the folder; None: a temporary one, deleted with the process.
-        name: prefix of the files' names; None: made from the fingerprint.
-        made_from: the fingerprint.
+        name: prefix of the file names; None: derived from the fingerprint.
+        made_from: fingerprint of the sources.
     """
     folder = _temporary_folder() if cache_dir is None else os.fspath(cache_dir)
     files.make_dirs(folder)

@@ -1,4 +1,4 @@
-"""The pipeline.config of a specification and its data, and the weights that training starts from."""
+"""The pipeline.config and starting weights of a training, from a specification and data."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Start:
 
 
 def find_start(uri: str) -> Start:
-    """Return the starting weights that a specification's `uri` names.
+    """Return the starting weights at a specification's `uri`.
 
     Raises:
-        ConfigError: when nothing is there.
+        ConfigError: when the path does not exist.
     """
     if not uri or uri.startswith(_ELSEWHERE):
         return Start()
@@ -65,12 +65,12 @@ def make_config(
     """Return the config of a specification and its data.
 
     Args:
-        spec: what to train and how.
-        train_data: to train on.
-        validation_data: to measure on during training; None: training is not measured.
-        epochs: passes over the data, each of whole batches.
-        batch_size: images of an update.
-        label_map_path: of the classes.
+        spec: model and training.
+        train_data: training images.
+        validation_data: images for evaluation during training; None: no evaluation.
+        epochs: passes over the data, in whole batches.
+        batch_size: images per step.
+        label_map_path: label map of the classes.
 
     Raises:
         ConfigError: when the specification does not fit the data, naming the hyper-parameter.
@@ -108,14 +108,14 @@ def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, An
 
 
 def _use_fixed_size(config: PipelineConfig) -> None:
-    """Stretch images to the network's input, as the consumers of a TensorFlow Lite file do."""
+    """Resize images to the input without keeping their ratio, as consumers of TensorFlow Lite files do."""
     resizer = config.model.efficientdet.image_resizer
     height, width = resizer.automl_resizer.height, resizer.automl_resizer.width
     resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = height, width
 
 
 def _start_from(config: PipelineConfig, checkpoint: str) -> None:
-    """Load all fitting variables of a checkpoint, the heads too, but no last layer of other classes."""
+    """Load all fitting variables of a checkpoint, also of the heads, but no last layer of other classes."""
     from detection_core.protos.train_pb2 import V1, V2
     from detection_core.training.checkpoint_file import CheckpointFile
 

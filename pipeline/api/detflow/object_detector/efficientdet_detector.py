@@ -43,19 +43,19 @@ def create(
     train_whole_model: bool = False,
     do_train: bool = True,
 ) -> ObjectDetector:
-    """Make a detector and train it.
+    """Create and train a detector.
 
     Args:
-        train_data: images to train on.
-        model_spec: what to train; or its name.
+        train_data: training images.
+        model_spec: model and training, or the model's name.
         validation_data: images for validation every fifth epoch (`map_freq`); None: no validation.
         epochs: passes over the images; None: the specification's.
-        batch_size: images of an update; None: the specification's.
-        train_whole_model: train the backbone and the feature network too, not the heads alone.
-        do_train: off: the detector keeps its starting weights.
+        batch_size: images per step; None: the specification's.
+        train_whole_model: also train the backbone and the feature network, not the heads alone.
+        do_train: False: keep the starting weights.
 
     Raises:
-        ConfigError: for an argument or hyper-parameter that cannot be used, naming it.
+        ConfigError: for an invalid argument or hyper-parameter, naming it.
         DataError: when the images cannot be read.
         ModelError: when the loss is not finite, or starting weights do not fit.
     """
@@ -71,12 +71,12 @@ def create(
 
 
 class ObjectDetector:
-    """A detector of some classes.
+    """A detector.
 
     Attributes:
-        model_spec: architecture and training. Its `config` gets the classes of this detector.
+        model_spec: model and training. Its `config` gets the classes of this detector.
         label_map: class ids, from 1, to names.
-        representative_data: images that measure the ranges of an int8 file, or None.
+        representative_data: calibration images of an int8 file, or None.
         detector_dir: detector folder for `detflow` and `detection_core`; exists after training.
     """
 
@@ -89,10 +89,10 @@ class ObjectDetector:
         label_map: Classes,
         representative_data: DataLoader | None = None,
     ) -> None:
-        """Make a detector without weights.
+        """Create a detector without weights.
 
         Raises:
-            ConfigError: for a label map that cannot be used.
+            ConfigError: for an invalid label map.
         """
         self.model_spec = model_spec
         self.label_map = read_classes(label_map)
@@ -129,20 +129,20 @@ class ObjectDetector:
     def create(
         train_data: DataLoader, model_spec: Any = None, validation_data: Any = None, *args: Any, **kwargs: Any
     ) -> ObjectDetector | MediaPipeDetector:
-        """Make a detector and train it, with the arguments of `create` or of MediaPipe Model Maker.
+        """Create and train a detector, with the arguments of `create` or of MediaPipe Model Maker.
 
         Args:
-            train_data: images to train on.
-            model_spec: as of `create`; not with `options`.
-            validation_data: images to measure on.
-            *args: as of `create`.
-            **kwargs: as of `create`; or `options`, an `ObjectDetectorOptions`.
+            train_data: training images.
+            model_spec: as in `create`; not with `options`.
+            validation_data: images for validation.
+            *args: as in `create`.
+            **kwargs: as in `create`; or `options`, an `ObjectDetectorOptions`.
 
         Raises:
-            DetectionError: as `create`, or as `MediaPipeDetector.create`.
+            DetectionError: as in `create` or `MediaPipeDetector.create`.
         """
         options = kwargs.pop("options", None)
-        if isinstance(validation_data, ObjectDetectorOptions):  # the third argument by position
+        if isinstance(validation_data, ObjectDetectorOptions):  # as third positional argument
             model_spec, validation_data, options = None, model_spec, validation_data
         if options is None:
             return create(train_data, model_spec, validation_data, *args, **kwargs)
@@ -158,7 +158,7 @@ class ObjectDetector:
         epochs: int | None = None,
         batch_size: int | None = None,
     ) -> ObjectDetector:
-        """Train from the specification's start; arguments and errors are those of `create`.
+        """Train from the specification's starting weights; arguments and errors as in `create`.
 
         Returns:
             This detector.
@@ -182,10 +182,10 @@ class ObjectDetector:
         return self
 
     def create_model(self) -> tf_keras.Model:
-        """Make the detector with its starting weights, and return its network.
+        """Create the detector with its starting weights, and return its network.
 
         Raises:
-            ConfigError: for a hyper-parameter that cannot be used.
+            ConfigError: for an invalid hyper-parameter.
             ModelError: when starting weights do not fit.
         """
         from detection_core.builders.detector import build_detector
@@ -202,7 +202,7 @@ class ObjectDetector:
 
     @property
     def model(self) -> tf_keras.Model:
-        """The network: from images [B, H, W, 3], as the backbone expects them, to raw outputs.
+        """The network, from preprocessed images [B, H, W, 3] to raw outputs.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -214,7 +214,7 @@ class ObjectDetector:
         """Print the layers of the network and their numbers of parameters.
 
         Args:
-            print_fn: takes each line.
+            print_fn: called with each line.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -223,15 +223,15 @@ class ObjectDetector:
 
     @shown_progress()
     def evaluate(self, data: DataLoader, batch_size: int | None = None) -> dict[str, float]:
-        """Measure the detector.
+        """Evaluate the detector.
 
         Args:
-            data: images to measure on.
-            batch_size: without effect: images are measured one by one.
+            data: images to evaluate on.
+            batch_size: without effect: the batch size is 1.
 
         Returns:
-            COCO's metrics (`AP`, `AP50`, `AP75`, `APs`, `APm`, `APl`, `ARmax1`, `ARmax10`, `ARmax100`, `ARs`,
-            `ARm`, `ARl`), and `AP_/NAME` of each class; -1 if there is nothing to measure.
+            COCO metrics (`AP`, `AP50`, `AP75`, `APs`, `APm`, `APl`, `ARmax1`, `ARmax10`, `ARmax100`, `ARs`,
+            `ARm`, `ARl`), and `AP_/NAME` of each class; -1 if undefined.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -241,14 +241,14 @@ class ObjectDetector:
 
     @shown_progress()
     def evaluate_tflite(self, tflite_filepath: Path, data: DataLoader) -> dict[str, float]:
-        """Measure a file that was exported.
+        """Evaluate an exported file.
 
         Args:
             tflite_filepath: the file.
-            data: images to measure on.
+            data: images to evaluate on.
 
         Returns:
-            As `evaluate`.
+            As in `evaluate`.
 
         Raises:
             ConfigError: when the detector has no weights yet.
@@ -275,12 +275,12 @@ class ObjectDetector:
 
         Args:
             export_dir: folder; created if missing.
-            tflite_filename: of the TensorFlow Lite file.
-            label_filename: of the names of the classes, a line each.
-            vocab_filename: not read.
-            saved_model_filename: of the SavedModel's folder.
-            tfjs_folder_name: not read.
-            export_format: what to write; None: the TensorFlow Lite file.
+            tflite_filename: name of the TensorFlow Lite file.
+            label_filename: name of the file of class names, one per line.
+            vocab_filename: unused.
+            saved_model_filename: name of the SavedModel's folder.
+            tfjs_folder_name: unused.
+            export_format: formats to write; None: the TensorFlow Lite file.
             quantization_config: post-training quantization; None: int8, with ranges from training images.
             with_metadata: only True: a file always holds labels and metadata.
             export_metadata_json_file: only False: the metadata are in the file only.

@@ -15,7 +15,7 @@ from detection_core.errors import ConfigError, shorten
 from detflow.argument_checks import check_count
 
 FROZEN = "(efficientnet|fpn_cells|resample_p6)"
-"""Variables that Model Maker does not train: all but the heads."""
+"""Variables that Model Maker freezes: all but the heads."""
 
 _HUB = "https://tfhub.dev/tensorflow/efficientdet/lite{}/feature-vector/1"
 _OURS = "tflite_max_detections"
@@ -31,7 +31,7 @@ class Table(dict[Any, Any]):
 
 
 class SpecConfig:
-    """The hyper-parameters of a specification, as attributes that can be set.
+    """The hyper-parameters of a specification, as attributes.
 
     Names and meanings are google/automl's; docs/reference/models.md lists the effect of each.
     """
@@ -41,10 +41,10 @@ class SpecConfig:
 
         Args:
             model_name: such as `efficientdet-lite0`.
-            hparams: a text of `name=value` pairs, a YAML file, or a table.
+            hparams: text of `name=value` pairs, a YAML file, or a table.
 
         Raises:
-            ConfigError: for a name or value that cannot be used.
+            ConfigError: for an invalid name or value.
         """
         object.__setattr__(self, "_model_name", model_name)
         object.__setattr__(self, "_changes", {})
@@ -54,10 +54,10 @@ class SpecConfig:
         """Set some hyper-parameters.
 
         Args:
-            hparams: as of the constructor.
+            hparams: as in the constructor.
 
         Raises:
-            ConfigError: for a name or value that cannot be used.
+            ConfigError: for an invalid name or value.
         """
         self._change(_merged(self._changes, read_overrides(hparams)))
 
@@ -89,23 +89,23 @@ class EfficientDetSpec:
 
     Args:
         model_name: `efficientdet-d0` to `-d7x`, `efficientdet-lite0` to `-lite4`.
-        uri: a checkpoint of google/automl (prefix or folder), or a detector folder. The URL of a TensorFlow
-            Hub module, or "", means random weights: nothing is fetched.
-        hparams: as of `SpecConfig`.
-        model_dir: folder to write; None: a temporary one, which is kept. The same training in the same folder
+        uri: google/automl checkpoint (prefix or folder), or a detector folder. The URL of a TensorFlow
+            Hub module, or "", means random weights: nothing is downloaded.
+        hparams: as in `SpecConfig`.
+        model_dir: output folder; None: a temporary one, which is kept. The same training in the same folder
             resumes an interrupted one.
-        epochs: length of training.
-        batch_size: images of an update.
+        epochs: passes over the images.
+        batch_size: images per step.
         steps_per_execution: without effect.
-        moving_average_decay: of the exported weights; 0: no average.
+        moving_average_decay: decay of the exported weights' moving average; 0: no average.
         var_freeze_expr: regular expression of variables to freeze; None: train all. With random weights,
             Model Maker's default freezes nothing.
-        tflite_max_detections: of a TensorFlow Lite file.
+        tflite_max_detections: maximum detections of a TensorFlow Lite file.
         strategy: None or "gpus"; all GPUs are used.
-        tpu: None, as there is no training on TPUs; `gcp_project` and `tpu_zone` likewise.
+        tpu: None, because TPUs are not supported; `gcp_project` and `tpu_zone` likewise.
         gcp_project: None.
         tpu_zone: None.
-        use_xla: without effect, as `profile` and `debug`.
+        use_xla: without effect, like `profile` and `debug`.
         profile: without effect.
         debug: without effect.
         tf_random_seed: without effect: order and augmentation depend on the records and the config alone.
@@ -115,7 +115,7 @@ class EfficientDetSpec:
         config: the hyper-parameters, a `SpecConfig`.
 
     Raises:
-        ConfigError: for a model, hyper-parameter or argument that cannot be used, naming it.
+        ConfigError: for an invalid model, hyper-parameter or argument, naming it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 -- Model Maker's arguments
@@ -176,7 +176,6 @@ def _warn(**said: Any) -> None:
 
 
 def _merged(changes: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes with more of them, table into table."""
     result = dict(changes)
     for name, value in more.items():
         both = isinstance(result.get(name), Mapping) and isinstance(value, Mapping)
@@ -203,4 +202,4 @@ MODELS: Mapping[str, Callable[..., EfficientDetSpec]] = {
     "efficientdet_lite3": EfficientDetLite3Spec,
     "efficientdet_lite4": EfficientDetLite4Spec,
 }
-"""Model Maker's names of models to what makes their specifications."""
+"""Model Maker's model names to functions that make their specifications."""

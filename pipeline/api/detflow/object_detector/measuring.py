@@ -1,4 +1,4 @@
-"""Measure a detector or a file on the images of a loader, with the metric names of COCO's tools."""
+"""Evaluate a detector or a file on the images of a loader, with COCO's metric names."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _SHORT = (
 def measure(
     path: str, config: PipelineConfig, data: DataLoader, folder: str, *, category_prefix: str
 ) -> dict[str, float]:
-    """Measure a detector.
+    """Evaluate a detector.
 
     Args:
         path: a detector folder or a .tflite file.
-        config: of the detector.
-        data: images to measure on.
-        folder: for the label map.
-        category_prefix: prefix of a class's name.
+        config: config of the detector.
+        data: images to evaluate on.
+        folder: folder for the label map.
+        category_prefix: prefix of class names in the result.
 
     Returns:
         COCO's twelve metrics as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 if the images have no
-        object to measure.
+        objects.
 
     Raises:
-        DetectionError: as `detection_core.evaluate`.
+        DetectionError: as in `detection_core.evaluate`.
     """
     read = _reading(config, data, folder)
     read.eval_config.include_metrics_per_category = True
@@ -55,16 +55,16 @@ def mean_losses(
 
     Args:
         path: a detector folder.
-        config: of the detector.
-        data: images to measure on.
-        folder: for the label map.
-        batch_size: images at once.
+        config: config of the detector.
+        data: images to evaluate on.
+        folder: folder for the label map.
+        batch_size: images per batch.
 
     Returns:
-        The sum of all, that of the classes, of the boxes, and the sum of these two.
+        Total loss, classification loss, box loss, and the sum of the last two.
 
     Raises:
-        DetectionError: as `detection_core.tasks.evaluate.measure_losses`.
+        DetectionError: as in `detection_core.tasks.evaluate.measure_losses`.
     """
     from detection_core.tasks.evaluate import measure_losses
 
@@ -74,7 +74,7 @@ def mean_losses(
 
 
 def _reading(config: PipelineConfig, data: DataLoader, folder: str) -> PipelineConfig:
-    """Return a config that evaluates the images of a loader; the label map is written into a folder."""
+    """Return a config that evaluates a loader's images; write its label map into a folder."""
     read = PipelineConfig()
     read.CopyFrom(config)
     point_at(read, data, write_labels(data.as_label_map(), folder), training=False)
@@ -82,7 +82,7 @@ def _reading(config: PipelineConfig, data: DataLoader, folder: str) -> PipelineC
 
 
 def point_at(config: PipelineConfig, data: DataLoader, label_map_path: str, *, training: bool) -> None:
-    """Let a config's reader for training, or its first one for evaluation, read the images of a loader."""
+    """Let a config's training reader, or its first evaluation reader, read a loader's images."""
     if training:
         reader = config.train_input_reader
     else:

@@ -1,4 +1,4 @@
-"""`Dataset`: reads the folders of MediaPipe Model Maker."""
+"""`Dataset`: read the folder layouts of MediaPipe Model Maker."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Dataset(DataLoader):
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the classes, the background first."""
+        """Class names, the background first."""
         return [BACKGROUND, *(self.label_map[number] for number in sorted(self.label_map))]
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, with the background."""
+        """Number of classes, including the background."""
         return len(self.label_names)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The object detector of MediaPipe Model Maker: trained, quantized, measured and exported."""
+"""MediaPipe Model Maker's object detector: train, quantize, evaluate and export."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ _logger = logging.getLogger(__name__)
 
 
 class MediaPipeDetector:
-    """A detector as `ObjectDetector.create(train_data, validation_data, options)` makes it.
+    """A detector as `ObjectDetector.create(train_data, validation_data, options)` returns it.
 
     Attributes:
         label_map: class ids, from 1, to names.
-        detector_dir: folder of the float detector, which `detflow` and `detection_core` take.
+        detector_dir: folder of the float detector, for `detflow` and `detection_core`.
     """
 
     def __init__(self, model_spec: ModelSpec, data: DataLoader, options: ObjectDetectorOptions) -> None:
-        """Make a detector without weights.
+        """Create a detector without weights.
 
         Args:
             model_spec: the model.
-            data: images to train on.
+            data: training images.
             options: model and hyper-parameters.
 
         Raises:
-            ConfigError: when a number is out of range, or there are fewer images than a batch has.
+            ConfigError: when a number is out of range, or a batch needs more images than there are.
         """
         self._hparams = options.hparams or HParams()
         _check_batch(data, self._hparams.batch_size, "hparams.batch_size")
@@ -78,15 +78,15 @@ class MediaPipeDetector:
     def create(
         cls, train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions
     ) -> MediaPipeDetector:
-        """Make a detector and train it.
+        """Create and train a detector.
 
         Args:
-            train_data: images to train on.
+            train_data: training images.
             validation_data: images of the same classes.
             options: model and hyper-parameters.
 
         Raises:
-            ConfigError: for a model or hyper-parameter that cannot be used, naming it.
+            ConfigError: for an invalid model or hyper-parameter, naming it.
             DataError: when the images cannot be read, or are of other classes.
             ModelError: when the loss is not finite, or starting weights do not fit.
         """
@@ -106,12 +106,12 @@ class MediaPipeDetector:
         """Continue training with fake quantization; `export_model` then writes an int8 file.
 
         Args:
-            train_data: images to train on.
+            train_data: training images.
             validation_data: images of the same classes.
-            qat_hparams: of the training.
+            qat_hparams: hyper-parameters of this training.
 
         Raises:
-            ConfigError: when it is quantized already, or there are fewer images than a batch has.
+            ConfigError: when it is already quantized, or a batch needs more images than there are.
             DataError: when the images cannot be read, or are of other classes.
             ModelError: when the loss is not finite.
         """
@@ -135,16 +135,16 @@ class MediaPipeDetector:
 
     @shown_progress()
     def evaluate(self, dataset: DataLoader, batch_size: int = 1) -> tuple[list[float], dict[str, float]]:
-        """Measure the detector; after `quantization_aware_training` the quantized one.
+        """Evaluate the detector; after `quantization_aware_training` the quantized one.
 
         Args:
-            dataset: images to measure on.
-            batch_size: for losses; detection uses one image at a time.
+            dataset: images to evaluate on.
+            batch_size: for losses; detection uses batch size 1.
 
         Returns:
-            Mean losses and metrics. Losses: the sum, classification, boxes, and the last two without the
-            weights' regularization. Metrics: COCO's as `AP`, `AP50`, ..., `ARl`, and `AP ByCategory/NAME`
-            of each class; -1 if there is nothing to measure.
+            Mean losses and metrics. Losses: total, classification, boxes, and the sum of the last two,
+            without regularization. Metrics: COCO's as `AP`, `AP50`, ..., `ARl`, and `AP ByCategory/NAME` of
+            each class; -1 if undefined.
 
         Raises:
             DataError: when the images cannot be read, or are of other classes.
@@ -160,11 +160,11 @@ class MediaPipeDetector:
     def export_model(
         self, model_name: str = "model.tflite", quantization_config: QuantizationConfig | None = None
     ) -> None:
-        """Write the TensorFlow Lite file into `hparams.export_dir`, with labels and metadata in it.
+        """Write the TensorFlow Lite file with labels and metadata into `hparams.export_dir`.
 
         Args:
-            model_name: of the file.
-            quantization_config: quantization after training; None: float32, or int8 after
+            model_name: name of the file.
+            quantization_config: post-training quantization; None: float32, or int8 after
                 `quantization_aware_training`.
 
         Raises:
@@ -189,11 +189,11 @@ class MediaPipeDetector:
         write_tflite(request, files.join(self._folder, model_name))
 
     def export_labels(self, export_dir: str | os.PathLike[str], label_filename: str = "labels.txt") -> None:
-        """Write the names of the classes, a line each.
+        """Write the class names, one per line.
 
         Args:
             export_dir: folder; created if missing.
-            label_filename: of the file.
+            label_filename: name of the file.
         """
         names = [self.label_map[number] for number in sorted(self.label_map)]
         path = files.join(os.fspath(export_dir), label_filename)

@@ -17,7 +17,7 @@ class ModelSpec:
     """A model.
 
     Attributes:
-        name: of the model here.
+        name: name of the model in detflow.
         input_image_shape: rows, columns and channels of its input.
     """
 
@@ -27,7 +27,7 @@ class ModelSpec:
 
 @enum.unique
 class SupportedModels(enum.Enum):
-    """MediaPipe's models. Models without a counterpart here are refused on use.
+    """MediaPipe's models. Unsupported models are refused on use.
 
     `MOBILENET_V2` and `MOBILENET_V2_I320` are the Object Detection API's SSD MobileNetV2 FPN-Lite: RetinaNets
     with a separable feature pyramid, separable heads of 128 channels, and levels 3 to 7.
@@ -43,7 +43,7 @@ class SupportedModels(enum.Enum):
         """Return a model.
 
         Raises:
-            ConfigError: when it has no counterpart here, with the nearest model.
+            ConfigError: when it is not supported, naming the nearest model.
         """
         if not isinstance(spec, cls) or not spec.value.name:
             raise ConfigError(
@@ -60,14 +60,14 @@ class HParams:
 
     Attributes:
         learning_rate: for a batch of 256 images; scaled with the batch size.
-        batch_size: images of an update.
+        batch_size: images per step.
         epochs: passes over the images.
-        steps_per_epoch: updates of one; None: whole batches of the images.
+        steps_per_epoch: steps per epoch; None: whole batches of the images.
         shuffle: shuffle the images.
-        export_dir: folder of all output; a temporary one by default.
+        export_dir: output folder; a temporary one by default.
         distribution_strategy: off, one_device or mirrored, without effect: all GPUs are used.
         num_gpus: -1, all of them.
-        tpu: "", as there is no training on TPUs.
+        tpu: "", because TPUs are not supported.
         cosine_decay_epochs: length of the learning rate's cosine decay; None: a constant rate.
         cosine_decay_alpha: final learning rate as a fraction: 0, or 1 for a constant rate.
     """
@@ -85,7 +85,7 @@ class HParams:
     cosine_decay_alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be followed."""
+        """Refuse unsupported values."""
         _check_positive(
             self, "learning_rate", "batch_size", "epochs", "steps_per_epoch", "cosine_decay_epochs"
         )
@@ -105,10 +105,10 @@ class QATHParams:
 
     Attributes:
         learning_rate: for a batch of 256 images; scaled with the batch size.
-        batch_size: images of an update.
+        batch_size: images per step.
         epochs: passes over the images.
-        decay_steps: updates after which the learning rate is multiplied by `decay_rate`.
-        decay_rate: this factor.
+        decay_steps: steps after which the learning rate is multiplied by `decay_rate`.
+        decay_rate: decay factor.
     """
 
     learning_rate: float = 0.3
@@ -118,7 +118,7 @@ class QATHParams:
     decay_rate: float = 0.96
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be followed."""
+        """Refuse unsupported values."""
         _check_positive(self, "learning_rate", "batch_size", "epochs", "decay_steps", "decay_rate")
 
 
@@ -127,13 +127,13 @@ class ModelOptions:
     """Options of a model.
 
     Attributes:
-        l2_weight_decay: half of it times the kernels' squares is added to the loss.
+        l2_weight_decay: L2 factor; half of it times the kernels' squares is added to the loss.
     """
 
     l2_weight_decay: float = 3.0e-05
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be followed."""
+        """Refuse unsupported values."""
         if not is_number(self.l2_weight_decay) or self.l2_weight_decay < 0:
             raise _refusal("l2_weight_decay", "0 or more", self.l2_weight_decay)
 
@@ -146,8 +146,8 @@ class ObjectDetectorOptions:
         supported_model: the model.
         model_options: None: the defaults.
         hparams: None: the defaults.
-        start_from: an addition of detflow: starting weights, `zoo:NAME` or a path; "": random weights.
-            MediaPipe's own weights are not fetched.
+        start_from: starting weights, `zoo:NAME` or a path; "": random weights. A detflow extension:
+            MediaPipe's weights are not downloaded.
     """
 
     supported_model: SupportedModels

@@ -24,11 +24,11 @@ eval_config { metrics_set: "coco_detection_metrics" include_metrics_per_category
 def make_config(
     spec: ModelSpec, options: ModelOptions, hparams: HParams, *, classes: int, images: int
 ) -> PipelineConfig:
-    """Return the config of a float training; its readers are empty.
+    """Return the config of a float training, with empty readers.
 
     Args:
         spec: the model.
-        options: of the model.
+        options: model options.
         hparams: of the training.
         classes: number of classes, without the background.
         images: number of images to train on.
@@ -59,12 +59,12 @@ def make_config(
 
 
 def make_quantized_config(config: PipelineConfig, hparams: QATHParams, *, images: int) -> PipelineConfig:
-    """Return the config of the training with quantization.
+    """Return the config of quantization-aware training.
 
     Args:
-        config: of the float detector; left as it is.
-        hparams: of the training.
-        images: number of images to train on.
+        config: float detector's config, not modified.
+        hparams: hyper-parameters of the training.
+        images: number of training images.
     """
     result = PipelineConfig()
     result.CopyFrom(config)

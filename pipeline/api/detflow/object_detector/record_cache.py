@@ -97,7 +97,7 @@ def count_images(paths: Iterable[str]) -> int:
     """Count the records of files.
 
     Raises:
-        DataError: when one is truncated or no TFRecord file.
+        DataError: when a file is truncated or not a TFRecord file.
     """
     count = 0
     for path in paths:
@@ -111,7 +111,7 @@ def count_images(paths: Iterable[str]) -> int:
 
 
 def is_current(prefix: str, made_from: str) -> bool:
-    """Tell whether a cache stands for what it would be made from now; one of Model Maker's always does."""
+    """Tell whether a cache matches its sources; Model Maker's caches always do."""
     try:
         return read_cache(prefix).made_from in ("", made_from)
     except (DataError, ConfigError):
@@ -121,7 +121,7 @@ def is_current(prefix: str, made_from: str) -> bool:
 def keep_records(
     prefix: str, part: AnnotatedSet, classes: Mapping[int, str], *, num_shards: int, made_from: str
 ) -> None:
-    """Write the cache of a set, as `write_cache` does, unless it is current; one process writes at a time."""
+    """Write the cache of a set unless it is current; one process writes at a time. See `write_cache`."""
     folder, _, name = prefix.rpartition("/")
     if is_current(prefix, made_from):
         return
@@ -144,15 +144,15 @@ def write_cache(
     """Write images as records; unusable ones are skipped with a warning.
 
     Args:
-        prefix: of the files; existing files are replaced.
+        prefix: prefix of the files; existing files are replaced.
         images: from a reader.
         rejected: the reader's rejections.
         classes: class ids to names.
-        num_shards: most files to write.
+        num_shards: maximum number of files.
         made_from: fingerprint that `is_current` compares.
 
     Raises:
-        DataError: when there is no image, or more than one in a hundred cannot be used.
+        DataError: when there is no image, or more than one in a hundred is unusable.
     """
     _remove(prefix)
     images_of_shards = max(1, min(num_shards, len(images)))

@@ -1,4 +1,4 @@
-"""A detector's TensorFlow Lite file, as a `QuantizationConfig` asks for it."""
+"""A detector's TensorFlow Lite file, as requested by a `QuantizationConfig`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _DEFAULT_IMAGES = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteRequest:
-    """What is to be written.
+    """A TensorFlow Lite file to write.
 
     Attributes:
         model_dir: float detector folder.
-        quantized_dir: detector folder with fake quantization; "": an int8 file is quantized after training.
-        file_format: of `tflite_formats.FORMATS`.
-        data: images that ranges come from where there is no `quantized_dir`; None: none.
-        images: how many of them.
-        max_detections: of an image.
-        classes_per_detection: best classes that each box is reported with.
+        quantized_dir: detector folder with fake quantization; "": post-training quantization for int8.
+        file_format: one of `tflite_formats.FORMATS`.
+        data: calibration images if there is no `quantized_dir`; None: none.
+        images: number of calibration images.
+        max_detections: maximum detections of an image.
+        classes_per_detection: number of best classes reported for each box.
     """
 
     model_dir: str
@@ -39,7 +39,7 @@ class TFLiteRequest:
 
 
 def quantized(request: TFLiteRequest, config: QuantizationConfig) -> TFLiteRequest:
-    """Return a request changed by what a user asks for."""
+    """Apply a user's quantization config."""
     return dataclasses.replace(
         request,
         file_format=config.file_format,
@@ -49,11 +49,11 @@ def quantized(request: TFLiteRequest, config: QuantizationConfig) -> TFLiteReque
 
 
 def write_tflite(request: TFLiteRequest, path: str) -> None:
-    """Write a file with its labels and metadata in it.
+    """Write a file with its labels and metadata.
 
     Args:
-        request: what is to be written.
-        path: of the file.
+        request: file to write.
+        path: output path.
 
     Raises:
         ConfigError: for an int8 file without images.
