@@ -43,6 +43,7 @@ from detection_core.validation.split_pass import (
     pass_over,
 )
 
+_TFDV, _NEAR_DUPLICATES = "detection_core.optional.tfdv", "detection_core.optional.near_duplicates"
 _NOT_INSTALLED = "this installation does not have it"
 _logger = logging.getLogger(__name__)
 
@@ -122,12 +123,10 @@ def validate_examples(
     )
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
-    if has_capability("detection_core.optional.tfdv"):
+    if has_capability(_TFDV):
         features = {split: found.features for split, found in passes.items()}
         written_to = (folders.statistics, folders.schema, folders.anomalies)
-        capability("detection_core.optional.tfdv").check_schema(
-            features, options.schema, label_map.names, written_to, findings
-        )
+        capability(_TFDV).check_schema(features, options.schema, label_map.names, written_to, findings)
     else:
         findings.not_made("schema", _NOT_INSTALLED)
     before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
@@ -210,7 +209,7 @@ def _wanted(
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:
     checks = [check for check in ("near_leakage", "near_duplicates") if findings.is_on(check)]
-    if not has_capability("detection_core.optional.near_duplicates"):
+    if not has_capability(_NEAR_DUPLICATES):
         for check in checks:
             findings.not_made(check, _NOT_INSTALLED)
         return False
@@ -252,7 +251,7 @@ def _check_all(
     check_copies([pair for pairs in copies.values() for pair in pairs], annotations, findings)
     hashes = {split: found.hashes for split, found in passes.items()}
     if any(hashes.values()):
-        capability("detection_core.optional.near_duplicates").check_near_copies(hashes, copies, findings)
+        capability(_NEAR_DUPLICATES).check_near_copies(hashes, copies, findings)
     for split, found in passes.items():
         found.annotations.report(split, label_map.names, findings)
         found.files.report(split, findings)
