@@ -30,6 +30,9 @@ MOST_FOLDERS = 50
 """Maximum number of folders to compare; with more, a folder is a video or a day, not a person."""
 
 
+_TFDV = "detection_core.optional.tfdv"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassOptions:
     """What to gather.
@@ -118,13 +121,8 @@ def pass_over(
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample, features = (
-        BoxSample(),
-        capability("detection_core.optional.tfdv").FeatureCounter()
-        if has_capability("detection_core.optional.tfdv")
-        else None,
-    )
-    profile, objects = BoxCounter(), ObjectCounter()
+    sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()
+    features = capability(_TFDV).FeatureCounter() if has_capability(_TFDV) else None
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
             counter.add(image)

@@ -9,6 +9,7 @@ from typing import Any
 
 from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
 from detection_core.config.automl.defaults import MODELS
+from detection_core.config.automl.typed_values import ACTIVATIONS, BACKBONES
 from detection_core.config.messages.image_resizers import fixed_size_problems, network_size, one_size_problems
 from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import Rules
@@ -22,12 +23,6 @@ from detection_core.families.efficientdet.settings import (
 )
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
-BACKBONES = (
-    *(f"efficientnet-b{version}" for version in range(9)),
-    "efficientnet-l2",
-    *(f"efficientnet-lite{version}" for version in range(5)),
-)
-ACTIVATIONS = ("swish", "silu", "swish_native", "hswish", "relu", "relu6", "mish", "srelu")
 WEIGHT_METHODS = ("fastattn", "attn", "channel_fastattn", "channel_attn", "sum")
 POOLING_TYPES = ("max", "avg")
 HEADS = ("object_detection", "segmentation")
