@@ -222,7 +222,7 @@ def test_the_table_tells_of_each_variable_and_the_summary_of_counted_parts_withi
     lines = _report(ROWS, ["other/kernel"]).table().splitlines()
     assert lines == [
         "full checkpoint ckpt: 2 restored, 1 skipped: another shape, 1 missing in the checkpoint, 1 of its"
-        " own unused; what was restored are 1 moving averages and 1 plain values",
+        " variables unused; what was restored are 1 moving averages and 1 plain values",
         "  skipped: another shape: ours/head/kernel [2, 3], found [2, 9] (head/kernel)",
         "  missing in the checkpoint: ours/head/bias [2, 3] (head/bias; it could be any of head_1/bias,"
         " head_2/bias)",
