@@ -1,6 +1,8 @@
 """What every test has in common."""
 
+import gc
 import logging
+import os
 import signal
 from collections.abc import Iterator
 
@@ -9,6 +11,9 @@ import pytest
 # A shell without job control lets what it starts in the background ignore Ctrl-C, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A forked child has none of the threads that destructors of TensorFlow's iterators wait for.
+os.register_at_fork(after_in_child=gc.disable)
 
 pytest_plugins = ["tests.support.suite"]
 
