@@ -82,8 +82,8 @@ def create(arguments: argparse.Namespace) -> Result:
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
     """Return the `schedule` section, overridden by the flags."""
-    from pipeline.settings import validation_errors
     from pipeline.settings.schedule_settings import ScheduleSettings
+    from pipeline.settings.validation_errors import locating_errors
 
     given = {
         name: value
@@ -96,9 +96,8 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
         given.setdefault("cron", "")
     section = source.settings.schedule if source.settings else ScheduleSettings()
     values = {**section.model_dump(), **given}
-    return validation_errors.build_settings(
-        ScheduleSettings, values, validation_errors.Source(source.path), "schedule."
-    )
+    with locating_errors(ScheduleSettings, {"": source.path}, "schedule."):
+        return ScheduleSettings.model_validate(values)
 
 
 def list_schedules(arguments: argparse.Namespace) -> Result:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import pydantic
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import TypeAliasType
+
+from detection_core.redaction import hide_credentials
 
 MAX_TEXT = 32_768
 _WHOLE = 2**63
@@ -208,6 +210,22 @@ def _check_plain_number(value: Any) -> Any:
     if wide:
         raise PydanticCustomError("rule", "{expected}", {"expected": expected})
     return value
+
+
+def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield key and message of each such address in a value; records and steps' parameters would show it."""
+    if isinstance(value, str) and hide_credentials(value):
+        yield (
+            key,
+            "expected an address without credentials, found some in it, which records of the run would"
+            " show; leave them out, and name them by the environment",
+        )
+    elif isinstance(value, dict):
+        for name, below in value.items():
+            yield from addresses_with_credentials(below, f"{key}.{name}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, below in enumerate(value):
+            yield from addresses_with_credentials(below, f"{key}[{number}]")
 
 
 if TYPE_CHECKING:

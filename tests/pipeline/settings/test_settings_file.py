@@ -63,10 +63,11 @@ def test_values_of_the_command_line_are_typed_and_those_of_a_config_land_in_the_
     assert settings.train.overrides == {"train_config.num_steps": 5}
     # Additions to a list do not replace each other.
     path = "train_config.data_augmentation_options[+]"
-    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}"]
+    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}", f"{path}=rgb_to_gray {{}}"]
     assert load([*added, "batch_size=8", "batch_size=4"]).model.overrides == {
         path: "rgb_to_gray {}",
         path.replace("+", "+2"): "random_horizontal_flip {}",
+        path.replace("+", "+3"): "rgb_to_gray {}",
         "batch_size": "4",
     }
     # A metric's name may have dots.
