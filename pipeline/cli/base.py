@@ -76,6 +76,31 @@ class Verb:
             yield from (entry,) if isinstance(entry, Argument) else entry()
 
 
+def verb(
+    example: str, *arguments: VerbArgument, name: str = "", resumes: bool = False
+) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
+    """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
+
+    Args:
+        example: one command line that works.
+        arguments: its arguments.
+        name: word that the user types; empty: the function's name, with hyphens.
+        resumes: whether repeating an interrupted command resumes it.
+    """
+
+    def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
+        return Verb(
+            name=name or command.__name__.replace("_", "-"),
+            summary=str(command.__doc__),
+            example=example,
+            arguments=arguments,
+            command=command,
+            resumes=resumes,
+        )
+
+    return decorate
+
+
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
 SET = argument(
     "--set",

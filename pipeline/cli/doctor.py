@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, verb
 from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
 from pipeline.tables import Page, Table
 
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 _WIDTHS = 8, 10  # state and name of a check
 
 
+@verb(
+    "detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
+    argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
+    SETTINGS_OF_SERVER,
+    *SERVER,
+)
 def doctor(arguments: argparse.Namespace) -> Result:
-    """Check this machine or a cluster."""
+    """Look whether this machine, or with --cluster a cluster, has what is needed."""
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
@@ -118,16 +124,4 @@ def describe(found: list[Finding]) -> Result:
     )
 
 
-VERBS = (
-    Verb(
-        name="doctor",
-        summary="Look whether this machine, or with --cluster a cluster, has what is needed.",
-        example="detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
-        arguments=(
-            argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
-            SETTINGS_OF_SERVER,
-            *SERVER,
-        ),
-        command=doctor,
-    ),
-)
+VERBS = (doctor,)

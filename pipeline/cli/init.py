@@ -10,15 +10,31 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, verb
 from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
 _SPEEDS = ("fast", "balanced", "accurate")
 
 
+@verb(
+    "detflow init path/to/images -o build/mine",
+    argument(
+        "data",
+        nargs="?",
+        default="",
+        metavar="DATA",
+        help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
+    ),
+    argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
+    argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
+    argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
+    argument("--from-scratch", action="store_true", help="look for no weights to start from"),
+    argument("--measure", action="store_true", help="build the network and time it on this machine"),
+    argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
+)
 def init(arguments: argparse.Namespace) -> Result:
-    """Inspect a data set and write the files, or list the networks."""
+    """Look at a data set and write the files of a first workflow for it."""
     if arguments.list_models:
         return _list(arguments)
     if not arguments.data:
@@ -116,28 +132,4 @@ def _milliseconds(network: Any) -> float:
         return measure(parse_pipeline_config(network.text()), classes=90).milliseconds
 
 
-VERBS = (
-    Verb(
-        name="init",
-        summary="Look at a data set and write the files of a first workflow for it.",
-        example="detflow init path/to/images -o build/mine",
-        arguments=(
-            argument(
-                "data",
-                nargs="?",
-                default="",
-                metavar="DATA",
-                help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
-            ),
-            argument(
-                "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
-            ),
-            argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
-            argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
-            argument("--from-scratch", action="store_true", help="look for no weights to start from"),
-            argument("--measure", action="store_true", help="build the network and time it on this machine"),
-            argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
-        ),
-        command=init,
-    ),
-)
+VERBS = (init,)

@@ -53,6 +53,7 @@ SERVER: tuple[VerbArgument, ...] = (server_arguments,)
 SETTINGS_OF_SERVER = argument(
     "--settings", default="", metavar="FILE", help="settings file whose kubeflow section names the server"
 )
+OF_SERVER: tuple[VerbArgument, ...] = (SETTINGS_OF_SERVER, *SERVER)
 PARAM = argument(
     "--param",
     action="append",

@@ -13,10 +13,10 @@ from pipeline.cli.base import (
     SET,
     SETTINGS,
     Result,
-    Verb,
     argument,
     overridden_config,
     valid_config,
+    verb,
 )
 from pipeline.cli.server import PARAM
 from pipeline.tables import Page, Table
@@ -51,8 +51,17 @@ def _workspace(path: str) -> Any:
     return Workspace(path)
 
 
+@verb(
+    "detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
+    SETTINGS,
+    SET,
+    OVERRIDE_FILE,
+    PARAM,
+    _SCHEDULED_TIME,
+    resumes=True,
+)
 def run(arguments: argparse.Namespace) -> Result:
-    """Run the workflow locally."""
+    """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.run_parameters import declared_parameters
@@ -84,8 +93,14 @@ def _describe(run: RunInfo) -> Result:
     return Result(text=summary.page, data=summary.data)
 
 
+@verb(
+    "detflow validate examples/digits/settings.yaml",
+    argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
+    SET,
+    OVERRIDE_FILE,
+)
 def validate(arguments: argparse.Namespace) -> Result:
-    """Check a settings file or a pipeline.config without running anything."""
+    """Check a settings file, or a pipeline.config and say what it would build; nothing is run."""
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
@@ -157,8 +172,14 @@ def runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
+@verb(
+    "detflow report examples/digits/settings.yaml",
+    _WORKSPACE,
+    _RUN,
+    argument("--output", default="", help="where to write it"),
+)
 def report(arguments: argparse.Namespace) -> Result:
-    """Regenerate the report of a run and print its path."""
+    """Write the HTML report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
     from detection_core.artifacts.run_info import REPORT_FILE
@@ -169,8 +190,13 @@ def report(arguments: argparse.Namespace) -> Result:
     return Result(text=path, data={"run": run.run_id, "report": path})
 
 
+@verb(
+    "detflow rollback build/digits/workspace/pushed",
+    argument("destination", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the destination"),
+    argument("--to", type=int, metavar="VERSION", help="version to return to; the one before without it"),
+)
 def rollback(arguments: argparse.Namespace) -> Result:
-    """Return to an earlier published version."""
+    """Take the deployed version out of service and return to an earlier one."""
     from components.publishing.destination import PushDestination
     from detection_core.artifacts.published import CURRENT, is_destination
 
@@ -190,47 +216,4 @@ def rollback(arguments: argparse.Namespace) -> Result:
     return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
 
 
-VERBS = (
-    Verb(
-        name="run",
-        summary="Run a workflow on this machine; finished steps come from the cache.",
-        example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
-        arguments=(SETTINGS, SET, OVERRIDE_FILE, PARAM, _SCHEDULED_TIME),
-        command=run,
-        resumes=True,
-    ),
-    Verb(
-        name="validate",
-        summary="Check a settings file, or a pipeline.config and say what it would build; nothing is run.",
-        example="detflow validate examples/digits/settings.yaml",
-        arguments=(
-            argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=validate,
-    ),
-    Verb(
-        name="report",
-        summary="Write the HTML report of a run and print its path.",
-        example="detflow report examples/digits/settings.yaml",
-        arguments=(_WORKSPACE, _RUN, argument("--output", default="", help="where to write it")),
-        command=report,
-    ),
-    Verb(
-        name="rollback",
-        summary="Take the deployed version out of service and return to an earlier one.",
-        example="detflow rollback build/digits/workspace/pushed",
-        arguments=(
-            argument(
-                "destination",
-                metavar="SETTINGS_OR_DESTINATION",
-                help="settings file, or the destination",
-            ),
-            argument(
-                "--to", type=int, metavar="VERSION", help="version to return to; the one before without it"
-            ),
-        ),
-        command=rollback,
-    ),
-)
+VERBS = (run, validate, report, rollback)
