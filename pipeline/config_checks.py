@@ -53,9 +53,7 @@ def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None
 def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) -> None:
     """Refuse export formats that do not fit the trained detector.
 
-    Args:
-        settings: settings of the workflow.
-        quantized: config of the quantization-aware training; None without one.
+    `quantized` is the config of the quantization-aware training, if there is one.
 
     Raises:
         ConfigError: naming the setting, or the field of the config.

@@ -17,7 +17,6 @@ class Parameter:
     """A parameter of a pipeline.
 
     Attributes:
-        name: name in the pipeline.
         type: `STRING`, `NUMBER_INTEGER`, `NUMBER_DOUBLE`, `BOOLEAN`, `LIST` or `STRUCT`.
         required: whether it has no default and is not optional.
     """

@@ -24,8 +24,6 @@ class RunParameter:
     """A parameter of the pipeline.
 
     Attributes:
-        name: its name.
-        description: description for the user interface.
         targets: (step id, parameter field) pairs that get its value; missing steps are skipped. Texts go to
             RunChecker only, which fills placeholders; other steps take the results.
     """

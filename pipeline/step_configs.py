@@ -21,9 +21,7 @@ from pipeline.settings.workflow_settings import PipelineSettings
 def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineConfig:
     """Return the checked pipeline.config of a training step, overrides applied.
 
-    Args:
-        settings: settings of the workflow.
-        quantize: whether it is QuantizationRewriter's.
+    With `quantize` it is QuantizationRewriter's.
 
     Raises:
         ConfigError: for an invalid pipeline.config or override.

@@ -14,9 +14,7 @@ from detection_core.config.paths.overrides import apply_overrides
 def read_pipeline_config(folder: str, overrides: Mapping[str, Any]) -> PipelineConfig:
     """Return the config of a step.
 
-    Args:
-        folder: folder of the artifact.
-        overrides: field path to value; see `detection_core.config.paths.overrides`.
+    Overrides map field path to value; see `detection_core.config.paths.overrides`.
 
     Raises:
         ConfigError: for an invalid config or override.

@@ -28,12 +28,7 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """One argument of a verb, as argparse takes it.
-
-    Attributes:
-        flags: a name or flags.
-        options: keyword arguments of `add_argument`.
-    """
+    """One argument of a verb, as argparse takes it."""
 
     flags: tuple[str, ...]
     options: dict[str, Any]
@@ -52,16 +47,7 @@ VerbArgument = Argument | Callable[[], Iterable[Argument]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
-    """One verb of the command line.
-
-    Attributes:
-        name: word that the user types.
-        summary: one sentence.
-        example: one command line that works.
-        arguments: its arguments.
-        command: function that runs it and imports heavy modules.
-        resumes: whether repeating an interrupted command resumes it.
-    """
+    """One verb of the command line."""
 
     name: str
     summary: str
@@ -136,9 +122,7 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
 def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
     """Return a config with the arguments' overrides, unchecked.
 
-    Args:
-        config: a pipeline.config without a file.
-        arguments: with `overrides` and `override_files`.
+    The config has no file; the arguments have `overrides` and `override_files`.
 
     Raises:
         ConfigError: when a file cannot be read, or an override does not fit the schema.
@@ -165,8 +149,7 @@ def load_config(path: str, arguments: argparse.Namespace) -> Any:
 def valid_config(arguments: argparse.Namespace) -> Any:
     """Return the checked pipeline.config of the arguments, with overrides.
 
-    Args:
-        arguments: with `file`, `overrides` and `override_files`.
+    The arguments have `file`, `overrides` and `override_files`.
 
     Raises:
         ConfigError: naming line and field that training or TensorFlow Lite conversion would refuse.
@@ -188,7 +171,6 @@ class Group:
 
     Attributes:
         name: first word that the user types.
-        summary: one sentence.
         verbs: verbs of the group; their examples begin with `detflow GROUP VERB`.
         default: verb to use if the next word is not a verb; empty: none.
         alone: verbs that also work without the group's name; help lists them only with the group.

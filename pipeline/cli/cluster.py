@@ -45,10 +45,8 @@ def publish_source(
 ) -> tuple[Connection, PipelineVersion, dict[str, Any]]:
     """Publish a pipeline version after all checks; return connection, version and checked parameters.
 
-    Args:
-        arguments: arguments of a verb with `PARAM`, `EXPERIMENT` and `SERVER`.
-        source: the pipeline.
-        defaults: values of parameters that `--param` does not set.
+    The arguments have `PARAM`, `EXPERIMENT` and `SERVER`. `defaults` has values of parameters that `--param`
+    does not set.
 
     Raises:
         ConfigError: for an invalid parameter, placeholder or name.

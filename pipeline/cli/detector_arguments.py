@@ -24,9 +24,7 @@ TRUST = argument(
 def representative_examples(purpose: str, default: int = 100) -> Argument:
     """Return the argument for the calibration images.
 
-    Args:
-        purpose: their purpose, the first words of the help.
-        default: number of images.
+    The help begins with their `purpose`.
     """
     return argument(
         "--representative-examples",

@@ -67,9 +67,7 @@ PARAM = argument(
 def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | None = None) -> Connection:
     """Connect to the server named by flags, environment or settings, in this order of precedence.
 
-    Args:
-        arguments: arguments of a verb with `SERVER`.
-        settings: settings of the workflow; None: those of `--settings`, if given.
+    The arguments have `SERVER`. Without `settings` those of `--settings` apply, if given.
 
     Raises:
         ConfigError: for invalid options.

@@ -33,8 +33,6 @@ class Finding:
     """One line of the doctor's report.
 
     Attributes:
-        state: severity.
-        found: the observation.
         remedy: what to do; may be empty only for `ok`.
         check: name of the check that found it.
     """
@@ -74,7 +72,6 @@ class Check(Generic[Subject]):
     """A check of a table.
 
     Attributes:
-        name: displayed name.
         look: function that examines the subject and returns findings.
         essential: whether later checks are skipped if this one fails to run.
     """

@@ -66,10 +66,7 @@ class Kind:
     """A kind that may be missing on a cluster.
 
     Attributes:
-        group: API group.
-        version: version of the API.
         plural: plural name in the API.
-        project: project that provides it.
         release: release of the project that the manifests are tested with.
         needed_by: feature that needs it.
         always: whether every run needs it.

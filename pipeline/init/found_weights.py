@@ -25,7 +25,6 @@ class StartingWeights:
 
     Attributes:
         found: whether they are on this machine.
-        reason: why, in a few words.
         remedy: the problem and how to solve it; "" without a problem.
     """
 

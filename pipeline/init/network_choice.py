@@ -34,7 +34,6 @@ class NetworkChoice:
     """The network for a data set.
 
     Attributes:
-        network: the chosen network.
         size: rows and columns of its input.
         config: its `model` section with the choices applied, without a number of classes.
         choices: changes to the section, with reasons.

@@ -41,11 +41,8 @@ class Request:
     """The user's request.
 
     Attributes:
-        data: folder of the data set.
-        folder: output folder.
         model: name of a network; "" to choose one.
         speed: one of `SPEEDS`; None: by the machine.
-        weights: look for initial weights.
     """
 
     data: str
@@ -60,10 +57,8 @@ class Plan:
     """A first workflow.
 
     Attributes:
-        request: the user's request.
         layouts: the data sets found; the first one is used.
         seen: survey of that data set.
-        hardware: for training.
         network: with its input and anchors.
         weights: the initial weights, or why there are none.
         config: the whole pipeline.config, without a number of classes.

@@ -32,10 +32,6 @@ def compile_pipeline(settings: PipelineSettings, path: str) -> None:
     It includes settings and pipeline.config. The image is a parameter of the run unless
     `kubeflow.image_parameter` is false.
 
-    Args:
-        settings: of the workflow.
-        path: file to write, YAML of one or two documents.
-
     Raises:
         ConfigError: for invalid settings, or without kfp.
     """

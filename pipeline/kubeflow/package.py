@@ -28,8 +28,6 @@ class Package:
     """A compiled pipeline.
 
     Attributes:
-        path: the file.
-        name: name of the pipeline.
         digest: fingerprint of the file's content, without comments and layout.
         steps: names of the tasks.
         parameters: name to parameter.

@@ -42,14 +42,11 @@ class ScheduleSpec:
 
     Attributes:
         name: unique name, by which later calls find it.
-        trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
         catch_up: run all slots missed during a pause or an outage, not only the last one.
         parameters: checked values; texts may hold placeholders.
-        version: the pipeline version that each run uses.
         experiment_id: experiment of its runs.
         service_account: Kubernetes service account of the steps; empty: the server's default.
-        paused: whether it is created paused.
     """
 
     name: str
@@ -70,7 +67,6 @@ class Applied:
     Attributes:
         action: `created`, `unchanged` or `replaced`.
         changes: differences, one sentence each.
-        schedule: the schedule after the call.
     """
 
     action: str
@@ -180,10 +176,7 @@ def delete(connection: Connection, schedule: Schedule) -> None:
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
     """Start one run with a schedule's pinned version and parameters, and return its id.
 
-    Args:
-        connection: to the server.
-        schedule: found before.
-        texts: `NAME=VALUE` that replace parameters of the schedule.
+    Texts `NAME=VALUE` replace parameters of the schedule.
 
     Raises:
         ConfigError: for an unknown parameter, or a placeholder that nothing fills.

@@ -35,8 +35,6 @@ class PipelineVersion:
     """A pipeline version on the server.
 
     Attributes:
-        pipeline_id: id of the pipeline.
-        version_id: id of the version.
         name: name of the version: the fingerprint of its file.
         reused: whether the server already had it.
         root: the file's artifact folder, passed to each run, because the server does not look it up. Empty:
@@ -250,8 +248,6 @@ class Source:
     """A pipeline to submit.
 
     Attributes:
-        path: the user's file.
-        package: the compiled pipeline.
         settings: settings of the workflow; None for a compiled file.
     """
 
@@ -264,10 +260,7 @@ class Source:
 def open_source(path: str, overrides: Sequence[str], override_files: Sequence[str] = ()) -> Iterator[Source]:
     """Read the file, compiling settings; the compiled file exists until the block ends.
 
-    Args:
-        path: settings file or compiled pipeline.
-        overrides: `KEY=VALUE` for a settings file.
-        override_files: partial pipeline.config files for a settings file.
+    Overrides and override files are for a settings file only.
 
     Raises:
         ConfigError: for an invalid file.

@@ -54,10 +54,6 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
 
     run.json is written after every step. The report is written at the end, also after a failure.
 
-    Args:
-        settings: settings of the workflow.
-        options: options of this run.
-
     Returns:
         The run, with status `succeeded`. A model refused by a gate is a success; `pusher` gives the reason.
 

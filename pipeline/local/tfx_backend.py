@@ -76,9 +76,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
     def run_with_ir(self, pipeline: Any, run_options: Any = None) -> None:
         """Run the nodes in order, like LocalDagRunner, and report to the observer.
 
-        Args:
-            pipeline: the pipeline's intermediate representation.
-            run_options: must be None: the cache replaces partial runs.
+        `run_options` must be None: the cache replaces partial runs.
 
         Raises:
             Exception: any exception of the failing step.

@@ -42,11 +42,7 @@ def write_report(run: RunInfo, path: str) -> None:
     """Write one self-contained HTML page about a run, without scripts and external links.
 
     The browser reloads the page of an active run periodically. Unreached parts are omitted. Damaged parts are
-    omitted with a warning.
-
-    Args:
-        run: the run; available outputs of its steps are read.
-        path: file to write.
+    omitted with a warning. The available outputs of the run's steps are read.
     """
     files.write_text(path, redact(render_report(run)))
 

@@ -83,7 +83,6 @@ class Cron:
     """A parsed expression.
 
     Attributes:
-        text: original text.
         second: field of the seconds; the other five likewise.
     """
 

@@ -73,8 +73,7 @@ class LocalSchedule:
     def serve(self, max_runs: int = 0) -> int:
         """Wait and run until stopped, until the trigger's end, or for a number of runs.
 
-        Args:
-            max_runs: maximum number of runs; 0: no limit.
+        `max_runs` of 0 means no limit.
 
         Returns:
             The number of runs.

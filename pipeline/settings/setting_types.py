@@ -189,8 +189,7 @@ _KINDS: dict[type, pydantic.Tag] = {
 def by_kind(expected: str) -> pydantic.Discriminator:
     """Return a discriminator of a union: the kind of a value, as YAML writes it.
 
-    Args:
-        expected: the kinds in words, for a value of another kind.
+    `expected` names the kinds, for a value of another kind.
     """
 
     def kind(value: Any) -> str | None:

@@ -47,8 +47,7 @@ class Problem:
 def contradictions(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
     """Return a validator's exception for values that contradict each other.
 
-    Args:
-        problems: key, relative to the validator's model, and message.
+    A problem is a key, relative to the validator's model, and a message.
     """
     return PydanticCustomError("contradictions", "values contradict each other", {"problems": list(problems)})
 

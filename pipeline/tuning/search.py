@@ -37,12 +37,7 @@ class TrialRecord:
 
 
 class Trial:
-    """An active trial.
-
-    Attributes:
-        number: from 0.
-        overrides: parameter to value.
-    """
+    """An active trial."""
 
     def __init__(self, trial: Any, space: Space) -> None:
         self._trial = trial
@@ -76,7 +71,6 @@ class Search:
     """The trials of a search, managed by Optuna.
 
     Args:
-        space: the search space.
         folder: folder of the journal; only one process may use it.
 
     Raises:

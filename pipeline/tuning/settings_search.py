@@ -37,10 +37,7 @@ WINNER = "best.yaml"
 def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
     """Write the pipeline.config overrides of the best trial.
 
-    Args:
-        path: output file.
-        best: the trial.
-        overrides: all of its overrides, including those common to all trials.
+    The overrides include those common to all trials.
     """
     told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
     head = f"# {told}; for `detflow run --override-file`.\n"

@@ -69,7 +69,6 @@ class Space:
         pruner: ends trainings early: `median` those below the median of the others at the same validation;
             `hyperband`; `none`.
         startup_trials: trainings before the sampler uses earlier results and before pruning.
-        seed: seed of the sampler.
     """
 
     parameters: Mapping[str, Parameter]

@@ -17,11 +17,7 @@ _TAIL = 4096
 
 @dataclasses.dataclass(frozen=True)
 class TrialFolder:
-    """Paths of a trial.
-
-    Attributes:
-        path: path of the folder.
-    """
+    """Paths of a trial."""
 
     path: str
 

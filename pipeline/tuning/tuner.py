@@ -38,7 +38,6 @@ class TunerOptions:
     Attributes:
         trials: total number of trainings, including those of earlier calls.
         workers: number of concurrent trainings.
-        poll_seconds: polling interval.
         command: command that trains from a trial's folder.
     """
 
@@ -65,7 +64,6 @@ class Tuner:
         search: the search and its results so far.
         make_job: overrides of a trial to the fields of its `TrainerJob`, without its outputs and `work_dir`.
         folder: parent of the trials' folders.
-        options: options of running it.
     """
 
     def __init__(
@@ -184,11 +182,7 @@ def worker_environment(slot: int, workers: int) -> dict[str, str]:
     """Return environment variables that limit a training's resources, for concurrent trainings.
 
     CPU threads are divided and GPUs are assigned in turn; a shared GPU's memory is allocated on demand.
-    Variables that are already set are kept.
-
-    Args:
-        slot: number of the worker, from 0.
-        workers: number of workers.
+    Variables that are already set are kept. The slot is the worker's number, from 0.
     """
     if workers == 1:
         return {}

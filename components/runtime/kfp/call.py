@@ -60,10 +60,6 @@ def is_kfp_call(argv: Sequence[str]) -> bool:
 def bind_call(component: str, argv: Sequence[str]) -> KfpCall:
     """Read the arguments with which KFP starts a step.
 
-    Args:
-        component: key of `JOBS`.
-        argv: arguments without the program's name.
-
     Raises:
         ConfigError: for an invalid parameter.
         ContractError: when the component YAML does not fit this image, or inputs are missing or wrong.

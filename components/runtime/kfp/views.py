@@ -44,11 +44,7 @@ class Drawn:
 def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) -> Drawn:
     """Draw a view of a finished step.
 
-    Args:
-        component: key of `component_specs.JOBS`.
-        view: one of its views.
-        job: the finished Job.
-        report: result of `run`.
+    `component` is a key of `component_specs.JOBS`, `view` one of its views, `report` the result of `run`.
     """
     return _VIEWS[component, view](job, report)
 
