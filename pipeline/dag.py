@@ -14,7 +14,6 @@ from detection_core.config.graph_rewriter import has_graph_rewriter
 from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
-from pipeline.config_checks import check_classes, check_formats, check_thresholds
 from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
@@ -29,7 +28,15 @@ from pipeline.settings.step_ids import (
     TRAINER,
 )
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import schema_text, shared_config_text, step_overrides, training_config
+from pipeline.step_configs import (
+    check_classes,
+    check_formats,
+    check_thresholds,
+    schema_text,
+    shared_config_text,
+    step_overrides,
+    training_config,
+)
 from pipeline.steps import Dag, FromCheck, FromResult, FromStep, Step
 
 

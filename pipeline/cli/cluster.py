@@ -54,7 +54,7 @@ def publish_source(
     """
     from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.submission import check_names, publish
-    from pipeline.parameters import check_parameters, parse_parameters
+    from pipeline.run_parameters import check_parameters, parse_parameters
 
     declared, path = source.package.parameters, source.path
     given = {**(defaults or {}), **parse_parameters(declared, arguments.parameters)}
@@ -81,7 +81,6 @@ def publish_source(
 def submit(arguments: argparse.Namespace) -> Result:
     """Run a workflow on a Kubeflow Pipelines server."""
     from pipeline.kubeflow.submission import (
-        RunRequest,
         default_run_name,
         ensure_experiment,
         open_source,
@@ -93,13 +92,14 @@ def submit(arguments: argparse.Namespace) -> Result:
     _logger.info(
         "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
     )
-    request = RunRequest(
-        name=arguments.run_name or default_run_name(source.package.name),
+    run_id = start_run(
+        connection,
+        version,
+        arguments.run_name or default_run_name(source.package.name),
         experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
         parameters=values,
         service_account=service_account_of(arguments, source),
     )
-    run_id = start_run(connection, version, request)
     return follow(arguments, connection, run_id, version)
 
 
@@ -280,14 +280,15 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
 )
 def compile_workflow(arguments: argparse.Namespace) -> Result:
     """Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs."""
-    from pipeline.kubeflow.kfp_backend import compile_pipeline
+    from detection_core.storage import files
+    from pipeline.kubeflow.kfp_backend import render_pipeline
     from pipeline.settings.settings_file import load_settings
 
     # Other files that the settings name are on the cluster; only the pipeline.config is read here.
     settings = load_settings(
         arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
     )
-    compile_pipeline(settings, arguments.output)
+    files.write_text(arguments.output, render_pipeline(settings))
     return Result(
         text=arguments.output, data={"pipeline": arguments.output, "image": settings.kubeflow.image}
     )

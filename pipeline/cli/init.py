@@ -82,7 +82,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
 
 
 def _measured(plan: Any) -> Any:
-    from pipeline.init.measured import measure
+    from pipeline.init.hardware import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
         return measure(plan.config, classes=len(plan.seen.classes))
@@ -126,7 +126,7 @@ def _list(arguments: argparse.Namespace) -> Result:
 
 def _milliseconds(network: Any) -> float:
     from detection_core.config.load import parse_pipeline_config
-    from pipeline.init.measured import measure
+    from pipeline.init.hardware import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
         return measure(parse_pipeline_config(network.text()), classes=90).milliseconds

@@ -151,7 +151,7 @@ def pause(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
-    return _changed(schedules.pause(connection, schedule), "paused")
+    return _changed(schedules.set_enabled(connection, schedule, enabled=False), "paused")
 
 
 @verb("detflow schedule resume nightly --host http://localhost:8080", _NAME, *OF_SERVER)
@@ -160,7 +160,7 @@ def resume(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
-    return _changed(schedules.resume(connection, schedule), "resumed")
+    return _changed(schedules.set_enabled(connection, schedule, enabled=True), "resumed")
 
 
 @verb("detflow schedule delete nightly --host http://localhost:8080", _NAME, *OF_SERVER)
@@ -249,8 +249,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    from pipeline.parameters import check_parameters
-    from pipeline.run_parameters import IMAGE, declared_parameters
+    from pipeline.run_parameters import IMAGE, check_parameters, declared_parameters
 
     given = dict(settings.schedule.parameters)
     if given.pop(IMAGE, None):

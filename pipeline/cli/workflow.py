@@ -63,8 +63,7 @@ def _workspace(path: str) -> Any:
 def run(arguments: argparse.Namespace) -> Result:
     """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
-    from pipeline.parameters import check_parameters, parse_parameters
-    from pipeline.run_parameters import declared_parameters
+    from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
     from pipeline.settings.settings_file import load_settings
 
@@ -107,10 +106,9 @@ def validate(arguments: argparse.Namespace) -> Result:
     if _holds_hyperparameters(path):
         return _validate_hyperparameters(arguments)
 
-    from pipeline.config_checks import check_steps
     from pipeline.dag import build_dag
     from pipeline.settings.settings_file import load_settings
-    from pipeline.step_configs import training_config
+    from pipeline.step_configs import check_steps, training_config
 
     settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)

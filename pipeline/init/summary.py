@@ -7,7 +7,7 @@ from typing import Any
 
 from detection_core.datasets.classes import similar_names
 from detection_core.errors import one_line
-from pipeline.init.measured import Measured
+from pipeline.init.hardware import Measured
 from pipeline.init.plan import Plan
 
 _NAMED_CLASSES = 4

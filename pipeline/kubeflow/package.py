@@ -17,7 +17,7 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
 from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
-from pipeline.parameters import Parameter
+from pipeline.run_parameters import Parameter
 
 # Maximum depth of conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12

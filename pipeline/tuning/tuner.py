@@ -15,8 +15,7 @@ from detection_core.errors import DataError, one_line
 from detection_core.python_process import python_command, python_environment
 from detection_core.training.stop_signal import StopSignal
 from pipeline.tuning.search import Search, Trial
-from pipeline.tuning.trial_folder import TrialFolder
-from pipeline.tuning.trial_process import EXIT_UNFIT
+from pipeline.tuning.trial_process import EXIT_UNFIT, TrialFolder
 
 _logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from component_specs.example_gen import SPANS, Spans
 from detection_core.artifacts.run_info import RUN, StepInfo
 from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files
-from pipeline.local import live_report, local_run
-from pipeline.local.live_report import LiveReport
-from pipeline.local.local_run import RunOptions, run_locally
+from pipeline.local import local_run
+from pipeline.local.local_run import LiveReport, RunOptions, run_locally
 from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace, new_run_id
 from pipeline.settings.settings_file import load_settings
@@ -178,7 +177,7 @@ def test_the_page_is_written_again_and_again_and_less_often_where_it_takes_long(
     assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0] and len(written) == 3
     # Writing may take a twentieth of the time: 3 s every 60 s.
     moments = iter((0.0, 3.0, 100.0, 100.1))
-    monkeypatch.setattr(live_report, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(local_run, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
     assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
 
 

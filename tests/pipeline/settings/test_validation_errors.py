@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings import kubernetes_names as names
+from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
