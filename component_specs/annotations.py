@@ -91,9 +91,8 @@ class JobFields:
 def job_fields(job_type: type) -> JobFields:
     """Read the roles of a Job class's fields from its annotations.
 
-    Args:
-        job_type: a frozen dataclass. Artifacts are `Annotated[str, Input(...)]` or `Output(...)`; parameters
-            are str, int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
+    It is a frozen dataclass. Artifacts are `Annotated[str, Input(...)]` or `Output(...)`; parameters are str,
+    int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
 
     Raises:
         TypeError: for a field of another type.

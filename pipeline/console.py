@@ -40,10 +40,7 @@ class _Terminal(logging.StreamHandler[TextIO]):
 def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = False) -> None:
     """Write a result without secrets and control sequences; ignore a closed pipe.
 
-    Args:
-        text: without the final newline.
-        stream: default: standard output.
-        is_clean: the text is already sanitised, and its styles are kept.
+    The text has no final newline. If `is_clean`, it is already sanitised, and its styles are kept.
     """
     stream = stream or sys.stdout
     try:

@@ -338,12 +338,8 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
 def versions_to_prune(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
     """Return the versions to remove, so that `keep` remain: rolled-back ones first, then the oldest.
 
-    The deployed version and the rollback target are never removed.
-
-    Args:
-        deployment: the current deployment.
-        complete: numbers of the versions with a complete SavedModel, including rolled-back ones.
-        keep: number to keep; 0: all.
+    The deployed version and the rollback target are never removed. `complete` has the numbers of versions
+    with a complete SavedModel, including rolled-back ones; a `keep` of 0 keeps all.
     """
     needed = (deployment.version, predecessor(deployment, complete))
     order = sorted(complete, key=lambda n: (n not in deployment.rolled_back, n))

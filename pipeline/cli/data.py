@@ -22,10 +22,7 @@ _WORK = ".examples"
 def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterator[str]:
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
-    Args:
-        path: path from the user; "" gives "".
-        arguments: with those of `source_arguments`.
-        output: local folder with room for the images.
+    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images.
 
     Raises:
         ConfigError: for invalid splits.

@@ -32,12 +32,8 @@ def setting(
 ) -> Any:
     """Declare a setting.
 
-    Args:
-        default: its default, or its factory; `...` for a required key.
-        description: text for docs/settings.md, editors and, for connections, the flags.
-        unset: the effective value without the key, if the default does not tell it.
-        unit: unit of a number.
-        examples: example values.
+    `default` may be a factory, or `...` for a required key. `unset` tells the effective value without the
+    key, if the default does not.
     """
     about = {"x-unset": unset, "x-unit": unit}
     options: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}

@@ -58,10 +58,8 @@ def locating_errors(
 ) -> Iterator[None]:
     """Replace pydantic's error in the block by one with file, line, key and remedy.
 
-    Args:
-        model: the model that the block validates.
-        locations: key to its `file:line` or flag; "" to that of missing keys.
-        prefix: key of the values with a dot at its end, if the model is a section.
+    `locations` has the `file:line` or flag of each key, and of missing keys under "". The prefix of a
+    section's keys ends with a dot.
 
     Raises:
         ConfigError: naming unknown keys, with the nearest ones, missing keys, and values of a wrong kind.

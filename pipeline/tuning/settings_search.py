@@ -78,14 +78,9 @@ def tune(
     """Search for the configuration with the best validation score.
 
     The steps before Trainer run once, or come from the workflow's cache. Each trial runs Trainer with other
-    values. Repeating a killed search resumes it and its active trainings.
-
-    Args:
-        settings: settings of the workflow.
-        space: the search space.
-        folder: output folder: journal, a folder for each trial, the best trial.
-        options: number of trials and of workers.
-        run_steps: runs the steps before Trainer; default: in this process.
+    values. Repeating a killed search resumes it and its active trainings. The folder gets the journal, a
+    folder for each trial, and the best trial. `run_steps` runs the steps before Trainer; default: in this
+    process.
 
     Raises:
         ConfigError: for values that the config does not accept, or a folder with another search.

@@ -16,7 +16,6 @@ from detection_core.errors import ConfigError
 from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
 from pipeline.settings.connection_settings import ConnectionOptions
-from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
 from pipeline.settings.setting_types import (
     IsPath,
     Settings,
@@ -29,6 +28,7 @@ from pipeline.settings.setting_types import (
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.validation_errors import locating_errors
 from pipeline.settings.workflow_settings import PipelineSettings, Split
+from tests.docs.settings_reference import PAGE, SCHEMA, render_page, render_schema
 from tests.pipeline.settings.least_settings import KEYS, tree_with
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -263,7 +263,7 @@ def test_names_and_quantities_as_kubernetes_takes_them():
 
 
 ROOT = Path(__file__).parents[3]
-_REWRITE = "`python -m pipeline.settings.reference` writes it again"
+_REWRITE = "`python -m tests.docs.settings_reference` writes it again"
 
 
 @pytest.fixture(scope="module")

@@ -60,10 +60,8 @@ class AnnotatedSet:
     ) -> AnnotatedSet:
         """Return a part of the set.
 
-        Args:
-            most: maximum number of images; None: all.
-            ids: ids of the images; None: all.
-            difficult: keep objects marked as difficult.
+        It has at most the given number of images, and those with the given ids; objects marked as difficult
+        are kept on request.
 
         Raises:
             DataError: when an id has no image.
@@ -105,9 +103,7 @@ def read_set(
 def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
     """Read a data set and detect its format; without splits it is split 8 : 1 : 1.
 
-    Args:
-        path: folder of the data set.
-        data_format: a key of `readers.READERS`; "": detected.
+    `data_format` is a key of `readers.READERS`; "": detected.
 
     Returns:
         `train`, `validation` and `test`, if they exist.
@@ -258,9 +254,7 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
 def fingerprint(sets: Mapping[str, AnnotatedSet], **arguments: Any) -> str:
     """Return a fingerprint of the sources of a cache: annotation content, image names and image sizes.
 
-    Args:
-        sets: as read.
-        **arguments: other settings of the cache, as JSON types.
+    The arguments are other settings of the cache, as JSON types.
     """
     digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode())
     for name, part in sorted(sets.items()):
