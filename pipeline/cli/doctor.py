@@ -14,7 +14,6 @@ from pipeline.tables import Page, Table
 if TYPE_CHECKING:
     from pipeline.doctor.cluster import Cluster
     from pipeline.doctor.finding import Finding
-    from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
 _WIDTHS = 8, 10  # state and name of a check
@@ -28,26 +27,18 @@ _WIDTHS = 8, 10  # state and name of a check
 )
 def doctor(arguments: argparse.Namespace) -> Result:
     """Look whether this machine, or with --cluster a cluster, has what is needed."""
+    from pipeline.doctor.finding import examine
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
-    found = _look_at_cluster(arguments, settings) if arguments.cluster else _look_at_machine(settings)
-    return describe(found)
+    if arguments.cluster:
+        from pipeline.doctor.cluster import CLUSTER_CHECKS
 
-
-def _look_at_machine(settings: PipelineSettings | None) -> list[Finding]:
-    from pipeline.doctor.finding import examine
+        return describe(examine(CLUSTER_CHECKS, _cluster(arguments, settings)))
     from pipeline.doctor.machine import MACHINE_CHECKS, this_machine
 
     workspace = settings.workspace if settings else ""
-    return examine(MACHINE_CHECKS, this_machine(workspace, tuple(_images(settings))))
-
-
-def _look_at_cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> list[Finding]:
-    from pipeline.doctor.cluster import CLUSTER_CHECKS
-    from pipeline.doctor.finding import examine
-
-    return examine(CLUSTER_CHECKS, _cluster(arguments, settings))
+    return describe(examine(MACHINE_CHECKS, this_machine(workspace, tuple(_images(settings)))))
 
 
 def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> Cluster:
@@ -56,13 +47,9 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
     from pipeline.settings.step_ids import step_ids
 
     options = server_options(arguments, settings)
-
-    def connect_to_pipelines() -> Connection:
-        return open_connection(arguments, settings)
-
     cluster = Cluster(
         kube=open_kube(options.kube_context),
-        connect=connect_to_pipelines,
+        connect=lambda: open_connection(arguments, settings),
         namespace=options.namespace,
         through_kube=not options.host,
     )

@@ -69,7 +69,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     check_documents(contents, data)
     write_unchanged(folder, contents)
     settings = os.path.join(folder, "settings.yaml")
-    found = _measured(plan) if arguments.measure else None
+    found = _measure(plan.config, len(plan.seen.classes)) if arguments.measure else None
     measured = [("measured", measured_text(found))] if found else []
     look = f"look at {shlex.quote(os.path.join(folder, GRID))}, then: " if GRID in contents else ""
     after = f"\n{look}{shlex.join(['detflow', 'run', settings])}"
@@ -81,11 +81,11 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     )
 
 
-def _measured(plan: Any) -> Any:
+def _measure(config: Any, classes: int) -> Any:
     from pipeline.init.hardware import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
-        return measure(plan.config, classes=len(plan.seen.classes))
+        return measure(config, classes=classes)
 
 
 def _list(arguments: argparse.Namespace) -> Result:
@@ -126,10 +126,8 @@ def _list(arguments: argparse.Namespace) -> Result:
 
 def _milliseconds(network: Any) -> float:
     from detection_core.config.load import parse_pipeline_config
-    from pipeline.init.hardware import measure
 
-    with native_output_to(os.devnull), quick_tensorflow():
-        return measure(parse_pipeline_config(network.text()), classes=90).milliseconds
+    return _measure(parse_pipeline_config(network.text()), 90).milliseconds
 
 
 VERBS = (init,)

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
 
 def _write_report(run: RunInfo, path: str) -> None:
-    from pipeline.report import write_report
+    from pipeline.report.writer import write_report
 
     write_report(run, path)
 
@@ -103,9 +103,10 @@ def validate(arguments: argparse.Namespace) -> Result:
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
-    if _holds_hyperparameters(path):
-        return _validate_hyperparameters(arguments)
+    from detection_core.config.automl.translation import holds_hyperparameters
 
+    if holds_hyperparameters(path):
+        return _validate_hyperparameters(arguments)
     from pipeline.dag import build_dag
     from pipeline.settings.settings_file import load_settings
     from pipeline.step_configs import check_steps, training_config
@@ -117,13 +118,6 @@ def validate(arguments: argparse.Namespace) -> Result:
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
     return Result(text=Page((f"{path}: valid\n", Table(rows))), data=data)
-
-
-def _holds_hyperparameters(path: str) -> bool:
-    """Tell whether a YAML file holds google/automl's EfficientDet hyper-parameters instead of settings."""
-    from detection_core.config.automl.translation import holds_hyperparameters
-
-    return holds_hyperparameters(path)
 
 
 def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
@@ -181,7 +175,7 @@ def report(arguments: argparse.Namespace) -> Result:
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
     from detection_core.artifacts.run_info import REPORT_FILE
-    from pipeline.report import write_report
+    from pipeline.report.writer import write_report
 
     path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)
     write_report(run, path)

@@ -62,8 +62,8 @@ def settings_text(plan: Plan) -> str:
             f"Look at {GRID} first: boxes should lie where the objects are. Then: detflow run {SETTINGS}",
         ),
         (
-            Choice(path="name", value=name, reason="", source=""),
-            Choice(path="workspace", value=_WORKSPACE, reason="", source=""),
+            Choice(path="name", value=name),
+            Choice(path="workspace", value=_WORKSPACE),
             *plan.settings,
         ),
     )

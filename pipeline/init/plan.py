@@ -166,7 +166,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
-            Choice(path="model.config", value=PIPELINE_CONFIG, reason="", source=""),
+            Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
             *settings_choice.evaluate_choices(held_out),
             *settings_choice.quantize_choices(num_steps(training), peak_rate(training)),
@@ -221,7 +221,6 @@ def _classes(seen: Survey, where: str) -> Choice:
         path=where,
         value=len(names),
         reason=f"num_classes is left out: it follows the label map, which now has {len(names):,}: {listed}",
-        source="",
     )
 
 
@@ -241,6 +240,5 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
             path="train.start_from",
             value="",
             reason=f"from scratch, as {weights.reason}{remedy}",
-            source="",
         )
     ]

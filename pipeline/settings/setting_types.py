@@ -208,7 +208,7 @@ def _check_plain_number(value: Any) -> Any:
 
 
 def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield key and message of each such address in a value; records and steps' parameters would show it."""
+    """Yield key and message of each address with credentials in a value, which records would show."""
     if isinstance(value, str) and hide_credentials(value):
         yield (
             key,

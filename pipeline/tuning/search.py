@@ -43,28 +43,23 @@ class Trial:
         self._trial = trial
         self.number: int = trial.number
         self.overrides = {name: _suggest(trial, name, spec) for name, spec in space.parameters.items()}
-        self._best: float | None = None
+        self.score: float | None = None  # the best one so far
         self._seen = 0
-
-    @property
-    def score(self) -> float | None:
-        """The best score so far."""
-        return self._best
 
     def report(self, lines: Sequence[ValidationLine]) -> None:
         """Report all validations so far, in the order of their steps."""
         for number, line in enumerate(lines):
             if line.score is None:
                 continue
-            self._best = line.score if self._best is None else max(self._best, line.score)
+            self.score = line.score if self.score is None else max(self.score, line.score)
             if number >= self._seen:
                 with _quiet():  # the journal already has the first ones of a resumed trial
-                    self._trial.report(self._best, number)
+                    self._trial.report(self.score, number)
         self._seen = max(self._seen, len(lines))
 
     def is_hopeless(self) -> bool:
         """Tell whether the pruner would end the trial."""
-        return bool(self._seen) and self._best is not None and bool(self._trial.should_prune())
+        return bool(self._seen) and self.score is not None and bool(self._trial.should_prune())
 
 
 class Search:

@@ -184,13 +184,11 @@ def _alone_in(folder: str) -> Any:
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:
     """Refuse the folder of a search with another space, config or data."""
-    about = dataclasses.asdict(space)
-    del about["trials"]
     job = _job(settings, run, {})
     text = files.read_text(os.path.join(job["pipeline_config"], PIPELINE_CONFIG))
     overrides = json.dumps(job["overrides"], sort_keys=True)
     found = {
-        "space": about,
+        "space": space.model_dump(exclude={"trials"}),
         "config": hashlib.sha256(f"{text}{overrides}".encode()).hexdigest(),
         "examples": job["examples"],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import os
@@ -29,35 +28,24 @@ from pipeline.interruption import run_program
 
 _logger = logging.getLogger(__name__)
 
-_JOB, _LOG = "job.json", "output.txt"
+_JOB = "job.json"
 _TAIL = 4096
 
 
-@dataclasses.dataclass(frozen=True)
 class TrialFolder:
-    """Paths of a trial."""
+    """Paths of a trial.
 
-    path: str
+    Attributes:
+        model: the trained detector.
+        model_run: the training's report.
+        work: checkpoints of unfinished training.
+        log: the training's log.
+    """
 
-    @property
-    def model(self) -> str:
-        """The trained detector."""
-        return os.path.join(self.path, "model")
-
-    @property
-    def model_run(self) -> str:
-        """The training's report."""
-        return os.path.join(self.path, "model_run")
-
-    @property
-    def work(self) -> str:
-        """Checkpoints of unfinished training."""
-        return os.path.join(self.path, "work")
-
-    @property
-    def log(self) -> str:
-        """The training's log."""
-        return os.path.join(self.path, _LOG)
+    def __init__(self, path: str) -> None:
+        self.path = path
+        names = ("model", "model_run", "work", "output.txt")
+        self.model, self.model_run, self.work, self.log = (os.path.join(path, name) for name in names)
 
     def write_job(self, fields: Mapping[str, Any]) -> None:
         """Write the trial's job: fields of `TrainerJob` without the paths of this folder."""

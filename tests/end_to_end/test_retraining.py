@@ -17,7 +17,7 @@ from detection_core.storage.shard_cache import shard_cache
 from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
-from pipeline.report import write_report
+from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import states
 from tests.support.object_store import s3_server
