@@ -38,25 +38,6 @@ PUSHED_MODEL = ArtifactType(name="PushedModel", standard=True, kfp="system.Model
 TFLITE_MODEL = ArtifactType(name="TFLiteModel", standard=False, kfp="system.Model")
 QUANTIZATION = ArtifactType(name="QuantizationReport", standard=False, kfp="system.Artifact")
 
-ARTIFACT_TYPES = {
-    t.name: t
-    for t in (
-        PIPELINE_CONFIG,
-        EXAMPLES,
-        STATISTICS,
-        SCHEMA,
-        ANOMALIES,
-        DATA_BLESSING,
-        MODEL,
-        MODEL_RUN,
-        EVALUATION,
-        BLESSING,
-        PUSHED_MODEL,
-        TFLITE_MODEL,
-        QUANTIZATION,
-    )
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Input:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from detection_core.report.formats import DASH, metric, signed
-from pipeline.cli.base import Result, argument, verb
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, given_model, representative_examples
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -105,12 +105,7 @@ def _layer(layer: LayerError) -> tuple[str, ...]:
     " --quantized-model build/quantized/quantized_model --examples build/examples",
     argument("file", metavar="FILE", help="a .tflite that export wrote"),
     argument("--model", required=True, metavar="DIR", help="the float detector that was exported"),
-    argument(
-        "--quantized-model",
-        default="",
-        metavar="DIR",
-        help="the quantization-aware detector, for a file made from one",
-    ),
+    option("--quantized-model", "DIR", "the quantization-aware detector, for a file made from one"),
     EXAMPLES,
     argument("--split", default="eval", help="split with the images (default: eval)"),
     argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),

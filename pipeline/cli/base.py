@@ -39,6 +39,11 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
+def option(flag: str, metavar: str, text: str, *, default: str = "") -> Argument:
+    """Describe an option that takes a text."""
+    return argument(flag, default=default, metavar=metavar, help=text)
+
+
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, verb
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -38,25 +38,25 @@ _MOST_KINDS = 12
         help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
         " input and a pipeline.config",
     ),
-    argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
-    argument(
+    option("--threads", "N,N", "numbers of threads (default: 1,2)", default="1,2"),
+    option(
         "--delegates",
+        "NAME,NAME",
+        "of xnnpack and none, LiteRT's own kernels (default: both)",
         default="xnnpack,none",
-        metavar="NAME,NAME",
-        help="of xnnpack and none, LiteRT's own kernels (default: both)",
     ),
-    argument("--batch-sizes", default="1,8", metavar="N,N", help="of SavedModels: images a request (1,8)"),
-    argument(
+    option("--batch-sizes", "N,N", "of SavedModels: images a request (1,8)", default="1,8"),
+    option(
         "--image-size",
+        "WIDTHxHEIGHT",
+        "of SavedModels: size of the images (default: 640x480)",
         default="640x480",
-        metavar="WIDTHxHEIGHT",
-        help="of SavedModels: size of the images (default: 640x480)",
     ),
     TRUST,
     argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
     argument("--no-operators", action="store_true", help="do not time each operation separately"),
-    argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
-    argument("--examples", default="", metavar="DIR", help="of input: what ExampleGen wrote (the config's)"),
+    option("--output", "DIR", "folder for benchmark.json and a page"),
+    option("--examples", "DIR", "of input: what ExampleGen wrote (the config's)"),
     argument("--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"),
     argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
     argument("--no-step", action="store_true", help="of input: do not measure the training step"),

@@ -15,6 +15,7 @@ from pipeline.cli.base import (
     Argument,
     Result,
     argument,
+    option,
     overridden_config,
     valid_config,
     verb,
@@ -171,10 +172,6 @@ def _automl_count(flag: str, text: str) -> Argument:
     return argument(flag, type=_count, default=0, metavar="N", help=f"from-automl: {text}")
 
 
-def _automl_path(flag: str, metavar: str, text: str) -> Argument:
-    return argument(flag, default="", metavar=metavar, help=f"from-automl: {text}")
-
-
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -194,18 +191,13 @@ def _count(text: str) -> int:
     argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
     SET,
     OVERRIDE_FILE,
-    argument("--model-config", default="", metavar="FILE", help="join: a DetectionModel"),
-    argument("--train-config", default="", metavar="FILE", help="join: a TrainConfig"),
-    argument("--train-input", default="", metavar="FILE", help="join: an InputReader"),
-    argument("--eval-config", default="", metavar="FILE", help="join: an EvalConfig"),
+    option("--model-config", "FILE", "join: a DetectionModel"),
+    option("--train-config", "FILE", "join: a TrainConfig"),
+    option("--train-input", "FILE", "join: an InputReader"),
+    option("--eval-config", "FILE", "join: an EvalConfig"),
     argument("--eval-input", action="append", default=[], metavar="FILE", help="join: an InputReader"),
-    argument("--graph-rewriter", default="", metavar="FILE", help="join: a GraphRewriter"),
-    argument(
-        "--hparams",
-        default="",
-        metavar="TEXT_OR_FILE",
-        help="from-automl: a=b,c.d=e, a .yaml file, or the text of one",
-    ),
+    option("--graph-rewriter", "FILE", "join: a GraphRewriter"),
+    option("--hparams", "TEXT_OR_FILE", "from-automl: a=b,c.d=e, a .yaml file, or the text of one"),
     _automl_count("--batch-size", "images an update (default: 64)"),
     _automl_count("--num-examples-per-epoch", "images of an epoch (default: 120000)"),
     _automl_count("--num-epochs", "length of training (default: the hyper-parameter)"),
@@ -216,9 +208,9 @@ def _count(text: str) -> int:
         help="from-automl: traineval measures every map_freq epochs (default)",
     ),
     _automl_count("--eval-samples", "images that training is measured on (default: all)"),
-    _automl_path("--train-file-pattern", "PATTERN", "records to train on"),
-    _automl_path("--val-file-pattern", "PATTERN", "records to measure on"),
-    _automl_path("--pretrained-ckpt", "PATH", "checkpoint to start from"),
+    option("--train-file-pattern", "PATTERN", "from-automl: records to train on"),
+    option("--val-file-pattern", "PATTERN", "from-automl: records to measure on"),
+    option("--pretrained-ckpt", "PATH", "from-automl: checkpoint to start from"),
 )
 def config(arguments: argparse.Namespace) -> Result:
     """Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, argument, load_config, verb
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, argument, load_config, option, verb
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 
@@ -57,12 +57,7 @@ def format_argument() -> Iterator[Argument]:
 def source_arguments() -> Iterator[Argument]:
     """Yield the flags that describe the data."""
     yield from format_argument()
-    yield argument(
-        "--splits",
-        default="",
-        metavar="JSON",
-        help="as data.splits of a settings file (default: found by looking)",
-    )
+    yield option("--splits", "JSON", "as data.splits of a settings file (default: found by looking)")
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
@@ -109,7 +104,7 @@ def _splits(text: str) -> dict[str, Any]:
     "detflow data report photos -o build/report",
     argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
     argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    argument("--config", default="", metavar="FILE", help="pipeline.config to hold boxes against"),
+    option("--config", "FILE", "pipeline.config to hold boxes against"),
     source_arguments,
 )
 def report(arguments: argparse.Namespace) -> Result:
@@ -151,8 +146,8 @@ REPORT = report
 @verb(
     "detflow data preview pipeline.config --data photos -o build/preview",
     argument("config", metavar="CONFIG", help="pipeline.config"),
-    argument("--data", default="", metavar="DIR", help="data set (default: the config's own records)"),
-    argument("--examples", default="", metavar="DIR", help="what ExampleGen wrote, in place of --data"),
+    option("--data", "DIR", "data set (default: the config's own records)"),
+    option("--examples", "DIR", "what ExampleGen wrote, in place of --data"),
     source_arguments,
     argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
     argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),

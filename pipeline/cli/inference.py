@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
-from pipeline.cli.base import Result, argument, verb
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -46,11 +46,10 @@ _logger = logging.getLogger(__name__)
         action="store_true",
         help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
     ),
-    argument(
+    option(
         "--coco-images",
-        default="",
-        metavar="FILE",
-        help="COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
+        "FILE",
+        "COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
         " in COCO's results format",
     ),
     TRUST,
@@ -149,33 +148,29 @@ def _video_line(entry: dict[str, Any]) -> str:
     "detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example",
     argument("--model", required=True, metavar="DIR", help="trained detector"),
     OUTPUT,
-    argument(
+    option(
         "--input-type",
+        "TYPE",
+        "image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
         default="image_tensor",
-        metavar="TYPE",
-        help="image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
     ),
     argument("--batch-size", type=int, default=0, help="of every request (default: 0, which is any)"),
-    argument(
+    option(
         "--signatures",
-        default="object_detection_api",
-        metavar="WHOSE",
-        help="object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
+        "WHOSE",
+        "object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
         " or portable_heads: for converters to other runtimes, with and without post-processing",
+        default="object_detection_api",
     ),
-    argument(
+    option(
         "--additional-output-tensor-names",
-        default="",
-        metavar="NAMES",
-        help="comma-separated, further tensors of the graph to give out",
+        "NAMES",
+        "comma-separated, further tensors of the graph to give out",
     ),
-    argument("--side-input-names", default="", metavar="NAMES", help="refused: no detector has any"),
+    option("--side-input-names", "NAMES", "refused: no detector has any"),
     argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
-    argument(
-        "--examples",
-        default="",
-        metavar="DIR",
-        help="what ExampleGen wrote, for the requests that TensorFlow Serving warms up with",
+    option(
+        "--examples", "DIR", "what ExampleGen wrote, for the requests that TensorFlow Serving warms up with"
     ),
     argument("--split", default="eval", help="split that the requests are taken from (default: eval)"),
     argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, argument, verb
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
@@ -27,7 +27,7 @@ _SPEEDS = ("fast", "balanced", "accurate")
         help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
     ),
     argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
-    argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
+    option("--model", "NAME", "network to take; without it one that fits"),
     argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
     argument("--from-scratch", action="store_true", help="look for no weights to start from"),
     argument("--measure", action="store_true", help="build the network and time it on this machine"),

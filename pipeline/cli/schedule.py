@@ -244,7 +244,8 @@ def run_local(arguments: argparse.Namespace) -> Result:
         return Result(text=line, data={"crontab": line})
     _logger.info("schedule | %s: %s", name, trigger.describe())
     command = [*python_command("pipeline.cli"), *workflow]
-    made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
+    is_running = Workspace(settings.workspace).is_locked
+    made = LocalSchedule(trigger, command, settings.workspace, is_running).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.cli.base import Argument, VerbArgument, argument
+from pipeline.cli.base import Argument, VerbArgument, argument, option
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
@@ -50,9 +50,7 @@ def server_arguments() -> Iterator[Argument]:
 
 
 SERVER: tuple[VerbArgument, ...] = (server_arguments,)
-SETTINGS_OF_SERVER = argument(
-    "--settings", default="", metavar="FILE", help="settings file whose kubeflow section names the server"
-)
+SETTINGS_OF_SERVER = option("--settings", "FILE", "settings file whose kubeflow section names the server")
 OF_SERVER: tuple[VerbArgument, ...] = (SETTINGS_OF_SERVER, *SERVER)
 PARAM = argument(
     "--param",

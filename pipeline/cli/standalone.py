@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, argument, load_config, verb
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import (
     EXAMPLES,
     EXAMPLES_OR_CONFIG,
@@ -98,11 +98,11 @@ def _gate_arguments() -> Iterator[Argument]:
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
     )
-    yield argument(
+    yield option(
         "--limits",
+        "JSON",
+        'format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
         default="{}",
-        metavar="JSON",
-        help='format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
     )
 
 
@@ -111,7 +111,7 @@ def _gate_arguments() -> Iterator[Argument]:
     _CONFIG,
     EXAMPLES_OR_CONFIG,
     OUTPUT,
-    argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
+    option("--warm-start", "DIR", "detector to start from"),
     SET,
     OVERRIDE_FILE,
     resumes=True,
@@ -160,12 +160,7 @@ def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
         metavar="PREFIX",
         help="prefix of its files, or their folder; or zoo:NAME, as `detflow zoo` lists them",
     ),
-    argument(
-        "--label-map",
-        default="",
-        metavar="FILE",
-        help="classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)",
-    ),
+    option("--label-map", "FILE", "classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)"),
     OUTPUT,
     SET,
     OVERRIDE_FILE,
@@ -214,12 +209,7 @@ def _published_config(checkpoint: str) -> str:
         metavar="DIR_OR_JSON",
         help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
     ),
-    argument(
-        "--watch",
-        default="",
-        metavar="DIR",
-        help="measure each checkpoint of a training in another process, such as OUTPUT/work",
-    ),
+    option("--watch", "DIR", "measure each checkpoint of a training in another process, such as OUTPUT/work"),
     argument(
         "--timeout",
         type=float,
@@ -227,16 +217,11 @@ def _published_config(checkpoint: str) -> str:
         metavar="MINUTES",
         help="time without a new checkpoint after which --watch ends (default: 60)",
     ),
-    argument(
-        "--examples",
-        default="",
-        metavar="DIR",
-        help="what ExampleGen wrote; with --watch, those of the training if not given",
-    ),
+    option("--examples", "DIR", "what ExampleGen wrote; with --watch, those of the training if not given"),
     OUTPUT,
     _SPLIT,
-    argument("--baseline", default="", metavar="DIR", help="detector to compare with"),
-    argument("--thresholds", default="{}", metavar="JSON", help="metric to lower_bound, min_change, ..."),
+    option("--baseline", "DIR", "detector to compare with"),
+    option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
     TRUST,
 )
 def evaluate(arguments: argparse.Namespace) -> Result:
@@ -317,7 +302,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
     "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
     "--examples build/examples --output build/exported",
     _MODEL,
-    argument("--quantized-model", default="", metavar="DIR", help="what `detflow quantize` made"),
+    option("--quantized-model", "DIR", "what `detflow quantize` made"),
     EXAMPLES,
     OUTPUT,
     _SPLIT,

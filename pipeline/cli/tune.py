@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, argument, verb
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, argument, option, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     argument("--space", required=True, metavar="FILE", help="what is searched (YAML)"),
     argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
     argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
-    argument("--output", default="", metavar="DIR", help="keeps the search (default: in the workspace)"),
+    option("--output", "DIR", "keeps the search (default: in the workspace)"),
     SET,
     OVERRIDE_FILE,
     resumes=True,

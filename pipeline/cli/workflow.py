@@ -14,6 +14,7 @@ from pipeline.cli.base import (
     SETTINGS,
     Result,
     argument,
+    option,
     overridden_config,
     valid_config,
     verb,
@@ -28,13 +29,10 @@ _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument(
     "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
 )
-_SCHEDULED_TIME = argument(
-    "--scheduled-time",
-    default="",
-    metavar="TIME",
-    help="RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)",
+_SCHEDULED_TIME = option(
+    "--scheduled-time", "TIME", "RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)"
 )
-_RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newest without it")
+_RUN = option("--run", "RUN_ID", "which run; the newest without it")
 
 
 def _workspace(path: str) -> Any:
@@ -88,8 +86,8 @@ def _write_report(run: RunInfo, path: str) -> None:
 def _describe(run: RunInfo) -> Result:
     from pipeline.local.run_summary import summarise
 
-    summary = summarise(run)
-    return Result(text=summary.page, data=summary.data)
+    page, data = summarise(run)
+    return Result(text=page, data=data)
 
 
 @verb(

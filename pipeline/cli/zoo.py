@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import Group, Result, argument, verb
+from pipeline.cli.base import Group, Result, argument, option, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -86,12 +86,7 @@ def show(arguments: argparse.Namespace) -> Result:
     argument(
         "name", metavar="NAME", help="published name, or imagenet:BACKBONE such as imagenet:resnet50_v1"
     ),
-    argument(
-        "--mirror",
-        default="",
-        metavar="WHERE",
-        help="address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)",
-    ),
+    option("--mirror", "WHERE", "address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)"),
 )
 def get(arguments: argparse.Namespace) -> Result:
     """Fetch a detector to the cache that all runs share; an interrupted download goes on."""

@@ -132,12 +132,12 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
 def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
     tiles = []
     for entry in evaluated:
-        metrics = entry.report.metrics
+        metrics, images = entry.report.metrics, f"{entry.report.images} images of {entry.report.split}"
         tiles.append(
             {
                 "name": f"{entry.title}, mAP@.50",
                 "value": formats.metric(metrics.get(MAP_50)),
-                "note": f"mAP {formats.metric(metrics.get(MAP))}, {_measured_on(entry.report)}",
+                "note": f"mAP {formats.metric(metrics.get(MAP))}, {images}",
             }
         )
     for file in parity.files if parity else []:
@@ -152,24 +152,10 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
     return tiles
 
 
-def _measured_on(report: EvalReport) -> str:
-    return f"{report.images} images of {report.split}"
-
-
 def step_summary(run: RunInfo) -> dict[str, Any]:
     """Return the steps with their time in percent of the longest one's, and the total time."""
     longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
-    rows = [
-        {
-            "id": s.id,
-            "state": s.state,
-            "seconds": s.seconds,
-            "percent": round(100 * s.seconds / longest),
-            "error": s.error,
-            "outputs": s.outputs,
-        }
-        for s in run.steps
-    ]
+    rows = [{**dataclasses.asdict(s), "percent": round(100 * s.seconds / longest)} for s in run.steps]
     states = [s.state for s in run.steps]
     return {
         "rows": rows,

@@ -103,7 +103,7 @@ class Schedule:
         """Run once, with a report as `detflow run` has it; returns the run and its summary."""
         settings = load_settings(str(self.folder / "settings.yaml"))
         run = run_locally(settings, RunOptions(write_report=write_report))
-        return run, summarise(run).data
+        return run, summarise(run)[1]
 
     def evaluation(self, run):
         [folder] = [s.outputs["evaluation"] for s in run.steps if s.id == "evaluator"]

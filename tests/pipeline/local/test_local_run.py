@@ -114,22 +114,22 @@ def test_a_full_run(tmp_path):
     for name, tree in written.items():
         files.write_text(str(tmp_path / f"{name}.json"), json.dumps(tree))
     outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
-    summary = summarise(_record(tmp_path, outputs))
-    assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
-    assert "not published: mAP fell by 0.1" in str(summary.page)
-    assert "refused" in str(summary.page) and "0.900" in str(summary.page)
-    assert summary.data["places"]["report"].endswith("runs/r/report.html")
+    page, data = summarise(_record(tmp_path, outputs))
+    assert [m["map_50"] for m in data["models"]] == [0.9, 0.9]
+    assert "not published: mAP fell by 0.1" in str(page)
+    assert "refused" in str(page) and "0.900" in str(page)
+    assert data["places"]["report"].endswith("runs/r/report.html")
 
 
 def test_a_run_that_stopped_early_and_the_spans_of_one_that_had_any(tmp_path):
-    summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
-    assert summary.data["models"] == [] and summary.data["pushed"] is None
-    assert "example_gen" in str(summary.page)
-    without = summarise(_record(tmp_path, {"trainer": []}))
-    assert "spans:" not in str(without.page) and without.data["spans"] == {}
+    page, data = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
+    assert data["models"] == [] and data["pushed"] is None
+    assert "example_gen" in str(page)
+    page, data = summarise(_record(tmp_path, {"trainer": []}))
+    assert "spans:" not in str(page) and data["spans"] == {}
     spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))
-    told = summarise(_record(tmp_path, {"trainer": []}, checks={"data_spans": spans}))
-    assert "spans: 1, 2 to train on, 2 for the other splits" in str(told.page)
+    page, _ = summarise(_record(tmp_path, {"trainer": []}, checks={"data_spans": spans}))
+    assert "spans: 1, 2 to train on, 2 for the other splits" in str(page)
 
 
 def test_a_damaged_output_is_left_out_by_name(tmp_path, caplog):
@@ -140,8 +140,8 @@ def test_a_damaged_output_is_left_out_by_name(tmp_path, caplog):
         caplog.clear()
         for name, file in names.items():
             files.write_text(str(tmp_path / name / file), text)
-        summary = summarise(_record(tmp_path, outputs))
-        assert "evaluator" in str(summary.page) and summary.data["models"] == []
+        page, data = summarise(_record(tmp_path, outputs))
+        assert "evaluator" in str(page) and data["models"] == []
         assert "is left out" in caplog.text, text
 
 
