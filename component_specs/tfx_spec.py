@@ -12,7 +12,19 @@ from typing import Any, ClassVar
 from tfx import types
 from tfx.types import component_spec, standard_artifacts
 
-from component_specs import JOBS
+from component_specs import (
+    JOBS,
+    BaselineResolverJob,
+    ConfigGenJob,
+    DataValidatorJob,
+    EvaluatorJob,
+    ExampleGenJob,
+    PusherJob,
+    QuantizationRewriterJob,
+    RunCheckerJob,
+    TFLiteExporterJob,
+    TrainerJob,
+)
 from component_specs.annotations import ArtifactType, job_fields
 
 
@@ -84,6 +96,17 @@ def job_spec(job_type: type) -> Any:
         name, (JobSpec,), {"job_type": job_type}, lambda body: body.update(attributes)
     )
 
+
+RunCheckerSpec = job_spec(RunCheckerJob)
+ConfigGenSpec = job_spec(ConfigGenJob)
+ExampleGenSpec = job_spec(ExampleGenJob)
+BaselineResolverSpec = job_spec(BaselineResolverJob)
+DataValidatorSpec = job_spec(DataValidatorJob)
+TrainerSpec = job_spec(TrainerJob)
+EvaluatorSpec = job_spec(EvaluatorJob)
+QuantizationRewriterSpec = job_spec(QuantizationRewriterJob)
+TFLiteExporterSpec = job_spec(TFLiteExporterJob)
+PusherSpec = job_spec(PusherJob)
 
 COMPONENT = "registered_component"
 """Parameter that names the component in nodes of external components."""

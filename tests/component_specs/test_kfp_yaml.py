@@ -193,7 +193,7 @@ def test_every_job_has_a_tfx_spec_with_its_keys_and_every_artifact_type_a_class(
     from component_specs import tfx_spec
 
     for job in JOBS.values():
-        spec = tfx_spec.job_spec(job)
+        spec = getattr(tfx_spec, job.__name__.removesuffix("Job") + "Spec")
         fields = job_fields(job)
         assert set(spec.OUTPUTS) == set(fields.outputs)
         found = {n: (p.type, not p.optional) for n, p in spec.PARAMETERS.items()}
