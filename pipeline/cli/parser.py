@@ -10,7 +10,7 @@ import argparse
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -39,9 +39,6 @@ from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
-
-# A command prints its result as text, or returns it for `--json`.
-Command = Callable[[argparse.Namespace], Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -103,10 +103,8 @@ def read_set(
 def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
     """Read a data set and detect its format; without splits it is split 8 : 1 : 1.
 
-    `data_format` is a key of `readers.READERS`; "": detected.
-
-    Returns:
-        `train`, `validation` and `test`, if they exist.
+    `data_format` is a key of `readers.READERS`; "": detected. The sets are `train`, `validation` and `test`,
+    if they exist.
 
     Raises:
         ConfigError: for an unknown format.
@@ -146,15 +144,9 @@ def read_csv(
 ) -> dict[str, AnnotatedSet]:
     """Read a CSV file of boxes, by set.
 
-    Args:
-        filename: with the columns of Google Cloud's importers: set, image, class and corners in fractions.
-            With `images_dir`, any columns of the CSV reader.
-        images_dir: folder of the images; None: the file has paths, absolute or from the working folder.
-        delimiter: between fields.
-        quotechar: quote around fields.
-
-    Returns:
-        `train`, `validation` and `test`, if they exist.
+    It has the columns of Google Cloud's importers: set, image, class and corners in fractions. Without a
+    folder of images it has their paths, absolute or from the working folder. With one, it may have any
+    columns of the CSV reader. The sets are `train`, `validation` and `test`, if they exist.
 
     Raises:
         ConfigError: for a delimiter or quote that is not one character.

@@ -190,15 +190,16 @@ def _lite(number: int) -> Callable[..., EfficientDetSpec]:
     return made
 
 
-_LITES = tuple(map(_lite, range(5)))
-(
-    EfficientDetLite0Spec,
-    EfficientDetLite1Spec,
-    EfficientDetLite2Spec,
-    EfficientDetLite3Spec,
-    EfficientDetLite4Spec,
-) = _LITES
+EfficientDetLite0Spec = _lite(0)
+EfficientDetLite1Spec = _lite(1)
+EfficientDetLite2Spec = _lite(2)
+EfficientDetLite3Spec = _lite(3)
+EfficientDetLite4Spec = _lite(4)
 MODELS: Mapping[str, Callable[..., EfficientDetSpec]] = {
-    f"efficientdet_lite{number}": spec for number, spec in enumerate(_LITES)
+    "efficientdet_lite0": EfficientDetLite0Spec,
+    "efficientdet_lite1": EfficientDetLite1Spec,
+    "efficientdet_lite2": EfficientDetLite2Spec,
+    "efficientdet_lite3": EfficientDetLite3Spec,
+    "efficientdet_lite4": EfficientDetLite4Spec,
 }
 """Model Maker's model names to functions that make their specifications."""
