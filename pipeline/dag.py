@@ -56,7 +56,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     check_classes(settings, config)
     check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
-    steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
+    steps = [_config_gen(settings), _example_gen(settings), _BASELINE_RESOLVER]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
@@ -121,16 +121,15 @@ def _example_gen(settings: PipelineSettings) -> Step:
     )
 
 
-def _baseline_resolver(settings: PipelineSettings) -> Step:
-    return Step(
-        id=BASELINE_RESOLVER,
-        component="baseline_resolver",
-        parameters={
-            "push_destination": FromCheck("resolved_push_destination"),
-            "baseline_version": FromCheck("baseline_version"),
-        },
-        inputs={},
-    )
+_BASELINE_RESOLVER = Step(
+    id=BASELINE_RESOLVER,
+    component="baseline_resolver",
+    parameters={
+        "push_destination": FromCheck("resolved_push_destination"),
+        "baseline_version": FromCheck("baseline_version"),
+    },
+    inputs={},
+)
 
 
 def _data_validator(settings: PipelineSettings) -> Step:

@@ -10,7 +10,7 @@ from pipeline.cli.base import Argument, VerbArgument, argument, option
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.settings.connection_settings import ConnectionOptions
+    from pipeline.settings.kubeflow_settings import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
 # Metavars of the flags.
@@ -24,7 +24,7 @@ def server_arguments() -> Iterator[Argument]:
     A missing flag is None, so that the environment and the settings apply.
     """
     from pipeline.kubeflow.connection_options import VARIABLES
-    from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
+    from pipeline.settings.kubeflow_settings import ConnectionOptions, ConnectionSettings
 
     for name, field in ConnectionOptions.model_fields.items():
         flag = name.replace("_", "-")
@@ -85,7 +85,7 @@ def server_options(
         ConfigError: for an invalid settings file.
     """
     from pipeline.kubeflow.connection_options import resolve_options
-    from pipeline.settings.connection_settings import ConnectionOptions
+    from pipeline.settings.kubeflow_settings import ConnectionOptions
 
     path = getattr(arguments, "settings", "")
     if settings is None and path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
@@ -47,24 +48,10 @@ class Finding:
             raise ValueError(f"expected a remedy for {self.found!r}, found none")
 
 
-def ok(found: str) -> Finding:
-    """Return a finding without a fault."""
-    return Finding(State.OK, found)
-
-
-def note(found: str, remedy: str) -> Finding:
-    """Return an informative finding."""
-    return Finding(State.NOTE, found, remedy)
-
-
-def unknown(found: str, remedy: str) -> Finding:
-    """Return a finding that could not be determined."""
-    return Finding(State.UNKNOWN, found, remedy)
-
-
-def problem(found: str, remedy: str) -> Finding:
-    """Return a finding that the user must fix."""
-    return Finding(State.PROBLEM, found, remedy)
+ok = functools.partial(Finding, State.OK)
+note = functools.partial(Finding, State.NOTE)
+unknown = functools.partial(Finding, State.UNKNOWN)
+problem = functools.partial(Finding, State.PROBLEM)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,7 @@ from pipeline.kubeflow.transport import (
     proxy_of,
     retries,
 )
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 
 if TYPE_CHECKING:
     import kfp

@@ -13,7 +13,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault, hide
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from pipeline.settings.validation_errors import locating_errors
 
 # kfp's variables where they exist, so that a shell configured for kfp works here.

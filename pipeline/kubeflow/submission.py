@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import re
@@ -75,17 +76,15 @@ def publish(connection: Connection, package: Package) -> PipelineVersion:
     """
     pipeline_id = _ensure_pipeline(connection, package.name)
     name = f"{package.name}-{package.digest}"
-
-    def upload() -> Any:
-        return connection.call(
-            f"uploading {name}",
-            connection.client.upload_pipeline_version,
-            package.path,
-            pipeline_version_name=name,
-            pipeline_id=pipeline_id,
-        )
-
-    version_id, reused = _find_or_make(connection, "pipeline_version", name, upload, pipeline_id=pipeline_id)
+    upload = functools.partial(
+        connection.client.upload_pipeline_version,
+        package.path,
+        pipeline_version_name=name,
+        pipeline_id=pipeline_id,
+    )
+    version_id, reused = _find_or_make(
+        connection, "pipeline_version", name, f"uploading {name}", upload, pipeline_id=pipeline_id
+    )
     return PipelineVersion(
         pipeline_id=pipeline_id, version_id=version_id, name=name, reused=reused, root=package.root
     )
@@ -123,16 +122,9 @@ def start_run(
 
 def ensure_experiment(connection: Connection, name: str) -> str:
     """Return the id of an experiment, created if missing."""
-
-    def create() -> Any:
-        return connection.call(
-            f"creating the experiment {name}",
-            connection.client.create_experiment,
-            name,
-            namespace=connection.namespace,
-        )
-
-    return _find_or_make(connection, "experiment", name, create, namespace=connection.namespace)[0]
+    doing, namespace = f"creating the experiment {name}", connection.namespace
+    create = functools.partial(connection.client.create_experiment, name, namespace=namespace)
+    return _find_or_make(connection, "experiment", name, doing, create, namespace=namespace)[0]
 
 
 def default_run_name(pipeline_name: str) -> str:
@@ -159,11 +151,11 @@ def filter_by_name(name: str) -> str:
 
 
 def _find_or_make(
-    connection: Connection, kind: str, name: str, make: Callable[[], Any], **listing: Any
+    connection: Connection, kind: str, name: str, doing: str, make: Callable[[], Any], **listing: Any
 ) -> tuple[str, bool]:
     """Return the id of a named object, and whether it existed; concurrent callers get the same one.
 
-    `kind` is the object's name in kfp's client, such as `pipeline_version`.
+    `kind` is the object's name in kfp's client, such as `pipeline_version`; `doing` names the call of `make`.
     """
 
     def find() -> str:
@@ -183,7 +175,7 @@ def _find_or_make(
     if found:
         return found, True
     try:
-        return str(getattr(make(), f"{kind}_id")), False
+        return str(getattr(connection.call(doing, make), f"{kind}_id")), False
     except ClusterError as e:
         # 409: another caller made it meanwhile.
         found = find() if e.status == 409 else ""
@@ -195,16 +187,11 @@ def _find_or_make(
 def _ensure_pipeline(connection: Connection, name: str) -> str:
     import kfp_server_api
 
-    def create() -> Any:
-        # Not `upload_pipeline`, which also creates a version with the pipeline's name.
-        body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
-        return connection.call(
-            f"creating the pipeline {name}",
-            connection.client.pipelines.pipeline_service_create_pipeline,
-            pipeline=body,
-        )
-
-    return _find_or_make(connection, "pipeline", name, create, namespace=connection.namespace)[0]
+    # Not `upload_pipeline`, which also creates a version with the pipeline's name.
+    body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
+    create = functools.partial(connection.client.pipelines.pipeline_service_create_pipeline, pipeline=body)
+    doing = f"creating the pipeline {name}"
+    return _find_or_make(connection, "pipeline", name, doing, create, namespace=connection.namespace)[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from detection_core.artifacts.model_run import ValidationLine
 from pipeline.extras import require
@@ -126,19 +126,12 @@ class Search:
     def complete(self, trial: Trial) -> None:
         """Mark a trial as complete."""
         if trial.score is None:
-            self.fail(trial, "no validation has a score")
+            self.end(trial, "FAIL", "no validation has a score")
         else:
             self._study.tell(trial._trial, trial.score)
 
-    def prune(self, trial: Trial, reason: str) -> None:
-        """Mark a trial as pruned."""
-        self._end(trial, "PRUNED", reason)
-
-    def fail(self, trial: Trial, reason: str) -> None:
-        """Mark a trial as failed, for a reason other than its values."""
-        self._end(trial, "FAIL", reason)
-
-    def _end(self, trial: Trial, state: str, reason: str) -> None:
+    def end(self, trial: Trial, state: Literal["PRUNED", "FAIL"], reason: str) -> None:
+        """Mark a trial as pruned; or as failed, for a reason other than its values."""
         from optuna.trial import TrialState
 
         trial._trial.set_user_attr(_REASON, reason)

@@ -129,11 +129,11 @@ class Tuner:
                 return False
             running.process.kill()
             running.process.wait()
-            self._search.prune(running.trial, "the others were better at the same time")
+            self._search.end(running.trial, "PRUNED", "the others were better at the same time")
         elif code == 0:
             self._search.complete(running.trial)
         elif code == EXIT_UNFIT:
-            self._search.prune(running.trial, one_line(running.folder.last_words(), 300))
+            self._search.end(running.trial, "PRUNED", one_line(running.folder.last_words(), 300))
         else:
             self._fail(running)
         self._tell(running)
@@ -141,7 +141,7 @@ class Tuner:
 
     def _fail(self, running: _Running) -> None:
         words = one_line(running.folder.last_words(), 300)
-        self._search.fail(running.trial, words or f"exit code {running.process.returncode}")
+        self._search.end(running.trial, "FAIL", words or f"exit code {running.process.returncode}")
         states = [record.state for record in self._search.records()]
         if states.count("failed") >= _HOPELESS and "complete" not in states and "pruned" not in states:
             raise DataError(

@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from pipeline.settings.connection_settings import ConnectionSettings
-from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
 from pipeline.settings.setting_types import IsPath, Rule, Settings
 from pipeline.settings.workflow_settings import PipelineSettings
 

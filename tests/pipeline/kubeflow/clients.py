@@ -5,7 +5,7 @@ from typing import Any
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import ensure_experiment, publish, start_run
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.kfp_server import KfpServer
 
 

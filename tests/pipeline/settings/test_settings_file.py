@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.allowed_values import AnnotationFormat, DecodeImages, FileFormat
 from detection_core.errors import ConfigError
-from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
-from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.kubeflow_settings import ConnectionOptions, ConnectionSettings, KubeflowSettings
 from pipeline.settings.settings_file import format_settings, load_settings
 from pipeline.settings.validation_settings import ValidationSettings
 from tests.pipeline.golden import SETTINGS

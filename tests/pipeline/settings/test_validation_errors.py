@@ -15,7 +15,7 @@ import yaml
 from detection_core.errors import ConfigError
 from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from pipeline.settings.setting_types import (
     IsPath,
     Settings,
