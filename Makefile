@@ -108,7 +108,7 @@ docs: setup ## the site of docs/ in build/site; fails on a page or link that lea
 
 reference: setup ## write the generated pages again: docs/reference from the code, docs/settings.md from the models
 	@.venv/bin/python -m tests.docs.reference
-	@.venv/bin/python -m pipeline.settings.reference
+	@.venv/bin/python -m tests.docs.settings_reference
 
 # pip-audit names pip, which .venv has already. `make lock UPGRADE=` adds what is new and moves nothing else.
 UPGRADE := --upgrade

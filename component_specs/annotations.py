@@ -38,25 +38,6 @@ PUSHED_MODEL = ArtifactType(name="PushedModel", standard=True, kfp="system.Model
 TFLITE_MODEL = ArtifactType(name="TFLiteModel", standard=False, kfp="system.Model")
 QUANTIZATION = ArtifactType(name="QuantizationReport", standard=False, kfp="system.Artifact")
 
-ARTIFACT_TYPES = {
-    t.name: t
-    for t in (
-        PIPELINE_CONFIG,
-        EXAMPLES,
-        STATISTICS,
-        SCHEMA,
-        ANOMALIES,
-        DATA_BLESSING,
-        MODEL,
-        MODEL_RUN,
-        EVALUATION,
-        BLESSING,
-        PUSHED_MODEL,
-        TFLITE_MODEL,
-        QUANTIZATION,
-    )
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Input:
@@ -91,9 +72,8 @@ class JobFields:
 def job_fields(job_type: type) -> JobFields:
     """Read the roles of a Job class's fields from its annotations.
 
-    Args:
-        job_type: a frozen dataclass. Artifacts are `Annotated[str, Input(...)]` or `Output(...)`; parameters
-            are str, int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
+    It is a frozen dataclass. Artifacts are `Annotated[str, Input(...)]` or `Output(...)`; parameters are str,
+    int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
 
     Raises:
         TypeError: for a field of another type.

@@ -23,7 +23,6 @@ class ParameterError(ValueError):
     """A parameter that cannot be read.
 
     Attributes:
-        name: of the parameter.
         problem: what was expected and what was found.
     """
 
@@ -199,7 +198,6 @@ class JsonFields(_Text):
     """A dataclass whose fields are tuples of texts, as a JSON object; "" if all are empty.
 
     Attributes:
-        type: the dataclass.
         example: a valid value, shown in messages.
     """
 
@@ -233,7 +231,6 @@ class Parameter:
     """A parameter of a Job.
 
     Attributes:
-        name: name of the field.
         codec: encodes and decodes its values.
         default: default value; `dataclasses.MISSING` for a required parameter.
     """

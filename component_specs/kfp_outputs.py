@@ -28,7 +28,6 @@ class View:
 
     Attributes:
         kfp: title of the Kubeflow Pipelines type, which decides how it is drawn.
-        description: what it shows.
     """
 
     kfp: str
@@ -141,11 +140,7 @@ def format_interface(component: str) -> str:
 def find_mismatch(theirs: dict[str, Any], component: str) -> str:
     """Return how another interface of the component differs from this one; "" if they are compatible.
 
-    An optional input or output may exist on one side only.
-
-    Args:
-        theirs: from the caller's YAML.
-        component: the called component.
+    An optional input or output may exist on one side only. `theirs` is from the caller's YAML.
     """
     ours = interface(component)
     if theirs.get("component") != component:

@@ -38,12 +38,8 @@ _ARTIFACTS = {
 def kfp_component(component: str, image: str = IMAGE, name: str = "", *, described: bool = True) -> Any:
     """Return the KFP component.
 
-    Args:
-        component: one of `JOBS`.
-        image: container image.
-        name: name in KFP, unique within a pipeline; None: the component's name.
-        described: whether to include descriptions of inputs. Argo's Workflow repeats every component about
-            ten times.
+    Its name is unique within a pipeline; "": the component's. Descriptions of inputs can be left out, because
+    Argo's Workflow repeats every component about ten times.
     """
 
     def container(*_: Any) -> Any:

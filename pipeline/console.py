@@ -40,10 +40,7 @@ class _Terminal(logging.StreamHandler[TextIO]):
 def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = False) -> None:
     """Write a result without secrets and control sequences; ignore a closed pipe.
 
-    Args:
-        text: without the final newline.
-        stream: default: standard output.
-        is_clean: the text is already sanitised, and its styles are kept.
+    The text has no final newline. If `is_clean`, it is already sanitised, and its styles are kept.
     """
     stream = stream or sys.stdout
     try:
@@ -55,9 +52,7 @@ def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = Fals
 def write_error(error: DetectionError, *, as_json: bool) -> int:
     """Write an error that the user can fix, and return the exit code.
 
-    Args:
-        error: the error.
-        as_json: write it as a result for scripts.
+    With `as_json` it is written as a result for scripts.
     """
     kind, message = type(error).__name__, str(error)
     if as_json:
@@ -86,8 +81,7 @@ def _drop(stream: TextIO) -> None:
 def start_logging(*, quiet: bool = False) -> None:
     """Log our messages to standard error, one plain line each.
 
-    Args:
-        quiet: only warnings and errors, for `--json`.
+    With `quiet`, for `--json`, only warnings and errors.
     """
     # TensorFlow's C++ code reads these once, at import.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -14,7 +14,6 @@ from detection_core.config.graph_rewriter import has_graph_rewriter
 from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
-from pipeline.config_checks import check_classes, check_formats, check_thresholds
 from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
@@ -29,7 +28,15 @@ from pipeline.settings.step_ids import (
     TRAINER,
 )
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import schema_text, shared_config_text, step_overrides, training_config
+from pipeline.step_configs import (
+    check_classes,
+    check_formats,
+    check_thresholds,
+    schema_text,
+    shared_config_text,
+    step_overrides,
+    training_config,
+)
 from pipeline.steps import Dag, FromCheck, FromResult, FromStep, Step
 
 
@@ -49,7 +56,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     check_classes(settings, config)
     check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
-    steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
+    steps = [_config_gen(settings), _example_gen(settings), _BASELINE_RESOLVER]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
@@ -114,16 +121,15 @@ def _example_gen(settings: PipelineSettings) -> Step:
     )
 
 
-def _baseline_resolver(settings: PipelineSettings) -> Step:
-    return Step(
-        id=BASELINE_RESOLVER,
-        component="baseline_resolver",
-        parameters={
-            "push_destination": FromCheck("resolved_push_destination"),
-            "baseline_version": FromCheck("baseline_version"),
-        },
-        inputs={},
-    )
+_BASELINE_RESOLVER = Step(
+    id=BASELINE_RESOLVER,
+    component="baseline_resolver",
+    parameters={
+        "push_destination": FromCheck("resolved_push_destination"),
+        "baseline_version": FromCheck("baseline_version"),
+    },
+    inputs={},
+)
 
 
 def _data_validator(settings: PipelineSettings) -> Step:

@@ -17,8 +17,6 @@ class Extra:
 
     Attributes:
         name: as in `detflow[NAME]`.
-        modules: names of its modules.
-        gives: features that it adds.
         how: how to install it; "": by pip.
     """
 
@@ -83,9 +81,7 @@ EXTRAS: Mapping[str, Extra] = {
 def require(extra: str, what: str) -> None:
     """Raise an error if an extra is missing.
 
-    Args:
-        extra: key of `EXTRAS`.
-        what: feature that needs it, such as `detflow run`.
+    `extra` is a key of `EXTRAS`, `what` the feature that needs it, such as `detflow run`.
 
     Raises:
         ConfigError: naming the missing modules and how to install them.

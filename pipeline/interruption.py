@@ -34,10 +34,8 @@ def run_program(main: Callable[[], int]) -> int:
 
     The first signal raises KeyboardInterrupt or SystemExit in the main thread; the second one ends the
     process. A thread ends the process if the main thread stays in native code. Code that handles the signals
-    itself, such as a training that saves its state, gets enough time.
-
-    Args:
-        main: returns the exit code, one of `EXIT_CODES` after an interruption.
+    itself, such as a training that saves its state, gets enough time. `main` returns the exit code, one of
+    `EXIT_CODES` after an interruption.
     """
     signals = _Signals()
     try:

@@ -15,14 +15,8 @@ from pipeline.settings.step_ids import STEPS, add_step_id, remove_step_id
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.steps import Step
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Registration:
-    build: Callable[[PipelineSettings], Step | None]
-    before: str
-
-
-_STEPS: dict[str, _Registration] = {}
+# Id of a step to its builder, and to the id of the step that waits for it.
+_STEPS: dict[str, tuple[Callable[[PipelineSettings], Step | None], str]] = {}
 
 
 def register_step(
@@ -43,7 +37,7 @@ def register_step(
     if before and before not in STEPS:
         raise ValueError(f"expected one of {', '.join(STEPS)}, found {before!r}; correct `before`")
     add_step_id(step_id)
-    _STEPS[step_id] = _Registration(build=build, before=before)
+    _STEPS[step_id] = build, before
 
 
 def unregister_step(step_id: str) -> None:
@@ -59,8 +53,8 @@ def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> 
         ValueError: when a step's id differs from its registration, or its component is not registered.
     """
     found = list(steps)
-    for step_id, registration in _STEPS.items():
-        step = registration.build(settings)
+    for step_id, (build, before) in _STEPS.items():
+        step = build(settings)
         if step is None:
             continue
         if step.id != step_id or step.component not in JOBS:
@@ -68,10 +62,10 @@ def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> 
                 f"expected the step {step_id} of a registered component, found {step.id} of {step.component}"
             )
         ids = [s.id for s in found]
-        if registration.before not in ids:  # or if the workflow lacks that step
+        if before not in ids:  # or if the workflow lacks that step
             found.append(step)
             continue
-        place = ids.index(registration.before)
+        place = ids.index(before)
         waiting = found[place]
         found[place : place + 1] = [step, dataclasses.replace(waiting, after=(*waiting.after, step_id))]
     return found

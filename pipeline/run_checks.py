@@ -33,9 +33,7 @@ CHECKS = tuple(KFP_OUTPUTS[RUN_CHECKER].results)
 def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
     """Return the value of every check, keyed by `CHECKS`.
 
-    Args:
-        settings: settings of the workflow.
-        given: fields of the RunCheckerJob that differ in this run.
+    `given` are fields of the RunCheckerJob that differ in this run.
 
     Raises:
         DetectionError: as in `components.run_checker.run.run`.

@@ -1,7 +1,11 @@
-"""The pipeline.config of each training step: the shared text with the step's overrides."""
+"""The pipeline.config of each training step, and checks that the settings agree with it.
+
+A step's config is the shared text with the step's overrides. Checks need no data.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from detection_core.capabilities import capability
@@ -12,8 +16,14 @@ from detection_core.config.graph_rewriter import (
     format_without_graph_rewriter,
     has_graph_rewriter,
 )
-from detection_core.config.load import PipelineConfig, load_checked_config, load_config
+from detection_core.config.load import PipelineConfig, load_checked_config, load_config, with_line
+from detection_core.config.messages.graph_rewriter import format_problems
+from detection_core.config.messages.training import endless_training_problems
+from detection_core.config.metric_names import check_metric_names
+from detection_core.config.num_classes import classes_field, configured_classes
 from detection_core.config.paths.overrides import UNSET
+from detection_core.config.problems import raise_first
+from detection_core.errors import ConfigError
 from detection_core.zoo.keras_backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -21,9 +31,7 @@ from pipeline.settings.workflow_settings import PipelineSettings
 def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineConfig:
     """Return the checked pipeline.config of a training step, overrides applied.
 
-    Args:
-        settings: settings of the workflow.
-        quantize: whether it is QuantizationRewriter's.
+    With `quantize` it is QuantizationRewriter's.
 
     Raises:
         ConfigError: for an invalid pipeline.config or override.
@@ -94,3 +102,65 @@ def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, A
 def _unchecked_config(settings: PipelineSettings) -> PipelineConfig:
     model = settings.model
     return load_config(model.config, model.overrides, override_files=model.override_files)
+
+
+def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
+    """Refuse a local label map whose number of classes differs from the config's.
+
+    Without `data.label_map` the annotations define the classes, and Trainer compares. A config without a
+    number follows the label map.
+
+    Raises:
+        ConfigError: naming both numbers, or the label map's fault.
+    """
+    path = settings.data.label_map
+    classes = configured_classes(config)
+    if classes is None or not path or not os.path.exists(path):  # It may be a path in the cluster's pods.
+        return
+    from detection_core.config.label_map_file import load_label_map
+
+    found = load_label_map(path).num_classes
+    if classes != found:
+        error = ConfigError(
+            f"expected the {found:,} classes of data.label_map, {path}, found {classes:,}; correct one,"
+            " or leave it out here, and it follows the label map",
+            where=classes_field(config),
+        )
+        raise with_line(error, settings.model.config)
+
+
+def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
+    """Refuse a threshold on a metric that evaluation does not compute.
+
+    Raises:
+        ConfigError: naming the key and the nearest metric.
+    """
+    for name in ("thresholds", "quantized_thresholds"):
+        thresholds = getattr(settings.evaluate, name)
+        check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
+
+
+def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) -> None:
+    """Refuse export formats that do not fit the trained detector.
+
+    `quantized` is the config of the quantization-aware training, if there is one.
+
+    Raises:
+        ConfigError: naming the setting, or the field of the config.
+    """
+    message = quantized.graph_rewriter.quantization if quantized else None
+    for problem in format_problems(message, settings.export.formats):
+        where = "export.formats" if problem.path == "formats" else problem.path
+        raise with_line(ConfigError(problem.message, where=where), settings.model.config)
+
+
+def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
+    """Refuse a training without a number of steps.
+
+    Raises:
+        ConfigError: when `num_steps` is missing.
+    """
+    try:
+        raise_first(endless_training_problems(config.train_config))
+    except ConfigError as error:
+        raise with_line(error, settings.model.config) from None

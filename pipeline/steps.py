@@ -29,7 +29,6 @@ class FromResult:
     result, later steps are still cache hits.
 
     Attributes:
-        step: id of the earlier step.
         name: one of its component's `component_specs.kfp_outputs` results.
     """
 

@@ -73,9 +73,7 @@ class Page:
 def write_page(page: str | Table | Page, stream: TextIO | None = None) -> None:
     """Write a result: styled and as wide as the terminal, or plain without a terminal.
 
-    Args:
-        page: texts are sanitised, so that a terminal ignores control sequences in them.
-        stream: default: standard output.
+    Texts are sanitised, so that a terminal ignores control sequences in them.
     """
     stream = stream or sys.stdout
     if isinstance(page, str) or not stream.isatty():

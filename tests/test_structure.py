@@ -48,7 +48,6 @@ TESTED_IN = {
     "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
     "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",
-    "pipeline/test_run_checks.py": "config_checks",
 }
 # These read no config: builders, config and the families turn its fields into typed options.
 HAND_A_CONFIG_ON = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from component_specs import DataValidatorJob
-from components.runtime.config_artifact import read_pipeline_config
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.data_statistics import STATISTICS
+from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.config.load import load_config
 from detection_core.datasets.encoding import find_decoding
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
 from detection_core.validation.checks import make_limits
@@ -34,7 +36,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         schema=job.schema_text,
         earlier_spans=read_spans(job.span_folder, list(job.earlier_spans)),
     )
-    config = read_pipeline_config(job.pipeline_config, job.overrides)
+    config = load_config(os.path.join(job.pipeline_config, PIPELINE_CONFIG), job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
     found = validate_examples(job.examples, config, job.baseline, options, folders)
     if job.span_folder and not found.reasons:  # do not compare later spans with refused data

@@ -54,11 +54,7 @@ class BaselineReplaced(Exception):
 
 
 class RolledBack(Exception):
-    """The same model was published before and rolled back.
-
-    Attributes:
-        version: number of that version.
-    """
+    """The same model was published before and rolled back."""
 
     def __init__(self, version: PublishedVersion) -> None:
         super().__init__(str(version.number))
@@ -134,9 +130,7 @@ class PushDestination:
     def fetch(self, number: int, folder: str) -> PublishedVersion:
         """Copy a version's SavedModel, or the deployed one's if that version has been removed.
 
-        Args:
-            number: number of the version.
-            folder: empty folder to copy to.
+        The folder must be empty.
 
         Returns:
             The copied version.
@@ -215,9 +209,7 @@ class PushDestination:
     def rollback(self, to: int | None = None) -> PublishedVersion:
         """Take the deployed version out of service, or return to a given one.
 
-        Args:
-            to: version to return to, possibly rolled back before; None: the newest earlier one that was not
-                rolled back.
+        `to` may have been rolled back before; None: the newest earlier version that was not rolled back.
 
         Returns:
             The deployed version.
@@ -327,9 +319,7 @@ class PushDestination:
 def predecessor(deployment: Deployment, complete: Collection[int]) -> int | None:
     """Return the target of a rollback: the newest version in service before the deployed one.
 
-    Args:
-        deployment: the current deployment.
-        complete: numbers of the versions with a complete SavedModel.
+    `complete` has the numbers of the versions with a complete SavedModel.
     """
     earlier = [n for n in complete if n < (deployment.version or 0) and n not in deployment.rolled_back]
     return max(earlier, default=None)
@@ -339,12 +329,7 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
     """Return the deployment after a return to a version.
 
     All later versions are taken out of service, because TensorFlow Serving serves the largest number. Other
-    rolled-back versions stay rolled back, whatever their number.
-
-    Args:
-        deployment: the current deployment.
-        target: the version to return to.
-        known: numbers of all versions.
+    rolled-back versions stay rolled back, whatever their number. `known` has the numbers of all versions.
     """
     later = {n for n in known if n > target}
     return Deployment(target, tuple(sorted((later | {*deployment.rolled_back}) - {target})))
@@ -353,12 +338,8 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
 def versions_to_prune(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
     """Return the versions to remove, so that `keep` remain: rolled-back ones first, then the oldest.
 
-    The deployed version and the rollback target are never removed.
-
-    Args:
-        deployment: the current deployment.
-        complete: numbers of the versions with a complete SavedModel, including rolled-back ones.
-        keep: number to keep; 0: all.
+    The deployed version and the rollback target are never removed. `complete` has the numbers of versions
+    with a complete SavedModel, including rolled-back ones; a `keep` of 0 keeps all.
     """
     needed = (deployment.version, predecessor(deployment, complete))
     order = sorted(complete, key=lambda n: (n not in deployment.rolled_back, n))

@@ -107,9 +107,7 @@ class VersionFolders:
     def remove(self, number: int, *, keep_file: bool = False) -> None:
         """Remove a version: first from the folder that readers use, then from storage.
 
-        Args:
-            number: number of the version.
-            keep_file: remove only its models.
+        With `keep_file` only its models are removed.
         """
         request = json.dumps({"keep_record": keep_file}) + "\n"
         files.write_text(self.path(_REMOVING, number, _REQUEST), request)

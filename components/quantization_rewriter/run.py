@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from component_specs.quantization_rewriter import QuantizationRewriterJob
-from components.runtime.config_artifact import read_pipeline_config
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
+from detection_core.config.load import load_config
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.fitting.work_folder import ResumeOptions
 from detection_core.tasks.quantize import quantize
@@ -20,7 +22,7 @@ def run(job: QuantizationRewriterJob) -> dict[str, Any]:
         Properties of the model artifact.
     """
     check_split(job.examples, "train")
-    config = read_pipeline_config(job.pipeline_config, job.overrides)
+    config = load_config(os.path.join(job.pipeline_config, PIPELINE_CONFIG), job.overrides)
     report = quantize(
         check_pipeline_config(point_at_examples(config, job.examples)),
         model_dir=job.model,

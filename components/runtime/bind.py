@@ -29,9 +29,7 @@ def _boolean(text: str) -> bool:
 def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
     """Fill a Job from `--field value` arguments in a container.
 
-    Args:
-        job_type: the Job class.
-        argv: arguments without the program's name; artifacts are local paths.
+    Values of artifacts are local paths.
 
     Raises:
         ConfigError: for an invalid parameter.
@@ -62,11 +60,7 @@ def bind_artifacts(
 ) -> Job:
     """Fill a Job from the arguments of a TFX executor.
 
-    Args:
-        job_type: the Job class.
-        inputs: input name to TFX artifacts; the first one is used.
-        outputs: output name to TFX artifacts, likewise.
-        parameters: execution properties; unknown ones belong to TFX and are ignored.
+    Of several TFX artifacts the first is used. Unknown execution properties belong to TFX and are ignored.
 
     Raises:
         ConfigError: for an invalid parameter.
@@ -85,9 +79,7 @@ def bind_artifacts(
 def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> dict[str, Any]:
     """Return the decoded parameters of a Job.
 
-    Args:
-        job_type: the Job class.
-        carried: name to encoded value; None and unknown names are ignored.
+    Of the encoded values, None and unknown names are ignored.
 
     Raises:
         ConfigError: naming the parameter, the found value and the expected one.
@@ -107,10 +99,7 @@ def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> d
 def present(name: str, role: Input, path: str) -> str:
     """Return the path of an input, or "" for an absent optional one.
 
-    Args:
-        name: name of the field.
-        role: annotation of the field.
-        path: folder of the artifact; "" if none was given.
+    A path of "" means that no artifact was given.
 
     Raises:
         ContractError: when a required input is missing, or the path is not a folder.

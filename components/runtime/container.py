@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from component_specs import JOBS
 from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
 from components.runtime.bind import bind_arguments
-from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
-from components.runtime.kfp.output import write_output
+from components.runtime.kfp.call import bind_call, is_kfp_call, prepare, write_output
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import CleanFormatter, clean_tracebacks

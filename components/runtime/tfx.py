@@ -128,6 +128,10 @@ class JobComponent(base_component.BaseComponent):
         self.with_id(step_id)
 
 
+COMPONENTS: dict[str, type[JobComponent]] = {}
+"""Component name, as in `component_specs.JOBS`, to its TFX class."""
+
+
 def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]:
     name = JOBS[component].__name__.removesuffix("Job")
 
@@ -137,7 +141,8 @@ def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]
 
     executor = subclass(f"{name}Executor", JobExecutor, COMPONENT=component)
     spec, executor_class_spec = tfx_spec.job_spec(JOBS[component]), executor_spec.ExecutorClassSpec(executor)
-    return subclass(name, JobComponent, SPEC_CLASS=spec, EXECUTOR_SPEC=executor_class_spec), executor
+    COMPONENTS[component] = subclass(name, JobComponent, SPEC_CLASS=spec, EXECUTOR_SPEC=executor_class_spec)
+    return COMPONENTS[component], executor
 
 
 RunChecker, RunCheckerExecutor = _tfx_classes("run_checker")
@@ -150,23 +155,6 @@ Evaluator, EvaluatorExecutor = _tfx_classes("evaluator")
 QuantizationRewriter, QuantizationRewriterExecutor = _tfx_classes("quantization_rewriter")
 TFLiteExporter, TFLiteExporterExecutor = _tfx_classes("tflite_exporter")
 Pusher, PusherExecutor = _tfx_classes("pusher")
-
-COMPONENTS: dict[str, type[JobComponent]] = {
-    cls.COMPONENT: cls
-    for cls in (
-        RunChecker,
-        ConfigGen,
-        ExampleGen,
-        BaselineResolver,
-        DataValidator,
-        Trainer,
-        Evaluator,
-        QuantizationRewriter,
-        TFLiteExporter,
-        Pusher,
-    )
-}
-"""Component name, as in `component_specs.JOBS`, to its TFX class."""
 
 
 def tfx_component(component: str) -> Callable[..., JobComponent]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from component_specs import TrainerJob
-from components.runtime.config_artifact import read_pipeline_config
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
+from detection_core.config.load import load_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
@@ -65,7 +67,7 @@ def training_config(job: TrainerJob) -> CheckedConfig:
     """
     given = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
     config = apply_overrides(
-        read_pipeline_config(job.pipeline_config, job.overrides),
+        load_config(os.path.join(job.pipeline_config, PIPELINE_CONFIG), job.overrides),
         {name: value for name, value in given.items() if value},
     )
     return check_pipeline_config(point_at_examples(config, job.examples))

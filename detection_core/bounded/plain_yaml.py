@@ -64,9 +64,13 @@ def parse_yaml(
 
 
 def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
-    """Parse one YAML document like `parse_yaml`; return its value and the position of each key."""
+    """Parse one YAML document like `parse_yaml`.
+
+    Returns:
+        Its value, and the position of each key; that of the key "" is `where`.
+    """
     node = _Document(text, where, ConfigError, False).single()
-    return (None, {}) if node is None else (_value(node), dict(_locations(node, where)))
+    return (None if node is None else _value(node)), {"": where} | dict(_locations(node, where))
 
 
 def parse_yaml_documents(text: str, where: str) -> list[Any]:
@@ -282,7 +286,7 @@ def _value(node: _Node) -> Any:
     return node.make(_value(item) for item in node.items)
 
 
-def _locations(node: _Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
+def _locations(node: _Node | None, where: str, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield the position of each key below a node; keys of a merged mapping keep their position there."""
     if isinstance(node, _Map):
         children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.pairs.items()]

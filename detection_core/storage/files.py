@@ -48,9 +48,9 @@ def open_file(path: str, mode: str = "r") -> IO[Any]:
         OSError: when it cannot be opened.
         DataError: when the store does not answer.
     """
-    if is_remote(path):
-        return store_of(path).open(path, mode)
-    return open(_local(path), mode, encoding=None if "b" in mode else "utf-8")
+    if not is_remote(path):
+        return open(_local(path), mode, encoding=None if "b" in mode else "utf-8")
+    return store_of(path).open(path, mode)
 
 
 def read_text(path: str) -> str:
@@ -99,9 +99,13 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
         OSError: when it cannot be opened; with EINVAL when it is not a regular file, EFBIG when it is too
             large.
     """
-    if is_remote(path):
-        return open_file(path, "rb")
-    descriptor = os.open(_local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not is_remote(path):
+        return _open_local(_local(path), limit)
+    return open_file(path, "rb")
+
+
+def _open_local(path: str, limit: int) -> IO[bytes]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):

@@ -33,13 +33,13 @@ class Choice:
         path: field path of the pipeline.config, or a key of the settings file, which begins with `train.`.
         value: as overrides take it.
         reason: one sentence without a full stop.
-        source: the paper or the measurement that supports it.
+        source: the paper or the measurement that supports it, if any.
     """
 
     path: str
     value: Any
-    reason: str
-    source: str
+    reason: str = ""
+    source: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

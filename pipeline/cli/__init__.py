@@ -11,9 +11,8 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code.
 
-    Args:
-        argv: arguments after the program's name. None: those of this process, which an interruption ends.
-            Verbs that open models then run in a child process.
+    Without `argv` the arguments are those of this process, which an interruption ends. Verbs that open models
+    then run in a child process.
     """
 
     def run() -> int:

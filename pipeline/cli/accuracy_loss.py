@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from detection_core.report.formats import DASH, metric, signed
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, given_model, representative_examples
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -25,8 +25,18 @@ _LAYER_HEADER = ("layer", "kind", "part", "own dB", "total dB", "mean error", "l
 _PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
 
 
+@verb(
+    "detflow sensitivity --model build/trained/model --examples build/examples --output build/sensitivity",
+    argument("--model", required=True, metavar="DIR", help="trained float detector"),
+    EXAMPLES,
+    OUTPUT,
+    argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
+    argument("--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"),
+    representative_examples("training images for ranges and errors of layers"),
+    argument("--no-accuracy", action="store_true", help="errors of layers alone, without mAP"),
+)
 def sensitivity(arguments: argparse.Namespace) -> Result:
-    """Measure each layer's error, and mAP with each part of the network left in float."""
+    """Tell which layers int8 harms, and the mAP that parts left in float win back."""
     with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
         from detection_core.artifacts.sensitivity_report import SENSITIVITY
         from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
@@ -90,8 +100,20 @@ def _layer(layer: LayerError) -> tuple[str, ...]:
     )
 
 
+@verb(
+    "detflow compare build/exported/tflite/model_int8.tflite --model build/trained/model"
+    " --quantized-model build/quantized/quantized_model --examples build/examples",
+    argument("file", metavar="FILE", help="a .tflite that export wrote"),
+    argument("--model", required=True, metavar="DIR", help="the float detector that was exported"),
+    option("--quantized-model", "DIR", "the quantization-aware detector, for a file made from one"),
+    EXAMPLES,
+    argument("--split", default="eval", help="split with the images (default: eval)"),
+    argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),
+    representative_examples("as the file was exported with; for one quantized after training"),
+    argument("--all", action="store_true", help="list all operations, in the order they run"),
+)
 def compare(arguments: argparse.Namespace) -> Result:
-    """Run a file and its network on the same images; exit code 1 if heads exceed their bound."""
+    """Show where a TensorFlow Lite file and the network that it was made from part."""
     with native_output_to(os.devnull):
         from detection_core.tasks.compare_file import CompareOptions, compare_file
         from detection_core.tasks.exporting.comparisons import network_clauses
@@ -149,49 +171,4 @@ def _in_order(found: NetworkParity) -> Iterator[str | Table]:
     yield Table([("", "layer", "operation", "dB"), *rows])
 
 
-VERBS = (
-    Verb(
-        name="sensitivity",
-        summary="Tell which layers int8 harms, and the mAP that parts left in float win back.",
-        example=(
-            "detflow sensitivity --model build/trained/model --examples build/examples"
-            " --output build/sensitivity"
-        ),
-        arguments=(
-            argument("--model", required=True, metavar="DIR", help="trained float detector"),
-            EXAMPLES,
-            OUTPUT,
-            argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
-            argument(
-                "--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"
-            ),
-            representative_examples("training images for ranges and errors of layers"),
-            argument("--no-accuracy", action="store_true", help="errors of layers alone, without mAP"),
-        ),
-        command=sensitivity,
-    ),
-    Verb(
-        name="compare",
-        summary="Show where a TensorFlow Lite file and the network that it was made from part.",
-        example=(
-            "detflow compare build/exported/tflite/model_int8.tflite --model build/trained/model"
-            " --quantized-model build/quantized/quantized_model --examples build/examples"
-        ),
-        arguments=(
-            argument("file", metavar="FILE", help="a .tflite that export wrote"),
-            argument("--model", required=True, metavar="DIR", help="the float detector that was exported"),
-            argument(
-                "--quantized-model",
-                default="",
-                metavar="DIR",
-                help="the quantization-aware detector, for a file made from one",
-            ),
-            EXAMPLES,
-            argument("--split", default="eval", help="split with the images (default: eval)"),
-            argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),
-            representative_examples("as the file was exported with; for one quantized after training"),
-            argument("--all", action="store_true", help="list all operations, in the order they run"),
-        ),
-        command=compare,
-    ),
-)
+VERBS = (sensitivity, compare)

@@ -28,12 +28,7 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """One argument of a verb, as argparse takes it.
-
-    Attributes:
-        flags: a name or flags.
-        options: keyword arguments of `add_argument`.
-    """
+    """One argument of a verb, as argparse takes it."""
 
     flags: tuple[str, ...]
     options: dict[str, Any]
@@ -44,6 +39,11 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
+def option(flag: str, metavar: str, text: str, *, default: str = "") -> Argument:
+    """Describe an option that takes a text."""
+    return argument(flag, default=default, metavar=metavar, help=text)
+
+
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
 
 
@@ -52,16 +52,7 @@ VerbArgument = Argument | Callable[[], Iterable[Argument]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
-    """One verb of the command line.
-
-    Attributes:
-        name: word that the user types.
-        summary: one sentence.
-        example: one command line that works.
-        arguments: its arguments.
-        command: function that runs it and imports heavy modules.
-        resumes: whether repeating an interrupted command resumes it.
-    """
+    """One verb of the command line."""
 
     name: str
     summary: str
@@ -74,6 +65,31 @@ class Verb:
         """Yield all arguments in order."""
         for entry in self.arguments:
             yield from (entry,) if isinstance(entry, Argument) else entry()
+
+
+def verb(
+    example: str, *arguments: VerbArgument, name: str = "", resumes: bool = False
+) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
+    """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
+
+    Args:
+        example: one command line that works.
+        arguments: its arguments.
+        name: word that the user types; empty: the function's name, with hyphens.
+        resumes: whether repeating an interrupted command resumes it.
+    """
+
+    def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
+        return Verb(
+            name=name or command.__name__.replace("_", "-"),
+            summary=str(command.__doc__),
+            example=example,
+            arguments=arguments,
+            command=command,
+            resumes=resumes,
+        )
+
+    return decorate
 
 
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
@@ -111,9 +127,7 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
 def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
     """Return a config with the arguments' overrides, unchecked.
 
-    Args:
-        config: a pipeline.config without a file.
-        arguments: with `overrides` and `override_files`.
+    The config has no file; the arguments have `overrides` and `override_files`.
 
     Raises:
         ConfigError: when a file cannot be read, or an override does not fit the schema.
@@ -140,8 +154,7 @@ def load_config(path: str, arguments: argparse.Namespace) -> Any:
 def valid_config(arguments: argparse.Namespace) -> Any:
     """Return the checked pipeline.config of the arguments, with overrides.
 
-    Args:
-        arguments: with `file`, `overrides` and `override_files`.
+    The arguments have `file`, `overrides` and `override_files`.
 
     Raises:
         ConfigError: naming line and field that training or TensorFlow Lite conversion would refuse.
@@ -163,7 +176,6 @@ class Group:
 
     Attributes:
         name: first word that the user types.
-        summary: one sentence.
         verbs: verbs of the group; their examples begin with `detflow GROUP VERB`.
         default: verb to use if the next word is not a verb; empty: none.
         alone: verbs that also work without the group's name; help lists them only with the group.

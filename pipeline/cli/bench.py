@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, load_config
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -29,8 +29,42 @@ _SERVING_HEADER = ("SavedModel", "batch", *_TIMES)
 _MOST_KINDS = 12
 
 
+@verb(
+    "detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
+    argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
+        " input and a pipeline.config",
+    ),
+    option("--threads", "N,N", "numbers of threads (default: 1,2)", default="1,2"),
+    option(
+        "--delegates",
+        "NAME,NAME",
+        "of xnnpack and none, LiteRT's own kernels (default: both)",
+        default="xnnpack,none",
+    ),
+    option("--batch-sizes", "N,N", "of SavedModels: images a request (1,8)", default="1,8"),
+    option(
+        "--image-size",
+        "WIDTHxHEIGHT",
+        "of SavedModels: size of the images (default: 640x480)",
+        default="640x480",
+    ),
+    TRUST,
+    argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
+    argument("--no-operators", action="store_true", help="do not time each operation separately"),
+    option("--output", "DIR", "folder for benchmark.json and a page"),
+    option("--examples", "DIR", "of input: what ExampleGen wrote (the config's)"),
+    argument("--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"),
+    argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
+    argument("--no-step", action="store_true", help="of input: do not measure the training step"),
+    SET,
+    OVERRIDE_FILE,
+)
 def bench(arguments: argparse.Namespace) -> Result:
-    """Benchmark TensorFlow Lite files side by side, SavedModels by batch size, or a training's input."""
+    """Measure TensorFlow Lite files, SavedModels by size of the batch, or a training's input."""
     if arguments.files[0] == INPUT:
         return bench_input(arguments)
     from detection_core.artifacts.detector import holds_saved_model
@@ -212,50 +246,4 @@ def _data(found: InputBenchmark) -> dict[str, Any]:
     }
 
 
-VERBS = (
-    Verb(
-        name="bench",
-        summary="Measure TensorFlow Lite files, SavedModels by size of the batch, or a training's input.",
-        example="detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
-        arguments=(
-            argument(
-                "files",
-                nargs="+",
-                metavar="FILE",
-                help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
-                " input and a pipeline.config",
-            ),
-            argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
-            argument(
-                "--delegates",
-                default="xnnpack,none",
-                metavar="NAME,NAME",
-                help="of xnnpack and none, LiteRT's own kernels (default: both)",
-            ),
-            argument(
-                "--batch-sizes", default="1,8", metavar="N,N", help="of SavedModels: images a request (1,8)"
-            ),
-            argument(
-                "--image-size",
-                default="640x480",
-                metavar="WIDTHxHEIGHT",
-                help="of SavedModels: size of the images (default: 640x480)",
-            ),
-            TRUST,
-            argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
-            argument("--no-operators", action="store_true", help="do not time each operation separately"),
-            argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
-            argument(
-                "--examples", default="", metavar="DIR", help="of input: what ExampleGen wrote (the config's)"
-            ),
-            argument(
-                "--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"
-            ),
-            argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
-            argument("--no-step", action="store_true", help="of input: do not measure the training step"),
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=bench,
-    ),
-)
+VERBS = (bench,)

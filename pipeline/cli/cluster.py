@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument
-from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument, verb
+from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
 from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
 
@@ -45,10 +45,8 @@ def publish_source(
 ) -> tuple[Connection, PipelineVersion, dict[str, Any]]:
     """Publish a pipeline version after all checks; return connection, version and checked parameters.
 
-    Args:
-        arguments: arguments of a verb with `PARAM`, `EXPERIMENT` and `SERVER`.
-        source: the pipeline.
-        defaults: values of parameters that `--param` does not set.
+    The arguments have `PARAM`, `EXPERIMENT` and `SERVER`. `defaults` has values of parameters that `--param`
+    does not set.
 
     Raises:
         ConfigError: for an invalid parameter, placeholder or name.
@@ -56,7 +54,7 @@ def publish_source(
     """
     from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.submission import check_names, publish
-    from pipeline.parameters import check_parameters, parse_parameters
+    from pipeline.run_parameters import check_parameters, parse_parameters
 
     declared, path = source.package.parameters, source.path
     given = {**(defaults or {}), **parse_parameters(declared, arguments.parameters)}
@@ -68,10 +66,21 @@ def publish_source(
     return connection, publish(connection, source.package), values
 
 
+@verb(
+    "detflow submit examples/digits/settings.yaml --param train_steps=500 --wait",
+    argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
+    SET,
+    OVERRIDE_FILE,
+    PARAM,
+    argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
+    EXPERIMENT,
+    SERVICE_ACCOUNT,
+    *_WAIT,
+    *SERVER,
+)
 def submit(arguments: argparse.Namespace) -> Result:
-    """Start a run of a workflow on the server."""
+    """Run a workflow on a Kubeflow Pipelines server."""
     from pipeline.kubeflow.submission import (
-        RunRequest,
         default_run_name,
         ensure_experiment,
         open_source,
@@ -83,13 +92,14 @@ def submit(arguments: argparse.Namespace) -> Result:
     _logger.info(
         "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
     )
-    request = RunRequest(
-        name=arguments.run_name or default_run_name(source.package.name),
+    run_id = start_run(
+        connection,
+        version,
+        arguments.run_name or default_run_name(source.package.name),
         experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
         parameters=values,
         service_account=service_account_of(arguments, source),
     )
-    run_id = start_run(connection, version, request)
     return follow(arguments, connection, run_id, version)
 
 
@@ -144,8 +154,21 @@ def follow(
     return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
 
 
+@verb(
+    "detflow runs list examples/digits/settings.yaml",
+    argument(
+        "workspace",
+        nargs="?",
+        default="",
+        metavar="SETTINGS_OR_WORKSPACE",
+        help="settings file, or the workspace itself; without it: the server",
+    ),
+    argument("--limit", type=int, default=20, help="how many of the server (default: 20)"),
+    *OF_SERVER,
+    name="list",
+)
 def list_runs(arguments: argparse.Namespace) -> Result:
-    """List the runs of a workspace, or of the server."""
+    """List the runs of a workspace; without one, the newest on the server."""
     if arguments.workspace:
         return workflow.runs(arguments)
     from pipeline.kubeflow.runs import list_runs as listed
@@ -156,8 +179,9 @@ def list_runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if states else "no runs yet", data=[_data(s) for s in states])
 
 
+@verb("detflow runs show RUN_ID --host http://localhost:8080", _RUN, *OF_SERVER, name="show")
 def show_run(arguments: argparse.Namespace) -> Result:
-    """Show a run of the server and its steps."""
+    """Show a run on the server and the states of its steps."""
     from pipeline.kubeflow.runs import read_run
     from pipeline.kubeflow.step_log import step_log
 
@@ -169,15 +193,17 @@ def show_run(arguments: argparse.Namespace) -> Result:
     return _describe(state, log)
 
 
+@verb("detflow runs cancel RUN_ID --host http://localhost:8080", _RUN, *OF_SERVER, name="cancel")
 def cancel_run(arguments: argparse.Namespace) -> Result:
-    """Stop a run of the server."""
+    """Stop a run on the server."""
     from pipeline.kubeflow.runs import cancel
 
     return _describe(cancel(open_connection(arguments), arguments.run_id))
 
 
+@verb("detflow runs retry RUN_ID --wait --host http://localhost:8080", _RUN, *_WAIT, *OF_SERVER, name="retry")
 def retry_run(arguments: argparse.Namespace) -> Result:
-    """Retry the failed steps of a run on the server."""
+    """Repeat the steps of a run on the server that failed; the others are kept."""
     from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)
@@ -185,8 +211,17 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     return follow(arguments, connection, arguments.run_id, before=before)
 
 
+@verb(
+    "detflow runs log RUN_ID --step trainer --host http://localhost:8080",
+    _RUN,
+    argument("--step", default="", help="which step (default: the one that failed)"),
+    argument("--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"),
+    argument("--launcher", action="store_true", help="with all lines of Kubeflow's launcher or driver"),
+    *OF_SERVER,
+    name="log",
+)
 def show_log(arguments: argparse.Namespace) -> Result:
-    """Print the end of a step's log."""
+    """Print the end of a step's log, where the server keeps it."""
     from detection_core.errors import ConfigError
     from pipeline.kubeflow.runs import read_run
     from pipeline.kubeflow.step_log import no_log, step_log
@@ -235,117 +270,38 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
     return data | ({"version": dataclasses.asdict(version)} if version else {})
 
 
-_OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
-
-
+@verb(
+    "detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml",
+    SETTINGS,
+    SET,
+    OVERRIDE_FILE,
+    argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
+    name="compile",
+)
 def compile_workflow(arguments: argparse.Namespace) -> Result:
-    """Write the workflow as a Kubeflow Pipelines package."""
-    from pipeline.kubeflow.kfp_backend import compile_pipeline
+    """Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs."""
+    from detection_core.storage import files
+    from pipeline.kubeflow.kfp_backend import render_pipeline
     from pipeline.settings.settings_file import load_settings
 
     # Other files that the settings name are on the cluster; only the pipeline.config is read here.
     settings = load_settings(
         arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
     )
-    compile_pipeline(settings, arguments.output)
+    files.write_text(arguments.output, render_pipeline(settings))
     return Result(
         text=arguments.output, data={"pipeline": arguments.output, "image": settings.kubeflow.image}
     )
 
 
 VERBS: tuple[Verb | Group, ...] = (
-    Verb(
-        name="compile",
-        summary="Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs.",
-        example="detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml",
-        arguments=(
-            SETTINGS,
-            SET,
-            OVERRIDE_FILE,
-            argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
-        ),
-        command=compile_workflow,
-    ),
-    Verb(
-        name="submit",
-        summary="Run a workflow on a Kubeflow Pipelines server.",
-        example="detflow submit examples/digits/settings.yaml --param train_steps=500 --wait",
-        arguments=(
-            argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
-            SET,
-            OVERRIDE_FILE,
-            PARAM,
-            argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
-            EXPERIMENT,
-            SERVICE_ACCOUNT,
-            *_WAIT,
-            *SERVER,
-        ),
-        command=submit,
-    ),
+    compile_workflow,
+    submit,
     Group(
         name="runs",
         summary="List the runs of a workspace; list, show, stop and repeat those on a server.",
         default="list",
         alone=("cancel", "retry"),
-        verbs=(
-            Verb(
-                name="list",
-                summary="List the runs of a workspace; without one, the newest on the server.",
-                example="detflow runs list examples/digits/settings.yaml",
-                arguments=(
-                    argument(
-                        "workspace",
-                        nargs="?",
-                        default="",
-                        metavar="SETTINGS_OR_WORKSPACE",
-                        help="settings file, or the workspace itself; without it: the server",
-                    ),
-                    argument("--limit", type=int, default=20, help="how many of the server (default: 20)"),
-                    *_OF_SERVER,
-                ),
-                command=list_runs,
-            ),
-            Verb(
-                name="show",
-                summary="Show a run on the server and the states of its steps.",
-                example="detflow runs show RUN_ID --host http://localhost:8080",
-                arguments=(_RUN, *_OF_SERVER),
-                command=show_run,
-            ),
-            Verb(
-                name="log",
-                summary="Print the end of a step's log, where the server keeps it.",
-                example="detflow runs log RUN_ID --step trainer --host http://localhost:8080",
-                arguments=(
-                    _RUN,
-                    argument("--step", default="", help="which step (default: the one that failed)"),
-                    argument(
-                        "--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"
-                    ),
-                    argument(
-                        "--launcher",
-                        action="store_true",
-                        help="with all lines of Kubeflow's launcher or driver",
-                    ),
-                    *_OF_SERVER,
-                ),
-                command=show_log,
-            ),
-            Verb(
-                name="cancel",
-                summary="Stop a run on the server.",
-                example="detflow runs cancel RUN_ID --host http://localhost:8080",
-                arguments=(_RUN, *_OF_SERVER),
-                command=cancel_run,
-            ),
-            Verb(
-                name="retry",
-                summary="Repeat the steps of a run on the server that failed; the others are kept.",
-                example="detflow runs retry RUN_ID --wait --host http://localhost:8080",
-                arguments=(_RUN, *_WAIT, *_OF_SERVER),
-                command=retry_run,
-            ),
-        ),
+        verbs=(list_runs, show_run, show_log, cancel_run, retry_run),
     ),
 )

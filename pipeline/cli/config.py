@@ -14,19 +14,15 @@ from pipeline.cli.base import (
     SET,
     Argument,
     Result,
-    Verb,
     argument,
+    option,
     overridden_config,
     valid_config,
+    verb,
 )
 
 if TYPE_CHECKING:
     from detection_core.data.label_map import LabelMap
-
-
-def config(arguments: argparse.Namespace) -> Result:
-    """Run the action named by the first argument."""
-    return ACTIONS[arguments.action](arguments)
 
 
 def _convert(arguments: argparse.Namespace) -> Result:
@@ -176,10 +172,6 @@ def _automl_count(flag: str, text: str) -> Argument:
     return argument(flag, type=_count, default=0, metavar="N", help=f"from-automl: {text}")
 
 
-def _automl_path(flag: str, metavar: str, text: str) -> Argument:
-    return argument(flag, default="", metavar=metavar, help=f"from-automl: {text}")
-
-
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -187,50 +179,42 @@ def _count(text: str) -> int:
     return number
 
 
-VERBS = (
-    Verb(
-        name="config",
-        summary="Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams.",
-        example="detflow config convert old.config -o pipeline.config",
-        arguments=(
-            argument("action", choices=sorted(ACTIONS), help="what to do"),
-            argument(
-                "file",
-                nargs="?",
-                default="",
-                help="pipeline.config (convert, show); model name, as efficientdet-d0 (from-automl)",
-            ),
-            argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
-            SET,
-            OVERRIDE_FILE,
-            argument("--model-config", default="", metavar="FILE", help="join: a DetectionModel"),
-            argument("--train-config", default="", metavar="FILE", help="join: a TrainConfig"),
-            argument("--train-input", default="", metavar="FILE", help="join: an InputReader"),
-            argument("--eval-config", default="", metavar="FILE", help="join: an EvalConfig"),
-            argument(
-                "--eval-input", action="append", default=[], metavar="FILE", help="join: an InputReader"
-            ),
-            argument("--graph-rewriter", default="", metavar="FILE", help="join: a GraphRewriter"),
-            argument(
-                "--hparams",
-                default="",
-                metavar="TEXT_OR_FILE",
-                help="from-automl: a=b,c.d=e, a .yaml file, or the text of one",
-            ),
-            _automl_count("--batch-size", "images an update (default: 64)"),
-            _automl_count("--num-examples-per-epoch", "images of an epoch (default: 120000)"),
-            _automl_count("--num-epochs", "length of training (default: the hyper-parameter)"),
-            argument(
-                "--mode",
-                choices=("train", "traineval"),
-                default="traineval",
-                help="from-automl: traineval measures every map_freq epochs (default)",
-            ),
-            _automl_count("--eval-samples", "images that training is measured on (default: all)"),
-            _automl_path("--train-file-pattern", "PATTERN", "records to train on"),
-            _automl_path("--val-file-pattern", "PATTERN", "records to measure on"),
-            _automl_path("--pretrained-ckpt", "PATH", "checkpoint to start from"),
-        ),
-        command=config,
+@verb(
+    "detflow config convert old.config -o pipeline.config",
+    argument("action", choices=sorted(ACTIONS), help="what to do"),
+    argument(
+        "file",
+        nargs="?",
+        default="",
+        help="pipeline.config (convert, show); model name, as efficientdet-d0 (from-automl)",
     ),
+    argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
+    SET,
+    OVERRIDE_FILE,
+    option("--model-config", "FILE", "join: a DetectionModel"),
+    option("--train-config", "FILE", "join: a TrainConfig"),
+    option("--train-input", "FILE", "join: an InputReader"),
+    option("--eval-config", "FILE", "join: an EvalConfig"),
+    argument("--eval-input", action="append", default=[], metavar="FILE", help="join: an InputReader"),
+    option("--graph-rewriter", "FILE", "join: a GraphRewriter"),
+    option("--hparams", "TEXT_OR_FILE", "from-automl: a=b,c.d=e, a .yaml file, or the text of one"),
+    _automl_count("--batch-size", "images an update (default: 64)"),
+    _automl_count("--num-examples-per-epoch", "images of an epoch (default: 120000)"),
+    _automl_count("--num-epochs", "length of training (default: the hyper-parameter)"),
+    argument(
+        "--mode",
+        choices=("train", "traineval"),
+        default="traineval",
+        help="from-automl: traineval measures every map_freq epochs (default)",
+    ),
+    _automl_count("--eval-samples", "images that training is measured on (default: all)"),
+    option("--train-file-pattern", "PATTERN", "from-automl: records to train on"),
+    option("--val-file-pattern", "PATTERN", "from-automl: records to measure on"),
+    option("--pretrained-ckpt", "PATH", "from-automl: checkpoint to start from"),
 )
+def config(arguments: argparse.Namespace) -> Result:
+    """Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams."""
+    return ACTIONS[arguments.action](arguments)
+
+
+VERBS = (config,)

@@ -11,7 +11,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, Verb, argument, load_config
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, argument, load_config, option, verb
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 
@@ -22,10 +22,7 @@ _WORK = ".examples"
 def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterator[str]:
     """Yield a folder of examples: `path` itself, or one in `output` that is deleted when the block ends.
 
-    Args:
-        path: path from the user; "" gives "".
-        arguments: with those of `source_arguments`.
-        output: local folder with room for the images.
+    A path of "" gives "". `arguments` has those of `source_arguments`; `output` has room for the images.
 
     Raises:
         ConfigError: for invalid splits.
@@ -60,12 +57,7 @@ def format_argument() -> Iterator[Argument]:
 def source_arguments() -> Iterator[Argument]:
     """Yield the flags that describe the data."""
     yield from format_argument()
-    yield argument(
-        "--splits",
-        default="",
-        metavar="JSON",
-        help="as data.splits of a settings file (default: found by looking)",
-    )
+    yield option("--splits", "JSON", "as data.splits of a settings file (default: found by looking)")
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
@@ -108,8 +100,15 @@ def _splits(text: str) -> dict[str, Any]:
     return value
 
 
+@verb(
+    "detflow data report photos -o build/report",
+    argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
+    argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
+    option("--config", "FILE", "pipeline.config to hold boxes against"),
+    source_arguments,
+)
 def report(arguments: argparse.Namespace) -> Result:
-    """Write a report page of a data set."""
+    """Write a page about a data set: charts, samples, and what is wrong with it."""
     from detection_core.config.load import load_checked_config
 
     config = load_checked_config(arguments.config) if arguments.config else None
@@ -141,22 +140,23 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
 
 
-REPORT = Verb(
-    name="report",
-    summary="Write a page about a data set: charts, samples, and what is wrong with it.",
-    example="detflow data report photos -o build/report",
-    arguments=(
-        argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
-        argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-        argument("--config", default="", metavar="FILE", help="pipeline.config to hold boxes against"),
-        source_arguments,
-    ),
-    command=report,
+REPORT = report
+
+
+@verb(
+    "detflow data preview pipeline.config --data photos -o build/preview",
+    argument("config", metavar="CONFIG", help="pipeline.config"),
+    option("--data", "DIR", "data set (default: the config's own records)"),
+    option("--examples", "DIR", "what ExampleGen wrote, in place of --data"),
+    source_arguments,
+    argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
+    argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
+    argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
+    SET,
+    OVERRIDE_FILE,
 )
-
-
 def preview(arguments: argparse.Namespace) -> Result:
-    """Draw the training input."""
+    """Draw what augmentation really feeds the network: images before and after."""
     if arguments.examples and arguments.data:
         raise ConfigError("expected one of --examples and --data, found both; leave one out")
     config = load_config(arguments.config, arguments)
@@ -190,27 +190,19 @@ def preview(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
 
 
-PREVIEW = Verb(
-    name="preview",
-    summary="Draw what augmentation really feeds the network: images before and after.",
-    example="detflow data preview pipeline.config --data photos -o build/preview",
-    arguments=(
-        argument("config", metavar="CONFIG", help="pipeline.config"),
-        argument("--data", default="", metavar="DIR", help="data set (default: the config's own records)"),
-        argument("--examples", default="", metavar="DIR", help="what ExampleGen wrote, in place of --data"),
-        source_arguments,
-        argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
-        argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
-        argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-        SET,
-        OVERRIDE_FILE,
-    ),
-    command=preview,
+PREVIEW = preview
+
+
+@verb(
+    "detflow data convert photos -o build/coco",
+    argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
+    argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
+    argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
+    format_argument,
+    argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
 )
-
-
 def convert(arguments: argparse.Namespace) -> Result:
-    """Write a data set in another format."""
+    """Write a data set of any format as COCO JSON with its images."""
     from detection_core.artifacts.dataset_card import QUARANTINE
     from detection_core.config.label_map_file import find_label_map
     from detection_core.datasets.dataset_conversion import convert_to_coco
@@ -242,17 +234,5 @@ def convert(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=data)
 
 
-CONVERT = Verb(
-    name="convert",
-    summary="Write a data set of any format as COCO JSON with its images.",
-    example="detflow data convert photos -o build/coco",
-    arguments=(
-        argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
-        argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
-        argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
-        format_argument,
-        argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
-    ),
-    command=convert,
-)
+CONVERT = convert
 GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(REPORT, PREVIEW, CONVERT))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.cli.base import Argument, argument
+from pipeline.cli.base import Argument, argument, option
 
 EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
-EXAMPLES_OR_CONFIG = argument(
-    "--examples",
-    default="",
-    metavar="DIR",
-    help="what ExampleGen wrote (default: what the config's train_input_reader names)",
+EXAMPLES_OR_CONFIG = option(
+    "--examples", "DIR", "what ExampleGen wrote (default: what the config's train_input_reader names)"
 )
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(
@@ -24,9 +21,7 @@ TRUST = argument(
 def representative_examples(purpose: str, default: int = 100) -> Argument:
     """Return the argument for the calibration images.
 
-    Args:
-        purpose: their purpose, the first words of the help.
-        default: number of images.
+    The help begins with their `purpose`.
     """
     return argument(
         "--representative-examples",

@@ -7,41 +7,38 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, verb
 from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.doctor.cluster import Cluster
     from pipeline.doctor.finding import Finding
-    from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
 _WIDTHS = 8, 10  # state and name of a check
 
 
+@verb(
+    "detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
+    argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
+    SETTINGS_OF_SERVER,
+    *SERVER,
+)
 def doctor(arguments: argparse.Namespace) -> Result:
-    """Check this machine or a cluster."""
+    """Look whether this machine, or with --cluster a cluster, has what is needed."""
+    from pipeline.doctor.finding import examine
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
-    found = _look_at_cluster(arguments, settings) if arguments.cluster else _look_at_machine(settings)
-    return describe(found)
+    if arguments.cluster:
+        from pipeline.doctor.cluster import CLUSTER_CHECKS
 
-
-def _look_at_machine(settings: PipelineSettings | None) -> list[Finding]:
-    from pipeline.doctor.finding import examine
+        return describe(examine(CLUSTER_CHECKS, _cluster(arguments, settings)))
     from pipeline.doctor.machine import MACHINE_CHECKS, this_machine
 
     workspace = settings.workspace if settings else ""
-    return examine(MACHINE_CHECKS, this_machine(workspace, tuple(_images(settings))))
-
-
-def _look_at_cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> list[Finding]:
-    from pipeline.doctor.cluster import CLUSTER_CHECKS
-    from pipeline.doctor.finding import examine
-
-    return examine(CLUSTER_CHECKS, _cluster(arguments, settings))
+    return describe(examine(MACHINE_CHECKS, this_machine(workspace, tuple(_images(settings)))))
 
 
 def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> Cluster:
@@ -50,13 +47,9 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
     from pipeline.settings.step_ids import step_ids
 
     options = server_options(arguments, settings)
-
-    def connect_to_pipelines() -> Connection:
-        return open_connection(arguments, settings)
-
     cluster = Cluster(
         kube=open_kube(options.kube_context),
-        connect=connect_to_pipelines,
+        connect=lambda: open_connection(arguments, settings),
         namespace=options.namespace,
         through_kube=not options.host,
     )
@@ -118,16 +111,4 @@ def describe(found: list[Finding]) -> Result:
     )
 
 
-VERBS = (
-    Verb(
-        name="doctor",
-        summary="Look whether this machine, or with --cluster a cluster, has what is needed.",
-        example="detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
-        arguments=(
-            argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
-            SETTINGS_OF_SERVER,
-            *SERVER,
-        ),
-        command=doctor,
-    ),
-)
+VERBS = (doctor,)

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -16,8 +16,46 @@ from pipeline.console import native_output_to
 _logger = logging.getLogger(__name__)
 
 
+@verb(
+    "detflow predict --model build/trained/model photo.jpg --output build/predicted",
+    argument(
+        "--model",
+        action="append",
+        required=True,
+        metavar="DIR_OR_TFLITE",
+        help="detector folder, .tflite file or push destination; given several times, what they find"
+        " is fused (OUTPUT/ensemble)",
+    ),
+    argument(
+        "images",
+        nargs="+",
+        metavar="FILE_OR_FOLDER",
+        help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or their folders",
+    ),
+    OUTPUT,
+    argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
+    argument(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of a video, look at every Nth frame only (default: 1)",
+    ),
+    argument(
+        "--lines-only",
+        action="store_true",
+        help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
+    ),
+    option(
+        "--coco-images",
+        "FILE",
+        "COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
+        " in COCO's results format",
+    ),
+    TRUST,
+)
 def predict(arguments: argparse.Namespace) -> Result:
-    """Detect objects in images and videos, and draw them."""
+    """Detect objects in images and videos and draw their boxes."""
     from detection_core.artifacts.prediction import is_video
 
     given = [path for name in arguments.images for path in _files_of(name)]
@@ -106,8 +144,39 @@ def _video_line(entry: dict[str, Any]) -> str:
     )
 
 
+@verb(
+    "detflow export-saved-model --model build/trained/model --output build/served --input-type tf_example",
+    argument("--model", required=True, metavar="DIR", help="trained detector"),
+    OUTPUT,
+    option(
+        "--input-type",
+        "TYPE",
+        "image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
+        default="image_tensor",
+    ),
+    argument("--batch-size", type=int, default=0, help="of every request (default: 0, which is any)"),
+    option(
+        "--signatures",
+        "WHOSE",
+        "object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
+        " or portable_heads: for converters to other runtimes, with and without post-processing",
+        default="object_detection_api",
+    ),
+    option(
+        "--additional-output-tensor-names",
+        "NAMES",
+        "comma-separated, further tensors of the graph to give out",
+    ),
+    option("--side-input-names", "NAMES", "refused: no detector has any"),
+    argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
+    option(
+        "--examples", "DIR", "what ExampleGen wrote, for the requests that TensorFlow Serving warms up with"
+    ),
+    argument("--split", default="eval", help="split that the requests are taken from (default: eval)"),
+    argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),
+)
 def export_saved_model(arguments: argparse.Namespace) -> Result:
-    """Write a SavedModel with the given signatures."""
+    """Write a SavedModel with other inputs, signatures or outputs, and a frozen graph."""
     from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions
     from detection_core.tasks.export_saved_model import export_saved_model as export_it
 
@@ -131,96 +200,4 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-VERBS = (
-    Verb(
-        name="predict",
-        summary="Detect objects in images and videos and draw their boxes.",
-        example="detflow predict --model build/trained/model photo.jpg --output build/predicted",
-        arguments=(
-            argument(
-                "--model",
-                action="append",
-                required=True,
-                metavar="DIR_OR_TFLITE",
-                help="detector folder, .tflite file or push destination; given several times, what they find"
-                " is fused (OUTPUT/ensemble)",
-            ),
-            argument(
-                "images",
-                nargs="+",
-                metavar="FILE_OR_FOLDER",
-                help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or their folders",
-            ),
-            OUTPUT,
-            argument(
-                "--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"
-            ),
-            argument(
-                "--every",
-                type=int,
-                default=1,
-                metavar="N",
-                help="of a video, look at every Nth frame only (default: 1)",
-            ),
-            argument(
-                "--lines-only",
-                action="store_true",
-                help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
-            ),
-            argument(
-                "--coco-images",
-                default="",
-                metavar="FILE",
-                help="COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
-                " in COCO's results format",
-            ),
-            TRUST,
-        ),
-        command=predict,
-    ),
-    Verb(
-        name="export-saved-model",
-        summary="Write a SavedModel with other inputs, signatures or outputs, and a frozen graph.",
-        example=(
-            "detflow export-saved-model --model build/trained/model --output build/served"
-            " --input-type tf_example"
-        ),
-        arguments=(
-            argument("--model", required=True, metavar="DIR", help="trained detector"),
-            OUTPUT,
-            argument(
-                "--input-type",
-                default="image_tensor",
-                metavar="TYPE",
-                help="image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
-            ),
-            argument("--batch-size", type=int, default=0, help="of every request (default: 0, which is any)"),
-            argument(
-                "--signatures",
-                default="object_detection_api",
-                metavar="WHOSE",
-                help="object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
-                " or portable_heads: for converters to other runtimes, with and without post-processing",
-            ),
-            argument(
-                "--additional-output-tensor-names",
-                default="",
-                metavar="NAMES",
-                help="comma-separated, further tensors of the graph to give out",
-            ),
-            argument("--side-input-names", default="", metavar="NAMES", help="refused: no detector has any"),
-            argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
-            argument(
-                "--examples",
-                default="",
-                metavar="DIR",
-                help="what ExampleGen wrote, for the requests that TensorFlow Serving warms up with",
-            ),
-            argument(
-                "--split", default="eval", help="split that the requests are taken from (default: eval)"
-            ),
-            argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),
-        ),
-        command=export_saved_model,
-    ),
-)
+VERBS = (predict, export_saved_model)

@@ -10,15 +10,31 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, option, verb
 from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
 _SPEEDS = ("fast", "balanced", "accurate")
 
 
+@verb(
+    "detflow init path/to/images -o build/mine",
+    argument(
+        "data",
+        nargs="?",
+        default="",
+        metavar="DATA",
+        help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
+    ),
+    argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
+    option("--model", "NAME", "network to take; without it one that fits"),
+    argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
+    argument("--from-scratch", action="store_true", help="look for no weights to start from"),
+    argument("--measure", action="store_true", help="build the network and time it on this machine"),
+    argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
+)
 def init(arguments: argparse.Namespace) -> Result:
-    """Inspect a data set and write the files, or list the networks."""
+    """Look at a data set and write the files of a first workflow for it."""
     if arguments.list_models:
         return _list(arguments)
     if not arguments.data:
@@ -53,7 +69,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     check_documents(contents, data)
     write_unchanged(folder, contents)
     settings = os.path.join(folder, "settings.yaml")
-    found = _measured(plan) if arguments.measure else None
+    found = _measure(plan.config, len(plan.seen.classes)) if arguments.measure else None
     measured = [("measured", measured_text(found))] if found else []
     look = f"look at {shlex.quote(os.path.join(folder, GRID))}, then: " if GRID in contents else ""
     after = f"\n{look}{shlex.join(['detflow', 'run', settings])}"
@@ -65,11 +81,11 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     )
 
 
-def _measured(plan: Any) -> Any:
-    from pipeline.init.measured import measure
+def _measure(config: Any, classes: int) -> Any:
+    from pipeline.init.hardware import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
-        return measure(plan.config, classes=len(plan.seen.classes))
+        return measure(config, classes=classes)
 
 
 def _list(arguments: argparse.Namespace) -> Result:
@@ -110,34 +126,8 @@ def _list(arguments: argparse.Namespace) -> Result:
 
 def _milliseconds(network: Any) -> float:
     from detection_core.config.load import parse_pipeline_config
-    from pipeline.init.measured import measure
 
-    with native_output_to(os.devnull), quick_tensorflow():
-        return measure(parse_pipeline_config(network.text()), classes=90).milliseconds
+    return _measure(parse_pipeline_config(network.text()), 90).milliseconds
 
 
-VERBS = (
-    Verb(
-        name="init",
-        summary="Look at a data set and write the files of a first workflow for it.",
-        example="detflow init path/to/images -o build/mine",
-        arguments=(
-            argument(
-                "data",
-                nargs="?",
-                default="",
-                metavar="DATA",
-                help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
-            ),
-            argument(
-                "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
-            ),
-            argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
-            argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
-            argument("--from-scratch", action="store_true", help="look for no weights to start from"),
-            argument("--measure", action="store_true", help="build the network and time it on this machine"),
-            argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
-        ),
-        command=init,
-    ),
-)
+VERBS = (init,)

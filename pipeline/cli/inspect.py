@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import metric, size
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import Result, argument, verb
 from pipeline.cli.detector_arguments import given_model
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
@@ -23,8 +23,22 @@ _NAMED_LABELS = 10
 _UNKNOWN = "unknown"
 
 
+@verb(
+    "detflow inspect build/exported/tflite/model_int8.tflite",
+    argument(
+        "path", metavar="FILE", help=".tflite file, detector folder, published version, or another SavedModel"
+    ),
+    argument(
+        "--for",
+        default="",
+        dest="accelerators",
+        metavar="NAME,NAME",
+        help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run of a .tflite;"
+        " exit 1 if the network is not one part",
+    ),
+)
 def inspect(arguments: argparse.Namespace) -> Result:
-    """Show the content of a file or folder."""
+    """Show inputs, outputs, operations, labels, origin and metrics of a model file."""
     with native_output_to(os.devnull):
         from detection_core.tasks.inspection import inspect as read
 
@@ -154,26 +168,4 @@ def _metrics(found: Inspection) -> Iterator[tuple[str, Mapping[str, float | None
         yield "metric of the published SavedModel", found.published["metrics"]
 
 
-VERBS = (
-    Verb(
-        name="inspect",
-        summary="Show inputs, outputs, operations, labels, origin and metrics of a model file.",
-        example="detflow inspect build/exported/tflite/model_int8.tflite",
-        arguments=(
-            argument(
-                "path",
-                metavar="FILE",
-                help=".tflite file, detector folder, published version, or another SavedModel",
-            ),
-            argument(
-                "--for",
-                default="",
-                dest="accelerators",
-                metavar="NAME,NAME",
-                help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run of a .tflite;"
-                " exit 1 if the network is not one part",
-            ),
-        ),
-        command=inspect,
-    ),
-)
+VERBS = (inspect,)

@@ -15,10 +15,8 @@ from detection_core.storage.scratch_folder import ScratchFolder
 def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
     """Yield a local folder for the results of a verb; on success they are at `path`.
 
-    Args:
-        path: folder from the user; on an object store, results are uploaded at the end.
-        keep_unfinished: keep the files of a failed block, for a later resume. Otherwise the folder is
-            restored.
+    On an object store, results are uploaded at the end. A failed block keeps its files for a later resume, or
+    the folder is restored without `keep_unfinished`.
 
     Raises:
         ConfigError: when the folder cannot be created.

@@ -10,7 +10,7 @@ import argparse
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -33,15 +33,12 @@ from pipeline.cli import (
     workflow,
     zoo,
 )
-from pipeline.cli.base import Group, Result, Verb, argument
+from pipeline.cli.base import Group, Result, Verb, argument, verb
 from pipeline.console import end_output, start_logging, write_error, write_line
 from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
-
-# A command prints its result as text, or returns it for `--json`.
-Command = Callable[[argparse.Namespace], Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,7 +121,7 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.add_verb_arguments()
         if self.group and self.group.default and args is not None:
-            known = [verb.name for verb in self.group.verbs]
+            known = [entry.name for entry in self.group.verbs]
             if not args or args[0] not in (*known, "-h", "--help"):
                 args = [self.group.default, *args]
         return super().parse_known_args(args, namespace)
@@ -139,11 +136,11 @@ def build_parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"detflow {version()}")
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in VERBS:
-        if isinstance(verb, Group):
-            _add_group(parser, subparsers, verb)
+    for entry in VERBS:
+        if isinstance(entry, Group):
+            _add_group(parser, subparsers, entry)
         else:
-            _add_verb(parser, subparsers, verb)
+            _add_verb(parser, subparsers, entry)
     return parser
 
 
@@ -157,10 +154,10 @@ def _add_group(above: _Parser, verbs: Any, group: Group) -> None:
     parser.group = group
     above.below.append(parser)
     inner = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in group.verbs:
-        _add_verb(parser, inner, verb)
-        if verb.name in group.alone:
-            _add_verb(above, verbs, verb, listed=False)
+    for entry in group.verbs:
+        _add_verb(parser, inner, entry)
+        if entry.name in group.alone:
+            _add_verb(above, verbs, entry, listed=False)
 
 
 def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) -> None:
@@ -193,8 +190,9 @@ _FILES = (
 _FOLDERS = ("DIR",)
 
 
+@verb("detflow completion bash", argument("shell", choices=SHELLS, help="which shell"))
 def completion(arguments: argparse.Namespace) -> Result:
-    """Print a shell's completion script."""
+    """Print a script by which a shell completes verbs, flags and file names."""
     import shtab
 
     completions = dict.fromkeys(_FILES, shtab.FILE) | dict.fromkeys(_FOLDERS, shtab.DIRECTORY)
@@ -204,15 +202,6 @@ def completion(arguments: argparse.Namespace) -> Result:
     return Result(text=script.rstrip("\n"), data={"shell": arguments.shell, "script": script})
 
 
-COMPLETION = (
-    Verb(
-        name="completion",
-        summary="Print a script by which a shell completes verbs, flags and file names.",
-        example="detflow completion bash",
-        arguments=(argument("shell", choices=SHELLS, help="which shell"),),
-        command=completion,
-    ),
-)
 VERBS: tuple[Verb | Group, ...] = (
     *init.VERBS,
     *workflow.VERBS,
@@ -228,7 +217,7 @@ VERBS: tuple[Verb | Group, ...] = (
     data.GROUP,
     zoo.GROUP,
     *doctor.VERBS,
-    *COMPLETION,
+    completion,
 )
 
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, argument, verb
 from pipeline.cli.cluster import (
     EXPERIMENT,
     SERVICE_ACCOUNT,
@@ -20,7 +20,7 @@ from pipeline.cli.cluster import (
     publish_source,
     service_account_of,
 )
-from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
 from pipeline.tables import Table
 
 if TYPE_CHECKING:
@@ -46,8 +46,23 @@ _WHEN = (
 )
 
 
+@verb(
+    "detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
+    _SOURCE,
+    SET,
+    OVERRIDE_FILE,
+    argument("--name", help="by which it is found again (default: the workflow's)"),
+    *_WHEN,
+    argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
+    argument("--catch-up", action="store_const", const=True, help="make up for missed slots later"),
+    argument("--paused", action="store_const", const=True, help="create it paused"),
+    PARAM,
+    EXPERIMENT,
+    SERVICE_ACCOUNT,
+    *SERVER,
+)
 def create(arguments: argparse.Namespace) -> Result:
-    """Create or update a schedule on the server."""
+    """Create a schedule on the server, or replace the one of this name if it differs."""
     from pipeline.kubeflow import schedules
     from pipeline.kubeflow.submission import ensure_experiment, open_source
     from pipeline.schedule.trigger import require_future
@@ -82,8 +97,8 @@ def create(arguments: argparse.Namespace) -> Result:
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
     """Return the `schedule` section, overridden by the flags."""
-    from pipeline.settings import validation_errors
     from pipeline.settings.schedule_settings import ScheduleSettings
+    from pipeline.settings.validation_errors import locating_errors
 
     given = {
         name: value
@@ -96,11 +111,11 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
         given.setdefault("cron", "")
     section = source.settings.schedule if source.settings else ScheduleSettings()
     values = {**section.model_dump(), **given}
-    return validation_errors.build_settings(
-        ScheduleSettings, values, validation_errors.Source(source.path), "schedule."
-    )
+    with locating_errors(ScheduleSettings, {"": source.path}, "schedule."):
+        return ScheduleSettings.model_validate(values)
 
 
+@verb("detflow schedule list --host http://localhost:8080", *OF_SERVER, name="list")
 def list_schedules(arguments: argparse.Namespace) -> Result:
     """List the schedules of the server."""
     from pipeline.kubeflow import schedules
@@ -111,6 +126,7 @@ def list_schedules(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
 
 
+@verb("detflow schedule show nightly --host http://localhost:8080", _NAME, *OF_SERVER)
 def show(arguments: argparse.Namespace) -> Result:
     """Show a schedule of the server."""
     _, schedule = _find(arguments)
@@ -129,24 +145,27 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows, header=False), data=_data(schedule))
 
 
+@verb("detflow schedule pause nightly --host http://localhost:8080", _NAME, *OF_SERVER)
 def pause(arguments: argparse.Namespace) -> Result:
-    """Pause a schedule."""
+    """Pause a schedule of the server; active runs continue."""
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
-    return _changed(schedules.pause(connection, schedule), "paused")
+    return _changed(schedules.set_enabled(connection, schedule, enabled=False), "paused")
 
 
+@verb("detflow schedule resume nightly --host http://localhost:8080", _NAME, *OF_SERVER)
 def resume(arguments: argparse.Namespace) -> Result:
-    """Resume a schedule."""
+    """Resume a paused schedule of the server."""
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
-    return _changed(schedules.resume(connection, schedule), "resumed")
+    return _changed(schedules.set_enabled(connection, schedule, enabled=True), "resumed")
 
 
+@verb("detflow schedule delete nightly --host http://localhost:8080", _NAME, *OF_SERVER)
 def delete(arguments: argparse.Namespace) -> Result:
-    """Delete a schedule."""
+    """Delete a schedule of the server; its runs stay."""
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
@@ -154,8 +173,9 @@ def delete(arguments: argparse.Namespace) -> Result:
     return _changed(schedule, "deleted; its runs stay")
 
 
+@verb("detflow schedule run-now nightly --host http://localhost:8080", _NAME, PARAM, *OF_SERVER)
 def run_now(arguments: argparse.Namespace) -> Result:
-    """Start one run of a schedule immediately."""
+    """Start one run with the version and parameters of a schedule."""
     from pipeline.kubeflow import schedules
 
     connection, schedule = _find(arguments)
@@ -172,8 +192,9 @@ def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
     return connection, schedules.find_schedule(connection, arguments.name)
 
 
+@verb("detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h", SETTINGS, SET)
 def preview(arguments: argparse.Namespace) -> Result:
-    """Show the next times of a schedule, without a server."""
+    """Check the schedule of a settings file and print its next times."""
     from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
@@ -186,8 +207,17 @@ def preview(arguments: argparse.Namespace) -> Result:
     )
 
 
+@verb(
+    "detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily",
+    SETTINGS,
+    SET,
+    OVERRIDE_FILE,
+    argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
+    argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
+    argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),
+)
 def run_local(arguments: argparse.Namespace) -> Result:
-    """Run a workflow on its schedule on this machine."""
+    """Run a workflow by its schedule on this machine, until stopped."""
     from pipeline.local.workspace import Workspace
     from pipeline.schedule.local_scheduler import LocalSchedule
     from pipeline.schedule.systemd import crontab_line, systemd_units
@@ -214,13 +244,13 @@ def run_local(arguments: argparse.Namespace) -> Result:
         return Result(text=line, data={"crontab": line})
     _logger.info("schedule | %s: %s", name, trigger.describe())
     command = [*python_command("pipeline.cli"), *workflow]
-    made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
+    is_running = Workspace(settings.workspace).is_locked
+    made = LocalSchedule(trigger, command, settings.workspace, is_running).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    from pipeline.parameters import check_parameters
-    from pipeline.run_parameters import IMAGE, declared_parameters
+    from pipeline.run_parameters import IMAGE, check_parameters, declared_parameters
 
     given = dict(settings.schedule.parameters)
     if given.pop(IMAGE, None):
@@ -261,79 +291,8 @@ def _preview(trigger: Trigger) -> list[str]:
     return [f"next times, {trigger.zone}:", *(f"  {time}" for time in _times(trigger))]
 
 
-_OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
-
-
-def _on_one(name: str, summary: str, command: Any, *more: Any) -> Verb:
-    """Return a verb that applies to one schedule of the server."""
-    example = f"detflow schedule {name} nightly --host http://localhost:8080"
-    return Verb(
-        name=name,
-        summary=summary,
-        example=example,
-        arguments=(_NAME, *more, *_OF_SERVER),
-        command=command,
-    )
-
-
 GROUP = Group(
     name="schedule",
     summary="Run a workflow by itself at given times, on a server or on this machine.",
-    verbs=(
-        Verb(
-            name="create",
-            summary="Create a schedule on the server, or replace the one of this name if it differs.",
-            example="detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
-            arguments=(
-                _SOURCE,
-                SET,
-                OVERRIDE_FILE,
-                argument("--name", help="by which it is found again (default: the workflow's)"),
-                *_WHEN,
-                argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
-                argument(
-                    "--catch-up", action="store_const", const=True, help="make up for missed slots later"
-                ),
-                argument("--paused", action="store_const", const=True, help="create it paused"),
-                PARAM,
-                EXPERIMENT,
-                SERVICE_ACCOUNT,
-                *SERVER,
-            ),
-            command=create,
-        ),
-        Verb(
-            name="list",
-            summary="List the schedules of the server.",
-            example="detflow schedule list --host http://localhost:8080",
-            arguments=_OF_SERVER,
-            command=list_schedules,
-        ),
-        _on_one("show", "Show a schedule of the server.", show),
-        _on_one("pause", "Pause a schedule of the server; active runs continue.", pause),
-        _on_one("resume", "Resume a paused schedule of the server.", resume),
-        _on_one("run-now", "Start one run with the version and parameters of a schedule.", run_now, PARAM),
-        _on_one("delete", "Delete a schedule of the server; its runs stay.", delete),
-        Verb(
-            name="preview",
-            summary="Check the schedule of a settings file and print its next times.",
-            example="detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h",
-            arguments=(SETTINGS, SET),
-            command=preview,
-        ),
-        Verb(
-            name="run-local",
-            summary="Run a workflow by its schedule on this machine, until stopped.",
-            example="detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily",
-            arguments=(
-                SETTINGS,
-                SET,
-                OVERRIDE_FILE,
-                argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
-                argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
-                argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),
-            ),
-            command=run_local,
-        ),
-    ),
+    verbs=(create, list_schedules, show, pause, resume, run_now, delete, preview, run_local),
 )

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.cli.base import Argument, VerbArgument, argument
+from pipeline.cli.base import Argument, VerbArgument, argument, option
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.settings.connection_settings import ConnectionOptions
+    from pipeline.settings.kubeflow_settings import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
 # Metavars of the flags.
@@ -24,7 +24,7 @@ def server_arguments() -> Iterator[Argument]:
     A missing flag is None, so that the environment and the settings apply.
     """
     from pipeline.kubeflow.connection_options import VARIABLES
-    from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
+    from pipeline.settings.kubeflow_settings import ConnectionOptions, ConnectionSettings
 
     for name, field in ConnectionOptions.model_fields.items():
         flag = name.replace("_", "-")
@@ -50,9 +50,8 @@ def server_arguments() -> Iterator[Argument]:
 
 
 SERVER: tuple[VerbArgument, ...] = (server_arguments,)
-SETTINGS_OF_SERVER = argument(
-    "--settings", default="", metavar="FILE", help="settings file whose kubeflow section names the server"
-)
+SETTINGS_OF_SERVER = option("--settings", "FILE", "settings file whose kubeflow section names the server")
+OF_SERVER: tuple[VerbArgument, ...] = (SETTINGS_OF_SERVER, *SERVER)
 PARAM = argument(
     "--param",
     action="append",
@@ -66,9 +65,7 @@ PARAM = argument(
 def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | None = None) -> Connection:
     """Connect to the server named by flags, environment or settings, in this order of precedence.
 
-    Args:
-        arguments: arguments of a verb with `SERVER`.
-        settings: settings of the workflow; None: those of `--settings`, if given.
+    The arguments have `SERVER`. Without `settings` those of `--settings` apply, if given.
 
     Raises:
         ConfigError: for invalid options.
@@ -88,7 +85,7 @@ def server_options(
         ConfigError: for an invalid settings file.
     """
     from pipeline.kubeflow.connection_options import resolve_options
-    from pipeline.settings.connection_settings import ConnectionOptions
+    from pipeline.settings.kubeflow_settings import ConnectionOptions
 
     path = getattr(arguments, "settings", "")
     if settings is None and path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, load_config
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import (
     EXAMPLES,
     EXAMPLES_OR_CONFIG,
@@ -65,8 +65,59 @@ def _run_step(
         return report.encode(report.read(folders[written_to]))
 
 
+def _gate_arguments() -> Iterator[Argument]:
+    """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
+    from component_specs import TFLiteExporterJob
+
+    drop = TFLiteExporterJob.max_map_drop
+    formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
+    formats += " int8_float32_input, int16x8, int8_weights and int4_weights, and of the quantized detector"
+    formats += " int8_mixed_aware, float16_aware, dynamic_range_aware, int16x8_aware, int8_weights_aware and"
+    formats += " int4_weights_aware"
+    yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
+    yield argument(
+        "--form",
+        choices=("post_process", "plain_nms", "headless"),
+        default=TFLiteExporterJob.form,
+        help="what files end with (default: post_process)",
+    )
+    yield argument(
+        "--use-regular-nms", action="store_true", help="suppress class by class, as the SavedModel does"
+    )
+    yield argument(
+        "--max-detections",
+        type=int,
+        default=TFLiteExporterJob.max_detections,
+        metavar="N",
+        help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
+    )
+    yield representative_examples(
+        "training images for ranges of what is quantized after training",
+        TFLiteExporterJob.representative_examples,
+    )
+    yield argument(
+        "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
+    )
+    yield option(
+        "--limits",
+        "JSON",
+        'format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
+        default="{}",
+    )
+
+
+@verb(
+    "detflow train --config pipeline.config --examples build/examples --output build/trained",
+    _CONFIG,
+    EXAMPLES_OR_CONFIG,
+    OUTPUT,
+    option("--warm-start", "DIR", "detector to start from"),
+    SET,
+    OVERRIDE_FILE,
+    resumes=True,
+)
 def train(arguments: argparse.Namespace) -> Result:
-    """Train a detector."""
+    """Train a detector from a pipeline.config."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
 
     arguments.warm_start = given_model(arguments.warm_start)
@@ -99,8 +150,24 @@ def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
         )
 
 
+@verb(
+    "detflow import --config pipeline.config --checkpoint checkpoint/ckpt-0 "
+    "--label-map label_map.pbtxt --output build/imported",
+    argument("--config", default="", help="pipeline.config (default: with zoo:NAME the published one)"),
+    argument(
+        "--checkpoint",
+        required=True,
+        metavar="PREFIX",
+        help="prefix of its files, or their folder; or zoo:NAME, as `detflow zoo` lists them",
+    ),
+    option("--label-map", "FILE", "classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)"),
+    OUTPUT,
+    SET,
+    OVERRIDE_FILE,
+    name="import",
+)
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
-    """Convert a checkpoint into a detector."""
+    """Turn a checkpoint of the Object Detection API into a detector, without training."""
     arguments.config = arguments.config or _published_config(arguments.checkpoint)
     config = load_config(arguments.config, arguments)
     with (
@@ -133,8 +200,32 @@ def _published_config(checkpoint: str) -> str:
     return found.config if found else ""
 
 
+@verb(
+    "detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
+    argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="DIR_OR_JSON",
+        help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
+    ),
+    option("--watch", "DIR", "measure each checkpoint of a training in another process, such as OUTPUT/work"),
+    argument(
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="MINUTES",
+        help="time without a new checkpoint after which --watch ends (default: 60)",
+    ),
+    option("--examples", "DIR", "what ExampleGen wrote; with --watch, those of the training if not given"),
+    OUTPUT,
+    _SPLIT,
+    option("--baseline", "DIR", "detector to compare with"),
+    option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
+    TRUST,
+)
 def evaluate(arguments: argparse.Namespace) -> Result:
-    """Evaluate a detector, or the checkpoints of a training."""
+    """Measure a detector: COCO metrics, curves, pictures and a verdict."""
     if arguments.watch:
         return _watch(arguments)
     for name in ("model", "examples"):
@@ -186,8 +277,19 @@ def _watch(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(rows), data=data)
 
 
+@verb(
+    "detflow quantize --config pipeline.config --model build/trained/model "
+    "--examples build/examples --output build/quantized",
+    _CONFIG,
+    _MODEL,
+    EXAMPLES,
+    OUTPUT,
+    SET,
+    OVERRIDE_FILE,
+    resumes=True,
+)
 def quantize(arguments: argparse.Namespace) -> Result:
-    """Fine-tune a detector with quantization-aware training."""
+    """Fine-tune a detector with quantization, by the config's graph_rewriter block."""
     from detection_core.artifacts.quantization import QUANTIZATION
 
     data = _run_step(
@@ -196,8 +298,18 @@ def quantize(arguments: argparse.Namespace) -> Result:
     return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
 
+@verb(
+    "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
+    "--examples build/examples --output build/exported",
+    _MODEL,
+    option("--quantized-model", "DIR", "what `detflow quantize` made"),
+    EXAMPLES,
+    OUTPUT,
+    _SPLIT,
+    _gate_arguments,
+)
 def export(arguments: argparse.Namespace) -> Result:
-    """Export and evaluate TensorFlow Lite files."""
+    """Write TensorFlow Lite files and refuse those that lost accuracy."""
     from component_specs import TFLiteExporterJob
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.parity import PARITY
@@ -222,159 +334,4 @@ def export(arguments: argparse.Namespace) -> Result:
     return Result(text=text, data=data, exit_code=0 if data["blessed"] else 1)
 
 
-def _gate_arguments() -> Iterator[Argument]:
-    """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
-    from component_specs import TFLiteExporterJob
-
-    drop = TFLiteExporterJob.max_map_drop
-    formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
-    formats += " int8_float32_input, int16x8, int8_weights and int4_weights, and of the quantized detector"
-    formats += " int8_mixed_aware, float16_aware, dynamic_range_aware, int16x8_aware, int8_weights_aware and"
-    formats += " int4_weights_aware"
-    yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
-    yield argument(
-        "--form",
-        choices=("post_process", "plain_nms", "headless"),
-        default=TFLiteExporterJob.form,
-        help="what files end with (default: post_process)",
-    )
-    yield argument(
-        "--use-regular-nms", action="store_true", help="suppress class by class, as the SavedModel does"
-    )
-    yield argument(
-        "--max-detections",
-        type=int,
-        default=TFLiteExporterJob.max_detections,
-        metavar="N",
-        help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
-    )
-    yield representative_examples(
-        "training images for ranges of what is quantized after training",
-        TFLiteExporterJob.representative_examples,
-    )
-    yield argument(
-        "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
-    )
-    yield argument(
-        "--limits",
-        default="{}",
-        metavar="JSON",
-        help='format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
-    )
-
-
-VERBS = (
-    Verb(
-        name="train",
-        summary="Train a detector from a pipeline.config.",
-        example="detflow train --config pipeline.config --examples build/examples --output build/trained",
-        arguments=(
-            _CONFIG,
-            EXAMPLES_OR_CONFIG,
-            OUTPUT,
-            argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=train,
-        resumes=True,
-    ),
-    Verb(
-        name="import",
-        summary="Turn a checkpoint of the Object Detection API into a detector, without training.",
-        example=(
-            "detflow import --config pipeline.config --checkpoint checkpoint/ckpt-0 "
-            "--label-map label_map.pbtxt --output build/imported"
-        ),
-        arguments=(
-            argument(
-                "--config", default="", help="pipeline.config (default: with zoo:NAME the published one)"
-            ),
-            argument(
-                "--checkpoint",
-                required=True,
-                metavar="PREFIX",
-                help="prefix of its files, or their folder; or zoo:NAME, as `detflow zoo` lists them",
-            ),
-            argument(
-                "--label-map",
-                default="",
-                metavar="FILE",
-                help="classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)",
-            ),
-            OUTPUT,
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=import_checkpoint,
-    ),
-    Verb(
-        name="evaluate",
-        summary="Measure a detector: COCO metrics, curves, pictures and a verdict.",
-        example="detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
-        arguments=(
-            argument(
-                "--model",
-                action="append",
-                default=[],
-                metavar="DIR_OR_JSON",
-                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
-            ),
-            argument(
-                "--watch",
-                default="",
-                metavar="DIR",
-                help="measure each checkpoint of a training in another process, such as OUTPUT/work",
-            ),
-            argument(
-                "--timeout",
-                type=float,
-                default=60.0,
-                metavar="MINUTES",
-                help="time without a new checkpoint after which --watch ends (default: 60)",
-            ),
-            argument(
-                "--examples",
-                default="",
-                metavar="DIR",
-                help="what ExampleGen wrote; with --watch, those of the training if not given",
-            ),
-            OUTPUT,
-            _SPLIT,
-            argument("--baseline", default="", metavar="DIR", help="detector to compare with"),
-            argument(
-                "--thresholds", default="{}", metavar="JSON", help="metric to lower_bound, min_change, ..."
-            ),
-            TRUST,
-        ),
-        command=evaluate,
-    ),
-    Verb(
-        name="quantize",
-        summary="Fine-tune a detector with quantization, by the config's graph_rewriter block.",
-        example=(
-            "detflow quantize --config pipeline.config --model build/trained/model "
-            "--examples build/examples --output build/quantized"
-        ),
-        arguments=(_CONFIG, _MODEL, EXAMPLES, OUTPUT, SET, OVERRIDE_FILE),
-        command=quantize,
-        resumes=True,
-    ),
-    Verb(
-        name="export",
-        summary="Write TensorFlow Lite files and refuse those that lost accuracy.",
-        example=(
-            "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
-            "--examples build/examples --output build/exported"
-        ),
-        arguments=(
-            _MODEL,
-            argument("--quantized-model", default="", metavar="DIR", help="what `detflow quantize` made"),
-            EXAMPLES,
-            OUTPUT,
-            _SPLIT,
-            _gate_arguments,
-        ),
-        command=export,
-    ),
-)
+VERBS = (train, import_checkpoint, evaluate, quantize, export)

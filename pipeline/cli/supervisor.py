@@ -52,9 +52,6 @@ class _Limits(NamedTuple):
 def supervise(words: Sequence[str]) -> int | None:
     """Fork: the child returns None and runs the verb, the parent returns its exit code.
 
-    Args:
-        words: arguments of the command line.
-
     Returns:
         None also without a fork: the verb opens no model, the system cannot fork, or TensorFlow is imported.
         A fork would lose TensorFlow's threads.

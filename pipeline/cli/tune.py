@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, argument, option, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.tuning.settings_search import TuneResult
 
 
+@verb(
+    "detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2",
+    SETTINGS,
+    argument("--space", required=True, metavar="FILE", help="what is searched (YAML)"),
+    argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
+    argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
+    option("--output", "DIR", "keeps the search (default: in the workspace)"),
+    SET,
+    OVERRIDE_FILE,
+    resumes=True,
+)
 def tune(arguments: argparse.Namespace) -> Result:
-    """Run the search."""
+    """Search for the configuration that validates best; repeated, it resumes."""
     from pipeline.settings.settings_file import load_settings
     from pipeline.tuning.settings_search import tune as search
     from pipeline.tuning.space import load_space
@@ -73,23 +84,4 @@ def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-VERBS = (
-    Verb(
-        name="tune",
-        summary="Search for the configuration that validates best; repeated, it resumes.",
-        example="detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2",
-        arguments=(
-            SETTINGS,
-            argument("--space", required=True, metavar="FILE", help="what is searched (YAML)"),
-            argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
-            argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
-            argument(
-                "--output", default="", metavar="DIR", help="keeps the search (default: in the workspace)"
-            ),
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=tune,
-        resumes=True,
-    ),
-)
+VERBS = (tune,)

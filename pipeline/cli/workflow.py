@@ -13,10 +13,11 @@ from pipeline.cli.base import (
     SET,
     SETTINGS,
     Result,
-    Verb,
     argument,
+    option,
     overridden_config,
     valid_config,
+    verb,
 )
 from pipeline.cli.server import PARAM
 from pipeline.tables import Page, Table
@@ -28,13 +29,10 @@ _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument(
     "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
 )
-_SCHEDULED_TIME = argument(
-    "--scheduled-time",
-    default="",
-    metavar="TIME",
-    help="RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)",
+_SCHEDULED_TIME = option(
+    "--scheduled-time", "TIME", "RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)"
 )
-_RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newest without it")
+_RUN = option("--run", "RUN_ID", "which run; the newest without it")
 
 
 def _workspace(path: str) -> Any:
@@ -51,11 +49,19 @@ def _workspace(path: str) -> Any:
     return Workspace(path)
 
 
+@verb(
+    "detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
+    SETTINGS,
+    SET,
+    OVERRIDE_FILE,
+    PARAM,
+    _SCHEDULED_TIME,
+    resumes=True,
+)
 def run(arguments: argparse.Namespace) -> Result:
-    """Run the workflow locally."""
+    """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
-    from pipeline.parameters import check_parameters, parse_parameters
-    from pipeline.run_parameters import declared_parameters
+    from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
     from pipeline.settings.settings_file import load_settings
 
@@ -72,7 +78,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
 
 def _write_report(run: RunInfo, path: str) -> None:
-    from pipeline.report import write_report
+    from pipeline.report.writer import write_report
 
     write_report(run, path)
 
@@ -80,22 +86,28 @@ def _write_report(run: RunInfo, path: str) -> None:
 def _describe(run: RunInfo) -> Result:
     from pipeline.local.run_summary import summarise
 
-    summary = summarise(run)
-    return Result(text=summary.page, data=summary.data)
+    page, data = summarise(run)
+    return Result(text=page, data=data)
 
 
+@verb(
+    "detflow validate examples/digits/settings.yaml",
+    argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
+    SET,
+    OVERRIDE_FILE,
+)
 def validate(arguments: argparse.Namespace) -> Result:
-    """Check a settings file or a pipeline.config without running anything."""
+    """Check a settings file, or a pipeline.config and say what it would build; nothing is run."""
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
-    if _holds_hyperparameters(path):
-        return _validate_hyperparameters(arguments)
+    from detection_core.config.automl.translation import holds_hyperparameters
 
-    from pipeline.config_checks import check_steps
+    if holds_hyperparameters(path):
+        return _validate_hyperparameters(arguments)
     from pipeline.dag import build_dag
     from pipeline.settings.settings_file import load_settings
-    from pipeline.step_configs import training_config
+    from pipeline.step_configs import check_steps, training_config
 
     settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)
@@ -104,13 +116,6 @@ def validate(arguments: argparse.Namespace) -> Result:
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
     return Result(text=Page((f"{path}: valid\n", Table(rows))), data=data)
-
-
-def _holds_hyperparameters(path: str) -> bool:
-    """Tell whether a YAML file holds google/automl's EfficientDet hyper-parameters instead of settings."""
-    from detection_core.config.automl.translation import holds_hyperparameters
-
-    return holds_hyperparameters(path)
 
 
 def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
@@ -157,20 +162,31 @@ def runs(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
+@verb(
+    "detflow report examples/digits/settings.yaml",
+    _WORKSPACE,
+    _RUN,
+    argument("--output", default="", help="where to write it"),
+)
 def report(arguments: argparse.Namespace) -> Result:
-    """Regenerate the report of a run and print its path."""
+    """Write the HTML report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
     from detection_core.artifacts.run_info import REPORT_FILE
-    from pipeline.report import write_report
+    from pipeline.report.writer import write_report
 
     path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)
     write_report(run, path)
     return Result(text=path, data={"run": run.run_id, "report": path})
 
 
+@verb(
+    "detflow rollback build/digits/workspace/pushed",
+    argument("destination", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the destination"),
+    argument("--to", type=int, metavar="VERSION", help="version to return to; the one before without it"),
+)
 def rollback(arguments: argparse.Namespace) -> Result:
-    """Return to an earlier published version."""
+    """Take the deployed version out of service and return to an earlier one."""
     from components.publishing.destination import PushDestination
     from detection_core.artifacts.published import CURRENT, is_destination
 
@@ -190,47 +206,4 @@ def rollback(arguments: argparse.Namespace) -> Result:
     return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
 
 
-VERBS = (
-    Verb(
-        name="run",
-        summary="Run a workflow on this machine; finished steps come from the cache.",
-        example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
-        arguments=(SETTINGS, SET, OVERRIDE_FILE, PARAM, _SCHEDULED_TIME),
-        command=run,
-        resumes=True,
-    ),
-    Verb(
-        name="validate",
-        summary="Check a settings file, or a pipeline.config and say what it would build; nothing is run.",
-        example="detflow validate examples/digits/settings.yaml",
-        arguments=(
-            argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
-            SET,
-            OVERRIDE_FILE,
-        ),
-        command=validate,
-    ),
-    Verb(
-        name="report",
-        summary="Write the HTML report of a run and print its path.",
-        example="detflow report examples/digits/settings.yaml",
-        arguments=(_WORKSPACE, _RUN, argument("--output", default="", help="where to write it")),
-        command=report,
-    ),
-    Verb(
-        name="rollback",
-        summary="Take the deployed version out of service and return to an earlier one.",
-        example="detflow rollback build/digits/workspace/pushed",
-        arguments=(
-            argument(
-                "destination",
-                metavar="SETTINGS_OR_DESTINATION",
-                help="settings file, or the destination",
-            ),
-            argument(
-                "--to", type=int, metavar="VERSION", help="version to return to; the one before without it"
-            ),
-        ),
-        command=rollback,
-    ),
-)
+VERBS = (run, validate, report, rollback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import Group, Result, Verb, argument
+from pipeline.cli.base import Group, Result, argument, option, verb
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -15,8 +15,18 @@ _HEADER = ("name", "input", "COCO mAP", "published ms", "parameters", "size", "s
 _FACTS = "name title extractor side coco_map published_ms parameters speed licence size_class archive address"
 
 
+_NAME = argument("name", metavar="NAME", help="published name, as `detflow zoo list` shows it")
+
+
+@verb(
+    "detflow zoo list --speed fast",
+    argument(
+        "--speed", choices=("fast", "balanced", "accurate"), default="", help="only networks of this speed"
+    ),
+    name="list",
+)
 def list_models(arguments: argparse.Namespace) -> Result:
-    """List the published detectors that are supported."""
+    """List the detectors of the TensorFlow 2 model zoo that are built here, fastest first."""
     from detection_core.zoo.cache import has_model
     from detection_core.zoo.networks import PAGE
     from detection_core.zoo.networks import list_models as published
@@ -46,8 +56,9 @@ def _facts(model: PublishedModel) -> dict[str, Any]:
     return {"input_side" if name == "side" else name: getattr(model, name) for name in _FACTS.split()}
 
 
+@verb("detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", _NAME)
 def show(arguments: argparse.Namespace) -> Result:
-    """Show a detector."""
+    """Show input, published mAP, size, licence and address of a detector."""
     from detection_core.zoo.cache import find_model_files, published_archive
     from detection_core.zoo.networks import find_model
 
@@ -70,8 +81,15 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=Table(rows, header=False), data=data)
 
 
+@verb(
+    "detflow zoo get ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+    argument(
+        "name", metavar="NAME", help="published name, or imagenet:BACKBONE such as imagenet:resnet50_v1"
+    ),
+    option("--mirror", "WHERE", "address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)"),
+)
 def get(arguments: argparse.Namespace) -> Result:
-    """Download a detector to the cache."""
+    """Fetch a detector to the cache that all runs share; an interrupted download goes on."""
     from detection_core.zoo.cache import fetch_model
     from detection_core.zoo.networks import find_model
     from detection_core.zoo.starting_points import fetch_start, is_named
@@ -85,52 +103,9 @@ def get(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=data)
 
 
-_NAME = argument("name", metavar="NAME", help="published name, as `detflow zoo list` shows it")
-
 GROUP = Group(
     name="zoo",
     summary="Published detectors to start from: list them, show one, fetch one.",
     default="list",
-    verbs=(
-        Verb(
-            name="list",
-            summary="List the detectors of the TensorFlow 2 model zoo that are built here, fastest first.",
-            example="detflow zoo list --speed fast",
-            arguments=(
-                argument(
-                    "--speed",
-                    choices=("fast", "balanced", "accurate"),
-                    default="",
-                    help="only networks of this speed",
-                ),
-            ),
-            command=list_models,
-        ),
-        Verb(
-            name="show",
-            summary="Show input, published mAP, size, licence and address of a detector.",
-            example="detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
-            arguments=(_NAME,),
-            command=show,
-        ),
-        Verb(
-            name="get",
-            summary="Fetch a detector to the cache that all runs share; an interrupted download goes on.",
-            example="detflow zoo get ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
-            arguments=(
-                argument(
-                    "name",
-                    metavar="NAME",
-                    help="published name, or imagenet:BACKBONE such as imagenet:resnet50_v1",
-                ),
-                argument(
-                    "--mirror",
-                    default="",
-                    metavar="WHERE",
-                    help="address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)",
-                ),
-            ),
-            command=get,
-        ),
-    ),
+    verbs=(list_models, show, get),
 )

@@ -32,9 +32,6 @@ class Cluster:
         namespace: namespace of the runs; empty: that of the connection, else Kubeflow's.
         account: service account of the steps; empty: the server's default.
         claims: persistent volume claim to the steps that mount it; None without settings.
-        images: names of the container images.
-        pull_secrets: names of the image pull secrets.
-        time_zone: time zone of the schedule.
         retried: steps with retries in the settings.
         through_kube: whether the pipelines API is reached through the Kubernetes API.
     """

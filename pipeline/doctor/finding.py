@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
@@ -33,8 +34,6 @@ class Finding:
     """One line of the doctor's report.
 
     Attributes:
-        state: severity.
-        found: the observation.
         remedy: what to do; may be empty only for `ok`.
         check: name of the check that found it.
     """
@@ -49,24 +48,10 @@ class Finding:
             raise ValueError(f"expected a remedy for {self.found!r}, found none")
 
 
-def ok(found: str) -> Finding:
-    """Return a finding without a fault."""
-    return Finding(State.OK, found)
-
-
-def note(found: str, remedy: str) -> Finding:
-    """Return an informative finding."""
-    return Finding(State.NOTE, found, remedy)
-
-
-def unknown(found: str, remedy: str) -> Finding:
-    """Return a finding that could not be determined."""
-    return Finding(State.UNKNOWN, found, remedy)
-
-
-def problem(found: str, remedy: str) -> Finding:
-    """Return a finding that the user must fix."""
-    return Finding(State.PROBLEM, found, remedy)
+ok = functools.partial(Finding, State.OK)
+note = functools.partial(Finding, State.NOTE)
+unknown = functools.partial(Finding, State.UNKNOWN)
+problem = functools.partial(Finding, State.PROBLEM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +59,6 @@ class Check(Generic[Subject]):
     """A check of a table.
 
     Attributes:
-        name: displayed name.
         look: function that examines the subject and returns findings.
         essential: whether later checks are skipped if this one fails to run.
     """

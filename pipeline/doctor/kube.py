@@ -23,7 +23,6 @@ class Kube:
     """A Kubernetes API server.
 
     Attributes:
-        host: its address.
         context: context of the kubeconfig; empty: the current one, or inside a cluster.
     """
 
@@ -47,18 +46,16 @@ class Kube:
     def may(self, **attributes: str) -> bool:
         """Tell whether the current account may do something.
 
-        Args:
-            **attributes: of a SelfSubjectAccessReview: namespace, verb, group, resource, subresource, name.
+        The attributes are those of a SelfSubjectAccessReview: namespace, verb, group, resource, subresource,
+        name.
         """
         return self._review("SelfSubjectAccessReview", {"resourceAttributes": attributes})
 
     def account_may(self, user: str, groups: list[str], **attributes: str) -> bool:
         """Tell whether another account may do something.
 
-        Args:
-            user: user name on the server, such as `system:serviceaccount:NAMESPACE:NAME`.
-            groups: groups of the user.
-            **attributes: of a SubjectAccessReview.
+        The user has its name on the server, such as `system:serviceaccount:NAMESPACE:NAME`. The attributes
+        are those of a SubjectAccessReview.
 
         Raises:
             ForbiddenError: when the current account may not ask this.
@@ -135,8 +132,7 @@ def _check_files(paths: str) -> None:
 def open_kube(context: str = "") -> Kube:
     """Connect like kubectl, or with the account of the current pod.
 
-    Args:
-        context: context of the kubeconfig; empty: the current one, or the pod's account without a kubeconfig.
+    Without a context: the current one of the kubeconfig, or the pod's account without a kubeconfig.
 
     Raises:
         ConfigError: when there is neither.

@@ -149,7 +149,6 @@ class Machine:
 
     Attributes:
         folders: folders for runs, data and temporary files.
-        images: names of the container images in the settings.
         system: root of the kernel's information files.
     """
 
@@ -161,9 +160,7 @@ class Machine:
 def this_machine(workspace: str = "", images: tuple[str, ...] = ()) -> Machine:
     """Return this machine, with its relevant folders.
 
-    Args:
-        workspace: workspace of the settings; empty: the working directory.
-        images: names of container images.
+    Without a workspace the working directory stands for it.
     """
     folders = dict.fromkeys((os.path.abspath(workspace or "."), tempfile.gettempdir()))
     return Machine(folders=tuple(folders), images=images)

@@ -39,12 +39,7 @@ CALLER_RIGHTS = (
     Right(_PIPELINES, "experiments", ("get", "list", "create"), "detflow submit"),
     Right(_PIPELINES, "runs", ("get", "list", "create"), "detflow submit and runs"),
     Right(_PIPELINES, "runs", ("terminate", "retry"), "detflow runs cancel and retry"),
-    Right(
-        _PIPELINES,
-        "jobs",
-        ("get", "list", "create", "enable", "disable", "delete"),
-        "detflow schedule",
-    ),
+    Right(_PIPELINES, "jobs", ("get", "list", "create", "enable", "disable", "delete"), "detflow schedule"),
 )
 
 # Permissions of a run's pods; a test compares them with k8s/base/rbac.yaml.
@@ -66,10 +61,7 @@ class Kind:
     """A kind that may be missing on a cluster.
 
     Attributes:
-        group: API group.
-        version: version of the API.
         plural: plural name in the API.
-        project: project that provides it.
         release: release of the project that the manifests are tested with.
         needed_by: feature that needs it.
         always: whether every run needs it.
@@ -89,56 +81,18 @@ class Kind:
         return f"{self.plural}.{self.group}"
 
 
+_KFP = "Kubeflow Pipelines"
+_ADDON = "k8s/addons/distributed-training"
+_ADDON_OR_GPU = f"{_ADDON} and k8s/overlays/gpu"
+_SERVING = "k8s/addons/serving-kserve and k8s/overlays/gpu"
+_TRAINER = "trainer.kubeflow.org", "v1alpha1"
 # `make test-cluster` applies k8s/ with these releases; tests/cluster/crds.txt lists their sources.
 KINDS = (
     Kind("argoproj.io", "v1alpha1", "workflows", "Argo Workflows", "4.0.5", "every run", always=True),
-    Kind(
-        "kubeflow.org",
-        "v1beta1",
-        "scheduledworkflows",
-        "Kubeflow Pipelines",
-        "2.17.0",
-        "every schedule",
-        always=True,
-    ),
-    Kind(
-        "serving.kserve.io",
-        "v1beta1",
-        "inferenceservices",
-        "KServe",
-        "0.17.0",
-        "k8s/addons/serving-kserve and k8s/overlays/gpu",
-    ),
-    Kind(
-        "trainer.kubeflow.org",
-        "v1alpha1",
-        "trainjobs",
-        "Kubeflow Trainer",
-        "2.2.0",
-        "k8s/addons/distributed-training and k8s/overlays/gpu",
-    ),
-    Kind(
-        "trainer.kubeflow.org",
-        "v1alpha1",
-        "trainingruntimes",
-        "Kubeflow Trainer",
-        "2.2.0",
-        "k8s/addons/distributed-training and k8s/overlays/gpu",
-    ),
-    Kind(
-        "jobset.x-k8s.io",
-        "v1alpha2",
-        "jobsets",
-        "JobSet",
-        "0.11.1",
-        "Kubeflow Trainer, so k8s/addons/distributed-training",
-    ),
-    Kind(
-        "kubeflow.org",
-        "v1",
-        "tfjobs",
-        "Kubeflow training operator",
-        "1.9.3",
-        "k8s/addons/distributed-training-tfjob",
-    ),
+    Kind("kubeflow.org", "v1beta1", "scheduledworkflows", _KFP, "2.17.0", "every schedule", always=True),
+    Kind("serving.kserve.io", "v1beta1", "inferenceservices", "KServe", "0.17.0", _SERVING),
+    Kind(*_TRAINER, "trainjobs", "Kubeflow Trainer", "2.2.0", _ADDON_OR_GPU),
+    Kind(*_TRAINER, "trainingruntimes", "Kubeflow Trainer", "2.2.0", _ADDON_OR_GPU),
+    Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", "0.11.1", f"Kubeflow Trainer, so {_ADDON}"),
+    Kind("kubeflow.org", "v1", "tfjobs", "Kubeflow training operator", "1.9.3", f"{_ADDON}-tfjob"),
 )

@@ -34,7 +34,6 @@ class NetworkChoice:
     """The network for a data set.
 
     Attributes:
-        network: the chosen network.
         size: rows and columns of its input.
         config: its `model` section with the choices applied, without a number of classes.
         choices: changes to the section, with reasons.
@@ -126,7 +125,7 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
     config = parse_pipeline_config(network.text())
     resizer_path = f"{model_message(config.model)[1]}.image_resizer"
     choices = [
-        Choice(path="model", value=network.name, reason=f"{network.name}, {why}", source=""),
+        Choice(path="model", value=network.name, reason=f"{network.name}, {why}"),
         Choice(
             path=resizer_path,
             value=resizer,

@@ -16,11 +16,11 @@ from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
 from detection_core.detectors.family import model_message
-from detection_core.errors import DataError, one_line
+from detection_core.errors import DataError, ModelError, StorageError, one_line
+from detection_core.zoo.cache import fetch_model, find_model_files
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.networks import Speed
+from detection_core.zoo.networks import Network, PublishedModel, Speed
 from pipeline.init import settings_choice
-from pipeline.init.found_weights import StartingWeights, find_weights
 from pipeline.init.hardware import Hardware
 from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
 from pipeline.init.training_choice import (
@@ -30,6 +30,57 @@ from pipeline.init.training_choice import (
     num_steps,
     peak_rate,
 )
+
+# Checkpoints that are not fetched: origin -> name, and how to start from them.
+_NOT_FETCHED = {
+    "automl": ("google/automl's", 'the checkpoint\'s prefix and fine_tune_checkpoint_type to "full"'),
+    "tensorflow_1": (
+        "TensorFlow 1's",
+        "the prefix model.ckpt in it, fine_tune_checkpoint_version to V1 and fine_tune_checkpoint_type to"
+        ' "detection"',
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartingWeights:
+    """The result of looking for initial weights.
+
+    Attributes:
+        found: whether they are on this machine.
+        remedy: the problem and how to solve it; "" without a problem.
+    """
+
+    found: bool
+    reason: str
+    remedy: str = ""
+
+
+def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
+    """Find a network's published weights, if wanted; fetch them if they are not cached."""
+    if network.kind.weights:
+        owner, values = _NOT_FETCHED[network.kind.weights]
+        remedy = (
+            f"where its archive lies unpacked, set train_config.fine_tune_checkpoint to {values}, and take a"
+            " tenth of the steps and of the learning rate"
+        )
+        return StartingWeights(found=False, reason=f"{owner} checkpoints are not fetched", remedy=remedy)
+    if not isinstance(network, PublishedModel):
+        return StartingWeights(found=False, reason="nobody publishes weights of this network")
+    if not wanted:
+        return StartingWeights(found=False, reason="--from-scratch is given")
+    here = find_model_files(network) is not None
+    try:
+        fetched = fetch_model(network)
+    except (ModelError, StorageError) as error:
+        return StartingWeights(
+            found=False,
+            reason=f"the weights of {network.name} cannot be had here",
+            remedy=f"{error.where}: {error.message}. Once they are here, run `detflow init` again",
+        )
+    how = "lie" if here else "were fetched"
+    return StartingWeights(found=True, reason=f"the published weights {how} in {fetched.folder}")
+
 
 _METRICS = "coco_detection_metrics"
 _QUANTIZATION = {"quantization": {"delay": 0, "weight_bits": 8, "activation_bits": 8}}
@@ -41,11 +92,8 @@ class Request:
     """The user's request.
 
     Attributes:
-        data: folder of the data set.
-        folder: output folder.
         model: name of a network; "" to choose one.
         speed: one of `SPEEDS`; None: by the machine.
-        weights: look for initial weights.
     """
 
     data: str
@@ -60,10 +108,8 @@ class Plan:
     """A first workflow.
 
     Attributes:
-        request: the user's request.
         layouts: the data sets found; the first one is used.
         seen: survey of that data set.
-        hardware: for training.
         network: with its input and anchors.
         weights: the initial weights, or why there are none.
         config: the whole pipeline.config, without a number of classes.
@@ -120,7 +166,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
-            Choice(path="model.config", value=PIPELINE_CONFIG, reason="", source=""),
+            Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
             *settings_choice.evaluate_choices(held_out),
             *settings_choice.quantize_choices(num_steps(training), peak_rate(training)),
@@ -175,7 +221,6 @@ def _classes(seen: Survey, where: str) -> Choice:
         path=where,
         value=len(names),
         reason=f"num_classes is left out: it follows the label map, which now has {len(names):,}: {listed}",
-        source="",
     )
 
 
@@ -195,6 +240,5 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
             path="train.start_from",
             value="",
             reason=f"from scratch, as {weights.reason}{remedy}",
-            source="",
         )
     ]

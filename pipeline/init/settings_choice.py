@@ -147,4 +147,4 @@ def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
 
 
 def _choice(path: str, value: Any, reason: str) -> Choice:
-    return Choice(path=path, value=value, reason=reason, source="")
+    return Choice(path=path, value=value, reason=reason)

@@ -7,15 +7,10 @@ from typing import Any
 
 from detection_core.datasets.classes import similar_names
 from detection_core.errors import one_line
-from pipeline.init.measured import Measured
+from pipeline.init.hardware import Measured
 from pipeline.init.plan import Plan
 
 _NAMED_CLASSES = 4
-
-
-def summary_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Return the ten lines as (name, text)."""
-    return list(_rows(plan))
 
 
 def summary_data(plan: Plan) -> dict[str, Any]:
@@ -61,7 +56,8 @@ def _multiply_adds(plan: Plan) -> int:
     return round(plan.network.network.multiply_adds * rows * columns / plan.network.network.side**2)
 
 
-def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
+def summary_rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the ten lines as (name, text)."""
     seen, chosen, layout = plan.seen, plan.network, plan.layouts[0]
     others = [f"{other.format} ({other.evidence})" for other in plan.layouts[1:]]
     yield "format", f"{layout.format}: {layout.evidence}" + (f"; also {'; '.join(others)}" if others else "")

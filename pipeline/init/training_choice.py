@@ -45,7 +45,7 @@ def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -
         reason += (
             f", {wanted} images would take more than {_FREE_SHARE:.0%} of {hardware.memory / GIB:.0f} GiB"
         )
-    return Choice(path="train_config.batch_size", value=batch, reason=reason, source="")
+    return Choice(path="train_config.batch_size", value=batch, reason=reason)
 
 
 def choose_training(
@@ -75,7 +75,6 @@ def choose_validation(steps: int, images: int) -> Choice:
             value={**value, "weights": "LAST"},
             reason=f"the metric of {images:,} images is too random to choose weights by: it is measured, and"
             " the last weights are written; with more images, remove `weights` and set `patience`",
-            source="",
         )
     if images > _MOST_VALIDATED:
         value["max_images"] = _MOST_VALIDATED
@@ -84,7 +83,6 @@ def choose_validation(steps: int, images: int) -> Choice:
         value={**value, "patience": _PATIENCE},
         reason="the weights with the best mAP on the split eval are written; training stops after"
         f" {_PATIENCE} of about {_VALIDATIONS} validations without a better one",
-        source="",
     )
 
 
@@ -135,8 +133,8 @@ def _from_scratch(images: int, batch: int) -> list[Choice]:
             reason=f"a peak of {rate:g} for batches of {batch} after {warm_up} steps of warm-up, then to 0",
             source=_LINEAR_SCALING,
         ),
-        Choice(path=f"{_MOMENTUM}.momentum_optimizer_value", value=0.9, reason="", source=""),
-        Choice(path="train_config.optimizer.use_moving_average", value=False, reason="", source=""),
+        Choice(path=f"{_MOMENTUM}.momentum_optimizer_value", value=0.9),
+        Choice(path="train_config.optimizer.use_moving_average", value=False),
         _augmentation(images),
     ]
 

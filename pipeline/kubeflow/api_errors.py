@@ -29,11 +29,8 @@ class ClusterError(DetectionError):
 def explain(error: Exception, *, host: str, doing: str, credentials: str) -> ClusterError:
     """Convert an error of the client or its connection to one line with a remedy.
 
-    Args:
-        error: an `ApiException`, an error of urllib3 or of the client.
-        host: address of the server.
-        doing: the attempted action, such as `reading the run 1234`.
-        credentials: source of the credentials; empty: none.
+    It is an `ApiException`, or an error of urllib3 or of the client. Messages name the attempted action,
+    `doing`, and the source of the credentials, "" for none.
     """
     status = int(getattr(error, "status", None) or 0)
     if status:

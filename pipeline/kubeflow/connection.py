@@ -29,7 +29,7 @@ from pipeline.kubeflow.transport import (
     proxy_of,
     retries,
 )
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 
 if TYPE_CHECKING:
     import kfp
@@ -45,8 +45,6 @@ class Connection:
     """A server that passed its health check; created by `open`.
 
     Attributes:
-        client: the `kfp.Client`.
-        host: address in use.
         namespace: the user's namespace; None on a single-user server.
         server_version: version that the server reports; empty if none.
     """
@@ -128,10 +126,8 @@ class Connection:
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read a URL that the client has no function for.
 
-        Args:
-            doing: the action, for messages.
-            path: path of the URL.
-            end_only: truncate a too long text to its end, instead of refusing it.
+        With `end_only` a too long text is truncated to its end, instead of refused. Messages name the action,
+        `doing`.
         """
         pool = self.api_client.rest_client.pool_manager
         with pool.end_only() if end_only else contextlib.nullcontext():

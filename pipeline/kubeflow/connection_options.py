@@ -13,8 +13,8 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault, hide
-from pipeline.settings.connection_settings import ConnectionOptions
-from pipeline.settings.validation_errors import Source, build_settings
+from pipeline.settings.kubeflow_settings import ConnectionOptions
+from pipeline.settings.validation_errors import locating_errors
 
 # kfp's variables where they exist, so that a shell configured for kfp works here.
 VARIABLES: Mapping[str, str] = {
@@ -49,7 +49,8 @@ def resolve_options(
         if any(k in given for k in _SIGN_IN):
             values = {k: v for k, v in values.items() if k not in _SIGN_IN}
         values |= given
-    return build_settings(ConnectionOptions, values, Source("connection"))
+    with locating_errors(ConnectionOptions, {"": "connection"}):
+        return ConnectionOptions.model_validate(values)
 
 
 def refuse_unusable_options(options: ConnectionOptions) -> None:

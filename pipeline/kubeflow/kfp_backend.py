@@ -15,7 +15,6 @@ from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
-from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.dag import build_dag
 from pipeline.extras import require
@@ -26,29 +25,18 @@ from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.steps import FromCheck, FromResult, Step
 
 
-def compile_pipeline(settings: PipelineSettings, path: str) -> None:
-    """Write the workflow as a Kubeflow Pipelines package.
+def render_pipeline(settings: PipelineSettings) -> str:
+    """Return the workflow as a Kubeflow Pipelines package: YAML of one or two documents.
 
     It includes settings and pipeline.config. The image is a parameter of the run unless
     `kubeflow.image_parameter` is false.
 
-    Args:
-        settings: of the workflow.
-        path: file to write, YAML of one or two documents.
-
     Raises:
         ConfigError: for invalid settings, or without kfp.
     """
-    files.write_text(path, render_pipeline(settings))
+    require("cluster", "a package for Kubeflow Pipelines")
+    from kfp import compiler
 
-
-def render_pipeline(settings: PipelineSettings) -> str:
-    """Return the package as text.
-
-    Raises:
-        ConfigError: as in `compile_pipeline`.
-    """
-    compiler = _kfp_compiler()
     from pipeline.kubeflow.kfp_rules import check_package
 
     steps = _cluster_steps(settings)
@@ -64,13 +52,6 @@ def render_pipeline(settings: PipelineSettings) -> str:
             "secret in secret_env instead"
         )
     return text
-
-
-def _kfp_compiler() -> Any:
-    require("cluster", "a package for Kubeflow Pipelines")
-    from kfp import compiler
-
-    return compiler
 
 
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:

@@ -30,8 +30,7 @@ _EXECUTORS = ("container", "importer")
 def check_package(text: str) -> None:
     """Check a compiled pipeline as a whole.
 
-    Args:
-        text: YAML with the pipeline, and optionally a second document for Kubernetes.
+    The text is YAML with the pipeline, and optionally a second document for Kubernetes.
 
     Raises:
         ContractError: listing everything that a server would refuse.

@@ -17,7 +17,7 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
 from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
-from pipeline.parameters import Parameter
+from pipeline.run_parameters import Parameter
 
 # Maximum depth of conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12
@@ -28,10 +28,7 @@ class Package:
     """A compiled pipeline.
 
     Attributes:
-        path: the file.
-        name: name of the pipeline.
         digest: fingerprint of the file's content, without comments and layout.
-        steps: names of the tasks.
         parameters: name to parameter.
         root: folder of the artifacts; empty: the server's.
         filled: names of the parameters whose placeholders are filled in each run.
@@ -41,7 +38,6 @@ class Package:
     path: str
     name: str
     digest: str
-    steps: tuple[str, ...]
     parameters: Mapping[str, Parameter]
     root: str = ""
     filled: frozenset[str] = frozenset()
@@ -59,7 +55,6 @@ def read_package(path: str) -> Package:
         path=path,
         name=spec["pipelineInfo"]["name"],
         digest=hashlib.sha256(json.dumps(documents, sort_keys=True, default=str).encode()).hexdigest()[:16],
-        steps=step_names(spec),
         parameters=spec_parameters(spec),
         root=artifact_root(spec),
         filled=filled_parameters(spec),
@@ -67,13 +62,11 @@ def read_package(path: str) -> Package:
     )
 
 
-def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a pipeline's tasks; `spec` is from the file or from the server."""
-    return tuple(_root(spec).get("dag", {}).get("tasks", {}))
-
-
 def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of a pipeline's tasks in order, each with those inside it."""
+    """Return the names of a pipeline's tasks in order, each with those inside it.
+
+    `spec` is from the file or from the server.
+    """
     components = spec.get("pipeline_spec", spec).get("components", {})
 
     @functools.cache
@@ -101,12 +94,12 @@ def _in_order(tasks: Mapping[str, Any]) -> list[str]:
 
 
 def artifact_root(spec: Mapping[str, Any]) -> str:
-    """Return the artifact folder of a pipeline; `spec` as in `step_names`."""
+    """Return the artifact folder of a pipeline; `spec` as in `step_tree`."""
     return str(spec.get("pipeline_spec", spec).get("defaultPipelineRoot", ""))
 
 
 def spec_parameters(spec: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the declared parameters of a pipeline; `spec` as in `step_names`."""
+    """Return the declared parameters of a pipeline; `spec` as in `step_tree`."""
     declared = _root(spec).get("inputDefinitions", {}).get("parameters", {})
     return {
         name: Parameter(

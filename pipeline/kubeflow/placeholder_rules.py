@@ -55,13 +55,8 @@ def check_schedule_time(
 ) -> None:
     """Refuse `[[ScheduledTime]]` on a server that is known not to pass the scheduled time to a run.
 
-    If the server does not report its version, RunChecker stops the run.
-
-    Args:
-        connection: to the server.
-        parameters: values of a run or a schedule.
-        timed: result of `schedule_timed`.
-        where: file or schedule, for messages.
+    If the server does not report its version, RunChecker stops the run. `timed` is the result of
+    `schedule_timed`; `where` is the file or the schedule, for messages.
 
     Raises:
         ConfigError: naming the parameter and the server's version.
@@ -86,10 +81,8 @@ def _is_timed(value: Any) -> bool:
 def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], where: str) -> None:
     """Refuse placeholders that no step would fill.
 
-    Args:
-        parameters: values of a run or a schedule.
-        filled: names of the parameters whose placeholders are filled.
-        where: file or schedule, for messages.
+    `filled` has the names of the parameters whose placeholders are filled; `where` is the file or the
+    schedule.
 
     Raises:
         ConfigError: naming parameter and placeholder.

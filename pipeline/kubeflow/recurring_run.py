@@ -22,21 +22,13 @@ class Schedule:
 
     Attributes:
         schedule_id: id of the recurring run.
-        name: its display name.
         cron: expression; empty for an interval.
         interval_seconds: 0 for a cron expression.
         start: beginning of its window; None: open.
         end: end of its window; None: open.
-        max_concurrency: maximum number of concurrent runs.
         catch_up: whether all missed slots are run later.
-        parameters: of its runs.
-        pipeline_id: pipeline of its runs.
         version_id: pipeline version of its runs; empty: the newest at each run.
-        experiment_id: experiment of its runs.
-        service_account: service account of the steps.
         enabled: False while it is paused.
-        description: free text.
-        link: page of the user interface.
     """
 
     schedule_id: str

@@ -29,7 +29,6 @@ class RunState:
     """A run.
 
     Attributes:
-        run_id: of the run.
         name: as shown in the user interface.
         state: `pending`, `running`, `cancelling`, `paused`, or how it ended: `succeeded`, `skipped`,
             `failed`, `cancelled`.
@@ -37,9 +36,7 @@ class RunState:
         started: time of creation, RFC 3339.
         finished: time of its end; empty while it runs.
         schedule_id: recurring run that started it; empty: started by a user.
-        link: page of the user interface.
         steps: in order of their start, each followed by those inside it.
-        namespace: namespace of its pods.
     """
 
     run_id: str
@@ -90,10 +87,7 @@ class RunState:
 def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
     """Return a run of the server as plain values.
 
-    Args:
-        connection: to the server.
-        run: from the client.
-        tasks: the pipeline's tasks, from `step_tree`; empty if unknown.
+    `tasks` are the pipeline's, from `step_tree`; empty if unknown.
     """
     cancelled = _cancelled_at(run)
     state = word_of(run.state)
@@ -202,15 +196,8 @@ def wait_for(
 ) -> RunState:
     """Wait until a run has ended, logging each change of a step.
 
-    Waiting continues through up to three minutes without an answer, such as a restart of the server.
-
-    Args:
-        connection: to the server.
-        run_id: of the run.
-        poll_seconds: polling interval.
-        limit_seconds: longest wait; 0: no limit.
-        sleep: function that waits for a number of seconds.
-        before: the run before a retry; the states of its steps are not logged again.
+    Waiting continues through up to three minutes without an answer, such as a restart of the server. A limit
+    of 0 means none. The states of steps in `before`, the run before a retry, are not logged again.
 
     Raises:
         ClusterError: after the limit; the run continues.

@@ -28,8 +28,8 @@ from pipeline.kubeflow.placeholder_rules import (
     schedule_timed,
 )
 from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
-from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
-from pipeline.parameters import check_parameters, parse_parameters
+from pipeline.kubeflow.submission import PipelineVersion, filter_by_name, pages, start_run
+from pipeline.run_parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
@@ -42,14 +42,11 @@ class ScheduleSpec:
 
     Attributes:
         name: unique name, by which later calls find it.
-        trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
         catch_up: run all slots missed during a pause or an outage, not only the last one.
         parameters: checked values; texts may hold placeholders.
-        version: the pipeline version that each run uses.
         experiment_id: experiment of its runs.
         service_account: Kubernetes service account of the steps; empty: the server's default.
-        paused: whether it is created paused.
     """
 
     name: str
@@ -70,7 +67,6 @@ class Applied:
     Attributes:
         action: `created`, `unchanged` or `replaced`.
         changes: differences, one sentence each.
-        schedule: the schedule after the call.
     """
 
     action: str
@@ -142,16 +138,13 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
     return found[0]
 
 
-def pause(connection: Connection, schedule: Schedule) -> Schedule:
-    """Pause a schedule."""
-    _set_enabled(connection, schedule, enabled=False)
-    return dataclasses.replace(schedule, enabled=False)
-
-
-def resume(connection: Connection, schedule: Schedule) -> Schedule:
-    """Resume a schedule."""
-    _set_enabled(connection, schedule, enabled=True)
-    return dataclasses.replace(schedule, enabled=True)
+def set_enabled(connection: Connection, schedule: Schedule, *, enabled: bool) -> Schedule:
+    """Resume or pause a schedule."""
+    client = connection.client
+    function = client.enable_recurring_run if enabled else client.disable_recurring_run
+    doing = f"{'resuming' if enabled else 'pausing'} the schedule {schedule.name}"
+    connection.call(doing, function, schedule.schedule_id)
+    return dataclasses.replace(schedule, enabled=enabled)
 
 
 def delete(connection: Connection, schedule: Schedule) -> None:
@@ -180,10 +173,7 @@ def delete(connection: Connection, schedule: Schedule) -> None:
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
     """Start one run with a schedule's pinned version and parameters, and return its id.
 
-    Args:
-        connection: to the server.
-        schedule: found before.
-        texts: `NAME=VALUE` that replace parameters of the schedule.
+    Texts `NAME=VALUE` replace parameters of the schedule.
 
     Raises:
         ConfigError: for an unknown parameter, or a placeholder that nothing fills.
@@ -207,12 +197,6 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
     check_placeholders(values, filled_parameters(spec), schedule.name)
     check_schedule_time(connection, values, schedule_timed(spec), schedule.name)
     now = datetime.datetime.now(datetime.UTC)
-    request = RunRequest(
-        name=f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",
-        experiment_id=schedule.experiment_id,
-        parameters=values,
-        service_account=schedule.service_account,
-    )
     pinned = PipelineVersion(
         pipeline_id=schedule.pipeline_id,
         version_id=schedule.version_id,
@@ -220,7 +204,14 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         reused=True,
         root=artifact_root(version.pipeline_spec or {}),
     )
-    return start_run(connection, pinned, request)
+    return start_run(
+        connection,
+        pinned,
+        f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",
+        experiment_id=schedule.experiment_id,
+        parameters=values,
+        service_account=schedule.service_account,
+    )
 
 
 _DESCRIPTION = "Made by `detflow schedule create`."
@@ -248,9 +239,9 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     others = [s for s in found if s is not settled]
     for other in others:
         if other.enabled:
-            _unless_gone(functools.partial(pause, connection, other))
+            _unless_gone(functools.partial(set_enabled, connection, other, enabled=False))
     if "then enabled." in settled.description and not settled.enabled:
-        settled = resume(connection, settled)
+        settled = set_enabled(connection, settled, enabled=True)
     for other in others:
         kept_by = _unless_gone(functools.partial(remove, connection, other))
         if kept_by:
@@ -341,10 +332,3 @@ def _create(connection: Connection, spec: ScheduleSpec, *, enabled: bool, descri
         service_account=spec.service_account or None,
     )
     return schedule_from(connection, made)
-
-
-def _set_enabled(connection: Connection, schedule: Schedule, *, enabled: bool) -> None:
-    client = connection.client
-    function = client.enable_recurring_run if enabled else client.disable_recurring_run
-    doing = f"{'resuming' if enabled else 'pausing'} the schedule {schedule.name}"
-    connection.call(doing, function, schedule.schedule_id)

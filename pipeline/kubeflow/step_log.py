@@ -28,12 +28,7 @@ def step_log(
 ) -> str:
     """Return the end of a step's log; empty if the server has none (not started, or deleted).
 
-    Args:
-        connection: to the server.
-        run_id: id of the run.
-        step: step of the run.
-        launcher: keep all messages of Kubeflow's launcher and driver; otherwise only their errors.
-        lines: maximum number of lines.
+    With `launcher` all messages of Kubeflow's launcher and driver are kept; otherwise only their errors.
     """
     for path in _paths(connection, run_id, step.pods):
         try:

@@ -90,10 +90,7 @@ def error_of(thing: Any) -> str:
 def step_states(details: Sequence[Any], tasks: Tasks, ending: Ending) -> tuple[StepState, ...]:
     """Return the steps of a run, each followed by those inside it.
 
-    Args:
-        details: the run's tasks, from the client.
-        tasks: the pipeline's tasks; empty if unknown.
-        ending: end of the run.
+    `details` are the run's tasks, from the client; `tasks` the pipeline's, empty if unknown.
     """
     tree = NodeTree(details)
     if tree.workflow:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 
 from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.kubeflow.api_errors import ClusterError
@@ -35,8 +37,6 @@ class PipelineVersion:
     """A pipeline version on the server.
 
     Attributes:
-        pipeline_id: id of the pipeline.
-        version_id: id of the version.
         name: name of the version: the fingerprint of its file.
         reused: whether the server already had it.
         root: the file's artifact folder, passed to each run, because the server does not look it up. Empty:
@@ -48,23 +48,6 @@ class PipelineVersion:
     name: str
     reused: bool
     root: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """A run to start.
-
-    Attributes:
-        name: shown in the user interface.
-        experiment_id: of the experiment.
-        parameters: checked values.
-        service_account: Kubernetes service account of the steps; empty: the server's default.
-    """
-
-    name: str
-    experiment_id: str
-    parameters: Mapping[str, Any]
-    service_account: str = ""
 
 
 def check_names(pipeline: str, experiment: str) -> None:
@@ -93,68 +76,55 @@ def publish(connection: Connection, package: Package) -> PipelineVersion:
     """
     pipeline_id = _ensure_pipeline(connection, package.name)
     name = f"{package.name}-{package.digest}"
-    versions = _Lookup(
-        what="version",
-        function=connection.client.list_pipeline_versions,
-        field="pipeline_versions",
-        id_field="pipeline_version_id",
-        arguments={"pipeline_id": pipeline_id},
+    upload = functools.partial(
+        connection.client.upload_pipeline_version,
+        package.path,
+        pipeline_version_name=name,
+        pipeline_id=pipeline_id,
     )
-
-    def upload() -> Any:
-        return connection.call(
-            f"uploading {name}",
-            connection.client.upload_pipeline_version,
-            package.path,
-            pipeline_version_name=name,
-            pipeline_id=pipeline_id,
-        )
-
-    version_id, reused = _find_or_make(connection, versions, name, upload)
+    version_id, reused = _find_or_make(
+        connection, "pipeline_version", name, f"uploading {name}", upload, pipeline_id=pipeline_id
+    )
     return PipelineVersion(
         pipeline_id=pipeline_id, version_id=version_id, name=name, reused=reused, root=package.root
     )
 
 
-def start_run(connection: Connection, version: PipelineVersion, request: RunRequest) -> str:
-    """Start a run of a version and return its id.
+def start_run(
+    connection: Connection,
+    version: PipelineVersion,
+    name: str,
+    *,
+    experiment_id: str,
+    parameters: Mapping[str, Any],
+    service_account: str,
+) -> str:
+    """Start a run of a version with checked parameters, and return its id.
+
+    An empty service account stands for the server's default.
 
     Raises:
         ClusterError: from the server.
     """
     made = connection.call(
-        f"starting the run {request.name}",
+        f"starting the run {name}",
         connection.client.run_pipeline,
-        experiment_id=request.experiment_id,
-        job_name=request.name,
+        experiment_id=experiment_id,
+        job_name=name,
         pipeline_id=version.pipeline_id,
         version_id=version.version_id,
-        params=dict(request.parameters),
+        params=dict(parameters),
         pipeline_root=version.root or None,
-        service_account=request.service_account or None,
+        service_account=service_account or None,
     )
     return str(made.run_id)
 
 
 def ensure_experiment(connection: Connection, name: str) -> str:
     """Return the id of an experiment, created if missing."""
-    experiments = _Lookup(
-        what="experiment",
-        function=connection.client.list_experiments,
-        field="experiments",
-        id_field="experiment_id",
-        arguments={"namespace": connection.namespace},
-    )
-
-    def create() -> Any:
-        return connection.call(
-            f"creating the experiment {name}",
-            connection.client.create_experiment,
-            name,
-            namespace=connection.namespace,
-        )
-
-    return _find_or_make(connection, experiments, name, create)[0]
+    doing, namespace = f"creating the experiment {name}", connection.namespace
+    create = functools.partial(connection.client.create_experiment, name, namespace=namespace)
+    return _find_or_make(connection, "experiment", name, doing, create, namespace=namespace)[0]
 
 
 def default_run_name(pipeline_name: str) -> str:
@@ -180,43 +150,35 @@ def filter_by_name(name: str) -> str:
     return json.dumps({"predicates": [{"operation": 1, "key": "display_name", "stringValue": name}]})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Lookup:
-    """How to list the server's objects of one kind, and the attributes of list and id."""
+def _find_or_make(
+    connection: Connection, kind: str, name: str, doing: str, make: Callable[[], Any], **listing: Any
+) -> tuple[str, bool]:
+    """Return the id of a named object, and whether it existed; concurrent callers get the same one.
 
-    what: str
-    function: Callable[..., Any]
-    field: str
-    id_field: str
-    arguments: Mapping[str, Any]
+    `kind` is the object's name in kfp's client, such as `pipeline_version`; `doing` names the call of `make`.
+    """
 
-    def find(self, connection: Connection, name: str) -> str:
-        """Return the id of the object with a name; empty: none."""
+    def find() -> str:
         listed = pages(
             connection,
-            f"looking for the {self.what} {name}",
-            self.function,
-            self.field,
+            f"looking for the {kind.removeprefix('pipeline_')} {name}",
+            getattr(connection.client, f"list_{kind}s"),
+            f"{kind}s",
             filter=filter_by_name(name),
-            **self.arguments,
+            **listing,
         )
         # The server's comparison ignores case.
         found = next((entry for entry in listed if entry.display_name == name), None)
-        return str(getattr(found, self.id_field)) if found else ""
+        return str(getattr(found, f"{kind}_id")) if found else ""
 
-
-def _find_or_make(
-    connection: Connection, lookup: _Lookup, name: str, make: Callable[[], Any]
-) -> tuple[str, bool]:
-    """Return an id, and whether it existed; concurrent callers get the same one."""
-    found = lookup.find(connection, name)
+    found = find()
     if found:
         return found, True
     try:
-        return str(getattr(make(), lookup.id_field)), False
+        return str(getattr(connection.call(doing, make), f"{kind}_id")), False
     except ClusterError as e:
         # 409: another caller made it meanwhile.
-        found = lookup.find(connection, name) if e.status == 409 else ""
+        found = find() if e.status == 409 else ""
         if found:
             return found, True
         raise
@@ -225,24 +187,11 @@ def _find_or_make(
 def _ensure_pipeline(connection: Connection, name: str) -> str:
     import kfp_server_api
 
-    pipelines = _Lookup(
-        what="pipeline",
-        function=connection.client.list_pipelines,
-        field="pipelines",
-        id_field="pipeline_id",
-        arguments={"namespace": connection.namespace},
-    )
-
-    def create() -> Any:
-        # Not `upload_pipeline`, which also creates a version with the pipeline's name.
-        body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
-        return connection.call(
-            f"creating the pipeline {name}",
-            connection.client.pipelines.pipeline_service_create_pipeline,
-            pipeline=body,
-        )
-
-    return _find_or_make(connection, pipelines, name, create)[0]
+    # Not `upload_pipeline`, which also creates a version with the pipeline's name.
+    body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
+    create = functools.partial(connection.client.pipelines.pipeline_service_create_pipeline, pipeline=body)
+    doing = f"creating the pipeline {name}"
+    return _find_or_make(connection, "pipeline", name, doing, create, namespace=connection.namespace)[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -250,8 +199,6 @@ class Source:
     """A pipeline to submit.
 
     Attributes:
-        path: the user's file.
-        package: the compiled pipeline.
         settings: settings of the workflow; None for a compiled file.
     """
 
@@ -264,10 +211,7 @@ class Source:
 def open_source(path: str, overrides: Sequence[str], override_files: Sequence[str] = ()) -> Iterator[Source]:
     """Read the file, compiling settings; the compiled file exists until the block ends.
 
-    Args:
-        path: settings file or compiled pipeline.
-        overrides: `KEY=VALUE` for a settings file.
-        override_files: partial pipeline.config files for a settings file.
+    Overrides and override files are for a settings file only.
 
     Raises:
         ConfigError: for an invalid file.
@@ -283,14 +227,14 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
         with local_copy(path) as here:
             yield Source(path=path, package=read_package(here), settings=None)
         return
-    from pipeline.kubeflow.kfp_backend import compile_pipeline
+    from pipeline.kubeflow.kfp_backend import render_pipeline
     from pipeline.settings.settings_file import load_settings
 
     # The settings name files on the cluster: do not check them here.
     settings = load_settings(path, overrides, override_files=override_files, check_files=False)
     with ScratchFolder() as folder:
         compiled = os.path.join(folder, "pipeline.yaml")
-        compile_pipeline(settings, compiled)
+        files.write_text(compiled, render_pipeline(settings))
         yield Source(path=path, package=read_package(compiled), settings=settings)
 
 

@@ -7,6 +7,8 @@ import dataclasses
 import datetime
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,21 +16,59 @@ from component_specs.kfp_outputs import encode_results
 from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
 from detection_core.training.memory import keep_host_memory
-from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import before, build_dag
 from pipeline.extras import require
 from pipeline.interruption import interrupted_by
-from pipeline.local.live_report import LiveReport
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import training_config
+from pipeline.step_configs import check_steps, training_config
 from pipeline.steps import Dag
 
 _logger = logging.getLogger(__name__)
+
+SECONDS = 20.0
+"""Minimum seconds between two versions of the page."""
+_SHARE = 0.05
+"""Maximum share of the run's time for writing the page."""
+
+
+class LiveReport:
+    """Writes a page repeatedly during a `with` block, in a thread.
+
+    Args:
+        write: writes the page; its errors end the updates, not the run.
+        seconds: minimum interval; longer if writing is slow.
+    """
+
+    def __init__(self, write: Callable[[], None], *, seconds: float = SECONDS) -> None:
+        self._write, self._seconds = write, seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="report", daemon=True)
+
+    def __enter__(self) -> LiveReport:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop after the version that is being written."""
+        self._ended.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        pause = self._seconds / 4  # so that the page does not delay the end of a short run
+        while not self._ended.wait(pause):
+            began = time.monotonic()
+            try:
+                self._write()
+            except Exception:
+                _logger.exception("report | cannot be kept up to date; it is written when the run has ended")
+                return
+            pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,10 +93,6 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     """Run the workflow: finished steps come from the cache, the rest is executed in order.
 
     run.json is written after every step. The report is written at the end, also after a failure.
-
-    Args:
-        settings: settings of the workflow.
-        options: options of this run.
 
     Returns:
         The run, with status `succeeded`. A model refused by a gate is a success; `pusher` gives the reason.

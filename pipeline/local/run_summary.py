@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import os
@@ -24,21 +23,11 @@ _logger = logging.getLogger(__name__)
 _Artifact = TypeVar("_Artifact")
 
 
-@dataclasses.dataclass(frozen=True)
-class RunSummary:
-    """Summary of a run.
+def summarise(run: RunInfo) -> tuple[Page, dict[str, Any]]:
+    """Return metrics, decision and paths of a finished run, without parts that it did not reach.
 
-    Attributes:
-        page: for a terminal.
-        data: the same for `--json`.
+    The first form is for a terminal, the second for scripts.
     """
-
-    page: Page
-    data: dict[str, Any]
-
-
-def summarise(run: RunInfo) -> RunSummary:
-    """Return metrics, decision and paths of a finished run, without parts that it did not reach."""
     outputs = {step.id: step.outputs for step in run.steps}
 
     def read(artifact: JsonFile[_Artifact], step: str, output: str) -> _Artifact | None:
@@ -66,7 +55,7 @@ def summarise(run: RunInfo) -> RunSummary:
         "pushed": encode(pushed) if pushed else None,
         "places": {name: path for name, path in paths.items() if path},
     }
-    return RunSummary(page=_page(run, data), data=data)
+    return _page(run, data), data
 
 
 def _validation(found: DataFindings | None) -> dict[str, Any] | None:

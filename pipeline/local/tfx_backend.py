@@ -29,11 +29,7 @@ Observer = Callable[[StepInfo], None]
 def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_path: str) -> Any:
     """Render the DAG as a TFX pipeline.
 
-    Args:
-        dag: steps of the workflow.
-        checks: check name to its value.
-        root: TFX's artifact folder.
-        metadata_path: SQLite database of ML Metadata.
+    `checks` maps check name to its value; `root` is TFX's artifact folder.
     """
     components: dict[str, Any] = {}
     for step in dag.steps:
@@ -76,9 +72,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
     def run_with_ir(self, pipeline: Any, run_options: Any = None) -> None:
         """Run the nodes in order, like LocalDagRunner, and report to the observer.
 
-        Args:
-            pipeline: the pipeline's intermediate representation.
-            run_options: must be None: the cache replaces partial runs.
+        `run_options` must be None: the cache replaces partial runs.
 
         Raises:
             Exception: any exception of the failing step.
@@ -158,12 +152,8 @@ def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str], dict[str, Any
 def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -> None:
     """Compile and run a TFX pipeline in this process.
 
-    Args:
-        pipeline: from `build_tfx_pipeline`.
-        dag: the DAG of the pipeline.
-        run_id: unique name of the run.
-        observer: called with a StepInfo in state `running` when a step begins, and again with `executed`,
-            `cached` or `failed`.
+    The observer gets a StepInfo in state `running` when a step begins, and again with `executed`, `cached` or
+    `failed`.
 
     Raises:
         Exception: any exception of the failing step; the cache keeps all earlier steps.

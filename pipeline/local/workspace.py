@@ -27,11 +27,7 @@ _MOMENT = "%Y%m%d-%H%M%S"
 
 @dataclasses.dataclass(frozen=True)
 class Workspace:
-    """Paths and runs of a workspace.
-
-    Attributes:
-        root: its folder.
-    """
+    """Paths and runs of a workspace."""
 
     root: str
 
@@ -137,8 +133,7 @@ class Workspace:
 def new_run_id(after: str = "") -> str:
     """Return a unique id that sorts by time.
 
-    Args:
-        after: an earlier id; the new one sorts after it even if the clock was set back.
+    It sorts after the id `after`, even if the clock was set back.
     """
     moment = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):

@@ -1,5 +1,1 @@
 """The HTML report of a run."""
-
-from pipeline.report.writer import write_report
-
-__all__ = ["write_report"]

@@ -55,10 +55,7 @@ def read_text(folder: str, name: str) -> str | None:
 def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Part | Any:
     """Return a part of the page, or a default if its files are damaged.
 
-    Args:
-        part: creates the part.
-        where: its source files, for the warning.
-        otherwise: the default.
+    The warning names its source files, `where`.
     """
     try:
         return part()

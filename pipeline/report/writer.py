@@ -6,28 +6,29 @@ import dataclasses
 import datetime
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
-from detection_core.artifacts.evaluation import EvalReport
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport
 from detection_core.artifacts.parity import PARITY, ParityReport
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.artifacts.run_info import RunInfo
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.redaction import redact
 from detection_core.report import formats
 from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.data_page import SAMPLE_BYTES, read_dataset
 from detection_core.report.dataset import DatasetSummary, embed_samples
-from detection_core.report.evaluation import EvaluationSummary, metric_table
+from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart, metric_table
 from detection_core.report.formats import seconds_between
 from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
 from pipeline.report.trainings import trainings
 
@@ -42,11 +43,7 @@ def write_report(run: RunInfo, path: str) -> None:
     """Write one self-contained HTML page about a run, without scripts and external links.
 
     The browser reloads the page of an active run periodically. Unreached parts are omitted. Damaged parts are
-    omitted with a warning.
-
-    Args:
-        run: the run; available outputs of its steps are read.
-        path: file to write.
+    omitted with a warning. The available outputs of the run's steps are read.
     """
     files.write_text(path, redact(render_report(run)))
 
@@ -135,12 +132,12 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
 def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
     tiles = []
     for entry in evaluated:
-        metrics = entry.report.metrics
+        metrics, images = entry.report.metrics, f"{entry.report.images} images of {entry.report.split}"
         tiles.append(
             {
                 "name": f"{entry.title}, mAP@.50",
                 "value": formats.metric(metrics.get(MAP_50)),
-                "note": f"mAP {formats.metric(metrics.get(MAP))}, {_measured_on(entry.report)}",
+                "note": f"mAP {formats.metric(metrics.get(MAP))}, {images}",
             }
         )
     for file in parity.files if parity else []:
@@ -155,24 +152,10 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
     return tiles
 
 
-def _measured_on(report: EvalReport) -> str:
-    return f"{report.images} images of {report.split}"
-
-
 def step_summary(run: RunInfo) -> dict[str, Any]:
     """Return the steps with their time in percent of the longest one's, and the total time."""
     longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
-    rows = [
-        {
-            "id": s.id,
-            "state": s.state,
-            "seconds": s.seconds,
-            "percent": round(100 * s.seconds / longest),
-            "error": s.error,
-            "outputs": s.outputs,
-        }
-        for s in run.steps
-    ]
+    rows = [{**dataclasses.asdict(s), "percent": round(100 * s.seconds / longest)} for s in run.steps]
     states = [s.state for s in run.steps]
     return {
         "rows": rows,
@@ -181,3 +164,53 @@ def step_summary(run: RunInfo) -> dict[str, Any]:
         "cached": states.count("cached"),
         "failed": states.count("failed"),
     }
+
+
+TITLES = {"evaluator": "Float detector", "quantized_evaluator": "Quantized detector"}
+BASELINE = "Deployed baseline"
+# The first detector is shown in full, others in short: their mistakes are mostly the same.
+_FULL = {SIDE_BY_SIDE: 12, FALSE_POSITIVE: 12, MISS: 12}
+_SHORT = {SIDE_BY_SIDE: 4, FALSE_POSITIVE: 6, MISS: 6}
+
+
+def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[EvaluationSummary]:
+    """Return the result of each Evaluator of the run."""
+    found: list[EvaluationSummary] = []
+    for step in artifacts.steps_of("evaluator"):
+        report = find(METRICS, _folder(step))
+        if report is not None:
+            found.append(_summary(step, report, budget, _SHORT if found else _FULL))
+    return found
+
+
+def _folder(step: StepInfo) -> str:
+    return step.outputs.get("evaluation", "")
+
+
+def _summary(
+    step: StepInfo, report: EvalReport, budget: PictureBudget, limits: dict[str, int]
+) -> EvaluationSummary:
+    folder, title = _folder(step), TITLES.get(step.id, step.id)
+    summary = EvaluationSummary(
+        id=step.id,
+        title=title,
+        report=report,
+        pictures=unless_damaged(partial(budget.embed, folder, limits), f"{folder}/pictures", {}),
+        folder=folder,
+    )
+    curves = find(CURVES, folder)
+    if curves is None:
+        return summary
+    chart, left_out = curve_chart(curves, title)
+    return dataclasses.replace(summary, curves=curves, chart=chart, left_out=left_out)
+
+
+def metric_columns(evaluated: list[EvaluationSummary]) -> list[tuple[str, Metrics]]:
+    """Return (title, metrics) of each detector, and of the deployed one that is the first one's baseline."""
+    columns: list[tuple[str, Metrics]] = []
+    for number, entry in enumerate(evaluated):
+        columns.append((entry.title, entry.report.metrics))
+        # The quantized detector's baseline is the float one, which already has a column.
+        if entry.report.baseline and not number:
+            columns.append((BASELINE, entry.report.baseline))
+    return columns

@@ -83,7 +83,6 @@ class Cron:
     """A parsed expression.
 
     Attributes:
-        text: original text.
         second: field of the seconds; the other five likewise.
     """
 
@@ -135,9 +134,7 @@ class Cron:
 def parse_cron(text: str, where: str) -> Cron:
     """Read an expression.
 
-    Args:
-        text: six fields, or a name such as `@daily`. For `@every` use `schedule.interval`.
-        where: owner of the expression, for messages.
+    It has six fields, or is a name such as `@daily`. For `@every` use `schedule.interval`.
 
     Raises:
         ConfigError: naming field, range and correct form.

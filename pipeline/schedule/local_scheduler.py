@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Protocol
 
 from detection_core.errors import ConfigError
 from detection_core.python_process import python_environment
@@ -36,21 +35,10 @@ def utc_text(slot: datetime.datetime) -> str:
     return slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Workspace(Protocol):
-    """The part of a workspace that the scheduler needs."""
-
-    @property
-    def root(self) -> str:
-        """Path of the folder."""
-
-    def is_locked(self) -> bool:
-        """Tell whether a run is active."""
-
-
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is stopped.
 
-    The command gets the slot as `--scheduled-time`.
+    The command gets the slot as `--scheduled-time`. A slot is skipped while a run is active.
 
     SIGTERM and SIGINT stop it. An active run is interrupted as by Ctrl-C: it is recorded as stopped, and the
     next one resumes from its checkpoint. A second signal kills the run.
@@ -60,12 +48,13 @@ class LocalSchedule:
         self,
         trigger: Trigger,
         command: Sequence[str],
-        workspace: Workspace,
+        workspace: str,
+        is_running: Callable[[], bool],
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._trigger = trigger
         self._command = list(command)
-        self._workspace = workspace
+        self._workspace, self._is_running = workspace, is_running
         self._now = now
         self._stopped = threading.Event()
         self._run: subprocess.Popen | None = None
@@ -73,8 +62,7 @@ class LocalSchedule:
     def serve(self, max_runs: int = 0) -> int:
         """Wait and run until stopped, until the trigger's end, or for a number of runs.
 
-        Args:
-            max_runs: maximum number of runs; 0: no limit.
+        `max_runs` of 0 means no limit.
 
         Returns:
             The number of runs.
@@ -106,7 +94,7 @@ class LocalSchedule:
 
     def _start(self, slot: datetime.datetime) -> int:
         """Run once; return 0 if another run is active, or the slot was missed."""
-        if self._workspace.is_locked():
+        if self._is_running():
             _logger.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
             return 0
         late = (self._now() - slot).total_seconds()
@@ -155,14 +143,14 @@ class LocalSchedule:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Lock the workspace against a second scheduler; the lock of a killed one is released."""
-        local_files.make_dirs(self._workspace.root)
+        local_files.make_dirs(self._workspace)
         with contextlib.ExitStack() as held:
             try:
-                path = os.path.join(self._workspace.root, ".schedule.lock")
+                path = os.path.join(self._workspace, ".schedule.lock")
                 held.enter_context(local_files.lock(path, wait=False))
             except BlockingIOError as e:
                 raise ConfigError(
                     "expected no other scheduler here, found one; stop it, or take another workspace",
-                    where=self._workspace.root,
+                    where=self._workspace,
                 ) from e
             yield

@@ -18,12 +18,7 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
     """Return a service and its timer, each under a comment with its file name.
 
     A timer does not start a service that is still running, and without `Persistent=` it skips missed times.
-
-    Args:
-        name: name of the units, without suffix.
-        trigger: when to run.
-        command: one run of the workflow, with the program's absolute path.
-        folder: working directory.
+    The command is one run of the workflow, with the program's absolute path.
 
     Raises:
         ConfigError: for a start or end, which a timer does not support.
@@ -65,11 +60,8 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
 def crontab_line(trigger: Trigger, command: Sequence[str], folder: str, lock: str) -> str:
     """Return crontab lines that skip a run while the previous one is active.
 
-    Args:
-        trigger: when to run.
-        command: one run of the workflow, with the program's absolute path.
-        folder: working directory.
-        lock: path of the lock file; its folder is created.
+    The command is one run of the workflow, with the program's absolute path. The folder of the lock file is
+    created.
 
     Raises:
         ConfigError: when a crontab cannot express it.

@@ -73,12 +73,7 @@ class Trigger:
 def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: str) -> Trigger:
     """Read the texts of the `schedule` settings.
 
-    Args:
-        cron: six fields; empty for an interval.
-        interval: such as `6h` or `1h30m`; empty for a cron expression.
-        start: RFC 3339, with a zone; empty: at once.
-        end: RFC 3339, with a zone; empty: never.
-        time_zone: IANA name.
+    Either `cron` or `interval` is empty. An empty start means at once, an empty end never.
 
     Raises:
         ConfigError: with the key as `where`.

@@ -1,4 +1,4 @@
-"""Settings of a run on Kubeflow Pipelines, and of each step's pod."""
+"""Settings of a run on Kubeflow Pipelines, of the connection to it, and of each step's pod."""
 
 from __future__ import annotations
 
@@ -7,31 +7,15 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from detection_core.redaction import redact
-from pipeline.settings.connection_settings import Address, ConnectionOptions, ConnectionSettings
-from pipeline.settings.kubernetes_names import (
-    CPUS,
-    FOLDER,
-    IMAGE,
-    IMAGE_OR_NOTHING,
-    KEY,
-    LABEL_KEY,
-    LABEL_VALUE,
-    MEMORY,
-    NAMESPACE_OR_NOTHING,
-    OBJECT_NAME,
-    OBJECT_NAME_OR_NOTHING,
-    RESOURCE,
-    SECONDS,
-    SECONDS_OF_A_POD,
-    VARIABLE,
-)
 from pipeline.settings.setting_types import (
     NOT_EMPTY,
     NUMBER,
     TEXT,
     MultilineText,
+    Path,
     Rule,
     Settings,
     Text,
@@ -39,10 +23,95 @@ from pipeline.settings.setting_types import (
     Whole,
     between,
     by_kind,
+    matching,
     setting,
 )
 from pipeline.settings.step_ids import STEPS, step_ids
 from pipeline.settings.validation_errors import contradictions
+
+_NO_SECRET = (
+    "an address without user and password, which would stand in every message and link; leave them out, and "
+    "sign in with --token-env, --token-file or --cookie-env"
+)
+
+
+def _check_address(value: str) -> str:
+    if (value and not re.fullmatch(r"https?://[^/\s]+(/\S*)?", value)) or len(value) > 2048:
+        expected = "an address that starts with http:// or https://"
+        raise PydanticCustomError("rule", "{expected}", {"expected": expected})
+    if "@" in value.partition("://")[2].partition("/")[0]:
+        raise PydanticCustomError("rule", "{expected}", {"expected": _NO_SECRET, "found": "some"})
+    return value
+
+
+Address = Annotated[
+    Text,
+    pydantic.AfterValidator(_check_address),
+    pydantic.WithJsonSchema({"type": "string", "pattern": r"^(https?://[^/\s@]+(/\S*)?)?$"}),
+]
+
+
+class ConnectionSettings(Settings):
+    """Connection to the server, apart from its address. Secrets are given by file or variable."""
+
+    ui_host: Address = setting("", "Address of the user interface, for links.", unset="the host")
+    token_file: Path = setting("", "File with a bearer token, read again for each request.")
+    token_env: Text = setting("", "Environment variable that holds a bearer token.")
+    cookie_env: Text = setting("", "Environment variable that holds the session cookie of a login page.")
+    iap_client_id: Text = setting("", "OAuth client id of Google's Identity-Aware Proxy.")
+    ca_file: Path = setting("", "File with the certificates of the server's authority.")
+    verify_tls: bool = setting(True, "Whether the server's certificate is checked; false accepts any.")
+    kube_context: Text = setting(
+        "", "Context of the kubeconfig, where there is no host.", unset="the current one"
+    )
+    timeout: Annotated[int, between(1, 86_400)] = setting(30, "Limit of one request.", unit="seconds")
+
+
+class ConnectionOptions(ConnectionSettings):
+    """Connection to one server."""
+
+    host: Address = setting(
+        "",
+        "Address of the Kubeflow Pipelines API.",
+        unset="the service inside the cluster, else the kube context's proxy",
+        examples=["http://localhost:8080"],
+    )
+    namespace: Text = setting("", "Your namespace.", unset="that of the pod; none on a single-user server")
+
+
+# Names and quantities of Kubernetes, from its documentation: "Object Names and IDs", "Labels and Selectors",
+# "Resource Management for Pods and Containers", and the validation of environment variables in its API.
+_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_SUBDOMAIN = rf"{_PART}(\.{_PART})*"
+
+OBJECT_NAME = matching(
+    _SUBDOMAIN, "the name of an object: small letters, digits, hyphens and dots, 253 at most", longest=253
+)
+OBJECT_NAME_OR_NOTHING = matching(
+    f"({_SUBDOMAIN})?", "small letters, digits, hyphens and dots, 253 at most, or nothing", longest=253
+)
+NAMESPACE_OR_NOTHING = matching(
+    f"({_PART})?", "small letters, digits and hyphens, 63 at most, or nothing", longest=63
+)
+KEY = matching(r"[-._a-zA-Z0-9]+", "a key of letters, digits, -, _ and dots, 253 at most", longest=253)
+VARIABLE = matching(
+    r"[-._a-zA-Z][-._a-zA-Z0-9]*", "an environment variable of letters, digits, _, - and dots", longest=253
+)
+LABEL_KEY = matching(rf"({_SUBDOMAIN}/)?{_LABEL}", "a key such as kubernetes.io/arch", longest=253 + 1 + 63)
+LABEL_VALUE = matching(f"({_LABEL})?", "letters, digits, -, _ and dots, 63 at most", longest=63)
+RESOURCE = matching(rf"{_SUBDOMAIN}/{_LABEL}", "a resource such as nvidia.com/gpu", longest=253 + 1 + 63)
+FOLDER = matching("/.*", "an absolute folder such as /data", longest=4096)
+CPUS = matching(r"(\d{1,9}(\.\d{1,3})?|\d{1,12}m)?", "a number of processors such as 2, 0.5 or 500m")
+# Kubeflow Pipelines needs whole numbers; Kubernetes has no suffix K.
+MEMORY = matching(r"(\d{1,15}([EPTGM]i?|Ki))?", "a size such as 8Gi or 500Mi")
+SECONDS = matching(r"\d{1,9}s", "seconds such as 30s")
+IMAGE = matching(r"\S+", "the name of a container image, without spaces", longest=1024)
+IMAGE_OR_NOTHING = matching(r"\S*", "the name of a container image, without spaces, or nothing", longest=1024)
+
+SECONDS_OF_A_POD = 2**31 - 1
+"""Maximum activeDeadlineSeconds."""
+
 
 Cpus = Annotated[UnquotedText, CPUS]
 Memory = Annotated[Text, MEMORY]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import pydantic
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import TypeAliasType
+
+from detection_core.redaction import hide_credentials
 
 MAX_TEXT = 32_768
 _WHOLE = 2**63
@@ -30,12 +32,8 @@ def setting(
 ) -> Any:
     """Declare a setting.
 
-    Args:
-        default: its default, or its factory; `...` for a required key.
-        description: text for docs/settings.md, editors and, for connections, the flags.
-        unset: the effective value without the key, if the default does not tell it.
-        unit: unit of a number.
-        examples: example values.
+    `default` may be a factory, or `...` for a required key. `unset` tells the effective value without the
+    key, if the default does not.
     """
     about = {"x-unset": unset, "x-unit": unit}
     options: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}
@@ -187,8 +185,7 @@ _KINDS: dict[type, pydantic.Tag] = {
 def by_kind(expected: str) -> pydantic.Discriminator:
     """Return a discriminator of a union: the kind of a value, as YAML writes it.
 
-    Args:
-        expected: the kinds in words, for a value of another kind.
+    `expected` names the kinds, for a value of another kind.
     """
 
     def kind(value: Any) -> str | None:
@@ -208,6 +205,22 @@ def _check_plain_number(value: Any) -> Any:
     if wide:
         raise PydanticCustomError("rule", "{expected}", {"expected": expected})
     return value
+
+
+def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield key and message of each address with credentials in a value, which records would show."""
+    if isinstance(value, str) and hide_credentials(value):
+        yield (
+            key,
+            "expected an address without credentials, found some in it, which records of the run would"
+            " show; leave them out, and name them by the environment",
+        )
+    elif isinstance(value, dict):
+        for name, below in value.items():
+            yield from addresses_with_credentials(below, f"{key}.{name}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, below in enumerate(value):
+            yield from addresses_with_credentials(below, f"{key}[{number}]")
 
 
 if TYPE_CHECKING:

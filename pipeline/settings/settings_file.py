@@ -6,8 +6,9 @@ file's folder; paths on the command line start at the working directory.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -15,12 +16,10 @@ from pydantic.fields import FieldInfo
 
 from detection_core.bounded.plain_yaml import Locations, parse_yaml, parse_yaml_with_lines
 from detection_core.bounded.text_file import read_text_file
-from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError, shorten
-from detection_core.redaction import hide_credentials
 from detection_core.storage import files
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
-from pipeline.settings.validation_errors import Source, build_settings
+from pipeline.settings.validation_errors import locating_errors
 from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` is added to `model.overrides`.
@@ -65,45 +64,8 @@ def load_settings(
         named = _section(tree, "model").setdefault("override_files", [])
         if isinstance(named, list):  # Anything else is refused below.
             named += [_absolute(file, os.getcwd()) for file in override_files]
-    source = Source(path, locations)
-    settings = checked_settings(tree, source)
-    if check_files:
-        _check_files(settings, source)
-    return settings
-
-
-def checked_settings(tree: Mapping[str, Any], source: Source) -> PipelineSettings:
-    """Validate plain values, and return them as settings with resolved paths.
-
-    Args:
-        tree: section to key to value.
-        source: origin of the values.
-
-    Raises:
-        ConfigError: naming the key, for wrong types and contradictions. Also for addresses with credentials,
-            which would appear in records and in parameters of steps.
-    """
-    settings = build_settings(PipelineSettings, tree, source)
-    for key, text in _texts(settings.model_dump(), ""):
-        if hide_credentials(text):
-            raise source.error(
-                key,
-                "expected an address without credentials, found some in it, which records of the run would"
-                " show; leave them out, and name them by the environment",
-            )
-    return settings
-
-
-def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield every text in a value, with its key."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for name, below in value.items():
-            yield from _texts(below, f"{key}.{name}".removeprefix("."))
-    elif isinstance(value, Sequence):
-        for number, below in enumerate(value):
-            yield from _texts(below, f"{key}[{number}]")
+    with locating_errors(PipelineSettings, locations):
+        return PipelineSettings.model_validate(tree, context={"check_files": check_files})
 
 
 def format_settings(settings: PipelineSettings) -> str:
@@ -191,8 +153,11 @@ def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> No
 
 
 def _add(node: dict[str, Any], key: str, value: Any) -> None:
-    """Add a key at the end; keep an earlier one if both append an element."""
-    key = key_beside(key, node)
+    """Add a key at the end; if it appends an element, `[+]`, beside earlier ones, as `[+2]` and so on."""
+    before, plus, after = key.partition("[+]")
+    numbers = itertools.count(2)
+    while plus and key in node:
+        key = f"{before}[+{next(numbers)}]{after}"
     node.pop(key, None)
     node[key] = value
 
@@ -221,14 +186,3 @@ def _section(tree: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(node, dict):
         raise ConfigError(f"expected a mapping, found {node!r}", where=name)
     return node
-
-
-def _check_files(settings: PipelineSettings, source: Source) -> None:
-    if not files.exists(settings.model.config):
-        raise source.error("model.config", f"no file {settings.model.config}; check the path")
-    from components.example_gen.spans import before_pattern
-    from components.run_checker.placeholders import before_placeholder
-
-    folder = before_placeholder(before_pattern(settings.data.path))
-    if "://" not in folder and not os.path.isdir(folder):
-        raise source.error("data.path", f"no folder {folder}; give one with --set data.path=DIR")

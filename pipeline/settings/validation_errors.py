@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import re
 import typing
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pydantic
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -16,37 +17,11 @@ from detection_core.bounded.plain_yaml import Locations
 from detection_core.errors import ConfigError, shorten
 from pipeline.settings.setting_types import KIND_MARK
 
-_Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _Key = tuple[int | str, ...]
 
 _LISTED = 10
 _LONGEST_KEY = 80
 _DICT_KEY = "[key]"
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """Origin of settings, for errors.
-
-    Attributes:
-        path: the settings file.
-        locations: key to its `file:line` or flag.
-    """
-
-    path: str
-    locations: Locations = dataclasses.field(default_factory=dict)
-
-    def error(self, key: str, message: str) -> ConfigError:
-        """Return the error about a key."""
-        return ConfigError(f"{key}: {message}" if key else message, where=self.location(key))
-
-    def location(self, key: str) -> str:
-        """Return the location of a key, or of its nearest parent; else the file."""
-        while key:
-            if key in self.locations:
-                return self.locations[key]
-            key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        return self.path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,35 +47,34 @@ class Problem:
 def contradictions(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
     """Return a validator's exception for values that contradict each other.
 
-    Args:
-        problems: key, relative to the validator's model, and message.
+    A problem is a key, relative to the validator's model, and a message.
     """
     return PydanticCustomError("contradictions", "values contradict each other", {"problems": list(problems)})
 
 
-def build_settings(model: type[_Model], tree: Mapping[Any, Any], source: Source, prefix: str = "") -> _Model:
-    """Build a model from plain values.
+@contextlib.contextmanager
+def locating_errors(
+    model: type[pydantic.BaseModel], locations: Locations, prefix: str = ""
+) -> Iterator[None]:
+    """Replace pydantic's error in the block by one with file, line, key and remedy.
 
-    Args:
-        model: model of the settings or of a section.
-        tree: key to plain value.
-        source: origin of the values.
-        prefix: key of `tree` with a dot at its end, if it is a section.
+    `locations` has the `file:line` or flag of each key, and of missing keys under "". The prefix of a
+    section's keys ends with a dot.
 
     Raises:
         ConfigError: naming unknown keys, with the nearest ones, missing keys, and values of a wrong kind.
     """
     try:
-        return model.model_validate(tree)
+        yield
     except pydantic.ValidationError as error:
         found = [problem for details in error.errors() for problem in _problems(model, details, prefix)]
-    # Not `from error`: it holds the values, which may include a secret.
-    raise _refusal(found, source) from None
+        # Not `from error`: it holds the values, which may include a secret.
+        raise _refusal(found, locations) from None
 
 
-def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
+def _refusal(problems: Sequence[Problem], locations: Locations) -> ConfigError:
     """Return one error for all problems, in the order of the file."""
-    located = [(source.location(problem.key), problem) for problem in dict.fromkeys(problems)]
+    located = [(_location(problem.key, locations), problem) for problem in dict.fromkeys(problems)]
     located.sort(key=lambda entry: _line(entry[0]))
     (where, first), *rest = located
     lines = [first.text]
@@ -108,6 +82,13 @@ def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
     if len(located) > _LISTED:
         lines.append(f"  and {len(located) - _LISTED:,} more")
     return ConfigError("\n".join(lines), where=where)
+
+
+def _location(key: str, locations: Locations) -> str:
+    """Return the location of a key, or of its nearest parent."""
+    while key not in locations:
+        key = key[: max(key.rfind("."), key.rfind("["), 0)]
+    return locations[key]
 
 
 def _line(location: str) -> float:

@@ -20,6 +20,7 @@ from detection_core.allowed_values import (
     UnannotatedImages,
 )
 from detection_core.errors import ConfigError, shorten
+from detection_core.storage import files
 from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.networks import find_model
 from detection_core.zoo.starting_points import ZOO
@@ -38,6 +39,7 @@ from pipeline.settings.setting_types import (
     Settings,
     Text,
     UnquotedText,
+    addresses_with_credentials,
     between,
     by_kind,
     matching,
@@ -334,8 +336,10 @@ class PipelineSettings(Settings):
         return self.push.destination or os.path.join(self.workspace, "pushed")
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> PipelineSettings:
-        found = list(self._contradictions())
+    def _check(self, info: pydantic.ValidationInfo) -> PipelineSettings:
+        found = [*self._contradictions(), *addresses_with_credentials(self.model_dump())]
+        if not found and info.context and info.context["check_files"]:
+            found = list(self._missing_files())
         if found:
             raise contradictions(found)
         return self
@@ -374,3 +378,14 @@ class PipelineSettings(Settings):
                 find_model(start.removeprefix(ZOO))
             except ConfigError as error:
                 yield "train.start_from", error.message
+
+    def _missing_files(self) -> Iterator[tuple[str, str]]:
+        """Yield key and message of paths that do not exist."""
+        from components.example_gen.spans import before_pattern
+        from components.run_checker.placeholders import before_placeholder
+
+        if not files.exists(self.model.config):
+            yield "model.config", f"no file {self.model.config}; check the path"
+        folder = before_placeholder(before_pattern(self.data.path))
+        if "://" not in folder and not os.path.isdir(folder):
+            yield "data.path", f"no folder {folder}; give one with --set data.path=DIR"

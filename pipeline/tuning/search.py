@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from detection_core.artifacts.model_run import ValidationLine
 from pipeline.extras import require
@@ -37,46 +37,35 @@ class TrialRecord:
 
 
 class Trial:
-    """An active trial.
-
-    Attributes:
-        number: from 0.
-        overrides: parameter to value.
-    """
+    """An active trial."""
 
     def __init__(self, trial: Any, space: Space) -> None:
         self._trial = trial
         self.number: int = trial.number
         self.overrides = {name: _suggest(trial, name, spec) for name, spec in space.parameters.items()}
-        self._best: float | None = None
+        self.score: float | None = None  # the best one so far
         self._seen = 0
-
-    @property
-    def score(self) -> float | None:
-        """The best score so far."""
-        return self._best
 
     def report(self, lines: Sequence[ValidationLine]) -> None:
         """Report all validations so far, in the order of their steps."""
         for number, line in enumerate(lines):
             if line.score is None:
                 continue
-            self._best = line.score if self._best is None else max(self._best, line.score)
+            self.score = line.score if self.score is None else max(self.score, line.score)
             if number >= self._seen:
                 with _quiet():  # the journal already has the first ones of a resumed trial
-                    self._trial.report(self._best, number)
+                    self._trial.report(self.score, number)
         self._seen = max(self._seen, len(lines))
 
     def is_hopeless(self) -> bool:
         """Tell whether the pruner would end the trial."""
-        return bool(self._seen) and self._best is not None and bool(self._trial.should_prune())
+        return bool(self._seen) and self.score is not None and bool(self._trial.should_prune())
 
 
 class Search:
     """The trials of a search, managed by Optuna.
 
     Args:
-        space: the search space.
         folder: folder of the journal; only one process may use it.
 
     Raises:
@@ -137,19 +126,12 @@ class Search:
     def complete(self, trial: Trial) -> None:
         """Mark a trial as complete."""
         if trial.score is None:
-            self.fail(trial, "no validation has a score")
+            self.end(trial, "FAIL", "no validation has a score")
         else:
             self._study.tell(trial._trial, trial.score)
 
-    def prune(self, trial: Trial, reason: str) -> None:
-        """Mark a trial as pruned."""
-        self._end(trial, "PRUNED", reason)
-
-    def fail(self, trial: Trial, reason: str) -> None:
-        """Mark a trial as failed, for a reason other than its values."""
-        self._end(trial, "FAIL", reason)
-
-    def _end(self, trial: Trial, state: str, reason: str) -> None:
+    def end(self, trial: Trial, state: Literal["PRUNED", "FAIL"], reason: str) -> None:
+        """Mark a trial as pruned; or as failed, for a reason other than its values."""
         from optuna.trial import TrialState
 
         trial._trial.set_user_attr(_REASON, reason)

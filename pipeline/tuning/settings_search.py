@@ -37,10 +37,7 @@ WINNER = "best.yaml"
 def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
     """Write the pipeline.config overrides of the best trial.
 
-    Args:
-        path: output file.
-        best: the trial.
-        overrides: all of its overrides, including those common to all trials.
+    The overrides include those common to all trials.
     """
     told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
     head = f"# {told}; for `detflow run --override-file`.\n"
@@ -81,14 +78,9 @@ def tune(
     """Search for the configuration with the best validation score.
 
     The steps before Trainer run once, or come from the workflow's cache. Each trial runs Trainer with other
-    values. Repeating a killed search resumes it and its active trainings.
-
-    Args:
-        settings: settings of the workflow.
-        space: the search space.
-        folder: output folder: journal, a folder for each trial, the best trial.
-        options: number of trials and of workers.
-        run_steps: runs the steps before Trainer; default: in this process.
+    values. Repeating a killed search resumes it and its active trainings. The folder gets the journal, a
+    folder for each trial, and the best trial. `run_steps` runs the steps before Trainer; default: in this
+    process.
 
     Raises:
         ConfigError: for values that the config does not accept, or a folder with another search.
@@ -192,13 +184,11 @@ def _alone_in(folder: str) -> Any:
 
 def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:
     """Refuse the folder of a search with another space, config or data."""
-    about = dataclasses.asdict(space)
-    del about["trials"]
     job = _job(settings, run, {})
     text = files.read_text(os.path.join(job["pipeline_config"], PIPELINE_CONFIG))
     overrides = json.dumps(job["overrides"], sort_keys=True)
     found = {
-        "space": about,
+        "space": space.model_dump(exclude={"trials"}),
         "config": hashlib.sha256(f"{text}{overrides}".encode()).hexdigest(),
         "examples": job["examples"],
     }

@@ -45,12 +45,19 @@ class Parameter:
         return tuple(end for end in (self.low, self.high) if end is not None)
 
 
-class _File(BaseModel):
-    """The file's content."""
+class _Options(BaseModel):
+    """Options of a search.
+
+    Attributes:
+        trials: total number of trainings.
+        sampler: `tpe`, the tree-structured Parzen estimator, or `random`.
+        pruner: ends trainings early: `median` those below the median of the others at the same validation;
+            `hyperband`; `none`.
+        startup_trials: trainings before the sampler uses earlier results and before pruning.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parameters: dict[str, dict[str, Any]] = Field(min_length=1)
     trials: int = Field(default=20, ge=1, le=100_000)
     sampler: Literal["tpe", "random"] = "tpe"
     pruner: Literal["median", "hyperband", "none"] = "median"
@@ -58,26 +65,16 @@ class _File(BaseModel):
     seed: int = Field(default=0, ge=0)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Space:
-    """A search space and its search options.
+class _File(_Options):
+    """The file's content."""
 
-    Attributes:
-        parameters: field path, or short name, to possible values; in the order of the file.
-        trials: total number of trainings.
-        sampler: `tpe`, the tree-structured Parzen estimator, or `random`.
-        pruner: ends trainings early: `median` those below the median of the others at the same validation;
-            `hyperband`; `none`.
-        startup_trials: trainings before the sampler uses earlier results and before pruning.
-        seed: seed of the sampler.
-    """
+    parameters: dict[str, dict[str, Any]] = Field(min_length=1)
 
-    parameters: Mapping[str, Parameter]
-    trials: int = 20
-    sampler: str = "tpe"
-    pruner: str = "median"
-    startup_trials: int = 5
-    seed: int = 0
+
+class Space(_Options):
+    """A search space: field path, or short name, to possible values in the order of the file; and options."""
+
+    parameters: dict[str, Parameter]
 
 
 def load_space(path: str) -> Space:
@@ -103,14 +100,7 @@ def load_space(path: str) -> Space:
         name: _parameter(spec, f"{path}, parameters.{one_line(name)}")
         for name, spec in given.parameters.items()
     }
-    return Space(
-        parameters=parameters,
-        trials=given.trials,
-        sampler=given.sampler,
-        pruner=given.pruner,
-        startup_trials=given.startup_trials,
-        seed=given.seed,
-    )
+    return Space(parameters=parameters, **given.model_dump(exclude={"parameters"}))
 
 
 def _parameter(spec: Mapping[str, Any], where: str) -> Parameter:

@@ -9,8 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.errors import (
     EXIT_DONE,
     EXIT_USER_ERROR,
@@ -20,11 +22,65 @@ from detection_core.errors import (
     as_user_error,
 )
 from detection_core.extensions import load_extensions
+from detection_core.storage import files
 from pipeline.console import start_logging
 from pipeline.interruption import run_program
-from pipeline.tuning.trial_folder import TrialFolder
 
 _logger = logging.getLogger(__name__)
+
+_JOB = "job.json"
+_TAIL = 4096
+
+
+class TrialFolder:
+    """Paths of a trial.
+
+    Attributes:
+        model: the trained detector.
+        model_run: the training's report.
+        work: checkpoints of unfinished training.
+        log: the training's log.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        names = ("model", "model_run", "work", "output.txt")
+        self.model, self.model_run, self.work, self.log = (os.path.join(path, name) for name in names)
+
+    def write_job(self, fields: Mapping[str, Any]) -> None:
+        """Write the trial's job: fields of `TrainerJob` without the paths of this folder."""
+        files.write_text(os.path.join(self.path, _JOB), json.dumps(dict(fields), indent=1) + "\n")
+
+    def read_job(self) -> str:
+        """Return the trial's job, from JSON."""
+        return files.read_text(os.path.join(self.path, _JOB))
+
+    def validations(self) -> list[ValidationLine]:
+        """Return the validations so far, sorted by step."""
+        finished = VALIDATIONS.read_whole_lines(self.model_run)
+        if finished or not os.path.isdir(self.work):
+            return finished
+        found = (
+            VALIDATIONS.read_whole_lines(os.path.join(self.work, name)) for name in os.listdir(self.work)
+        )
+        return max(found, key=len, default=[])
+
+    def last_words(self) -> str:
+        """Return the last line of the log."""
+        try:
+            with open(self.log, "rb") as f:
+                f.seek(max(0, os.path.getsize(self.log) - _TAIL))
+                lines = f.read().decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def clear(self, *, keep_model: bool) -> None:
+        """Remove files that a finished training does not need."""
+        files.remove_tree(self.work)
+        if not keep_model:
+            files.remove_tree(self.model)
+
 
 EXIT_UNFIT = 3
 """Exit code if no training can complete with these values."""

@@ -15,8 +15,7 @@ from detection_core.errors import DataError, one_line
 from detection_core.python_process import python_command, python_environment
 from detection_core.training.stop_signal import StopSignal
 from pipeline.tuning.search import Search, Trial
-from pipeline.tuning.trial_folder import TrialFolder
-from pipeline.tuning.trial_process import EXIT_UNFIT
+from pipeline.tuning.trial_process import EXIT_UNFIT, TrialFolder
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +37,6 @@ class TunerOptions:
     Attributes:
         trials: total number of trainings, including those of earlier calls.
         workers: number of concurrent trainings.
-        poll_seconds: polling interval.
         command: command that trains from a trial's folder.
     """
 
@@ -65,7 +63,6 @@ class Tuner:
         search: the search and its results so far.
         make_job: overrides of a trial to the fields of its `TrainerJob`, without its outputs and `work_dir`.
         folder: parent of the trials' folders.
-        options: options of running it.
     """
 
     def __init__(
@@ -132,11 +129,11 @@ class Tuner:
                 return False
             running.process.kill()
             running.process.wait()
-            self._search.prune(running.trial, "the others were better at the same time")
+            self._search.end(running.trial, "PRUNED", "the others were better at the same time")
         elif code == 0:
             self._search.complete(running.trial)
         elif code == EXIT_UNFIT:
-            self._search.prune(running.trial, one_line(running.folder.last_words(), 300))
+            self._search.end(running.trial, "PRUNED", one_line(running.folder.last_words(), 300))
         else:
             self._fail(running)
         self._tell(running)
@@ -144,7 +141,7 @@ class Tuner:
 
     def _fail(self, running: _Running) -> None:
         words = one_line(running.folder.last_words(), 300)
-        self._search.fail(running.trial, words or f"exit code {running.process.returncode}")
+        self._search.end(running.trial, "FAIL", words or f"exit code {running.process.returncode}")
         states = [record.state for record in self._search.records()]
         if states.count("failed") >= _HOPELESS and "complete" not in states and "pruned" not in states:
             raise DataError(
@@ -184,11 +181,7 @@ def worker_environment(slot: int, workers: int) -> dict[str, str]:
     """Return environment variables that limit a training's resources, for concurrent trainings.
 
     CPU threads are divided and GPUs are assigned in turn; a shared GPU's memory is allocated on demand.
-    Variables that are already set are kept.
-
-    Args:
-        slot: number of the worker, from 0.
-        workers: number of workers.
+    Variables that are already set are kept. The slot is the worker's number, from 0.
     """
     if workers == 1:
         return {}

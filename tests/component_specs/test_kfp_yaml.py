@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 import yaml
 
-from component_specs import JOBS
-from component_specs.annotations import ARTIFACT_TYPES, EVALUATION, EXAMPLES, MODEL, Input, Output, job_fields
+from component_specs import JOBS, annotations
+from component_specs.annotations import EVALUATION, EXAMPLES, MODEL, ArtifactType, Input, Output, job_fields
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import (
     CODE_VERSIONS,
@@ -201,7 +201,8 @@ def test_every_job_has_a_tfx_spec_with_its_keys_and_every_artifact_type_a_class(
         found = {n: p.optional for n, p in spec.INPUTS.items()}
         assert found == {n: i.optional for n, i in fields.inputs.items()}
     assert tfx_spec.artifact_class(EXAMPLES) is standard_artifacts.Examples
-    for name, artifact_type in ARTIFACT_TYPES.items():
+    for artifact_type in filter(lambda value: isinstance(value, ArtifactType), vars(annotations).values()):
+        name = artifact_type.name
         found = tfx_spec.artifact_class(artifact_type)
         assert name == found.TYPE_NAME
         # TFX imports the class of a stored artifact by its module and name.

@@ -66,8 +66,8 @@ def test_values_come_with_the_places_of_their_keys():
     tree, locations = parse_yaml_with_lines("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
     assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
     lines = {"a": 1, "b": 2, "b.c": 3, "b.c[0]": 3, "b.c[1]": 3}
-    assert locations == {path: f"s.yaml:{line}" for path, line in lines.items()}
-    assert parse_yaml_with_lines("", "s.yaml") == (None, {})
+    assert locations == {"": "s.yaml"} | {path: f"s.yaml:{line}" for path, line in lines.items()}
+    assert parse_yaml_with_lines("", "s.yaml") == (None, {"": "s.yaml"})
 
 
 def test_plain_values_are_those_of_pyyaml_but_for_dates():

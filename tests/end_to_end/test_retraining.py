@@ -17,7 +17,7 @@ from detection_core.storage.shard_cache import shard_cache
 from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
-from pipeline.report import write_report
+from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import states
 from tests.support.object_store import s3_server
@@ -103,7 +103,7 @@ class Schedule:
         """Run once, with a report as `detflow run` has it; returns the run and its summary."""
         settings = load_settings(str(self.folder / "settings.yaml"))
         run = run_locally(settings, RunOptions(write_report=write_report))
-        return run, summarise(run).data
+        return run, summarise(run)[1]
 
     def evaluation(self, run):
         [folder] = [s.outputs["evaluation"] for s in run.steps if s.id == "evaluator"]

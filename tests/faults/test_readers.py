@@ -25,7 +25,7 @@ from detection_core.artifacts.blessing import read_verdict
 from detection_core.data.record_format import write_record
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
-from pipeline.report import write_report
+from pipeline.report.writer import write_report
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 

@@ -9,17 +9,23 @@ from component_specs import JOBS, ConfigGenJob
 from component_specs.annotations import job_fields
 from components.config_gen.run import run as write_config
 from components.run_checker.run import FILLED
-from components.runtime.config_artifact import read_pipeline_config
 from detection_core.artifacts.run_info import STEP_STATES, StepInfo
-from detection_core.config.load import parse_pipeline_config
+from detection_core.config.load import load_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline import step_configs
 from pipeline.dag import before, build_dag, check_contracts
 from pipeline.kubeflow.step_state import word_of
-from pipeline.parameters import Parameter, check_parameters, parse_parameters
 from pipeline.run_checks import CHECKS, check_step
-from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters, set_parameters
+from pipeline.run_parameters import (
+    CHECKER,
+    RUN_PARAMETERS,
+    Parameter,
+    check_parameters,
+    declared_parameters,
+    parse_parameters,
+    set_parameters,
+)
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
 from pipeline.steps import FromCheck, FromResult, FromStep, StepStatus
@@ -83,7 +89,9 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
             expected["quantization_rewriter"] = training_config(settings, quantize=True)
         for step, config in expected.items():
             assert steps[step].inputs["pipeline_config"] == FromStep("config_gen", "pipeline_config")
-            assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config, sets
+            assert load_config(f"{folder}/pipeline.config", steps[step].parameters["overrides"]) == config, (
+                sets
+            )
 
 
 def test_a_text_of_a_config_stands_in_one_step_alone_and_a_schema_has_to_be_one(digits_settings, tmp_path):

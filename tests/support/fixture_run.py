@@ -208,7 +208,7 @@ def write_run(root: Path, images: int = 40) -> RunInfo:
 
 
 if __name__ == "__main__":
-    from pipeline.report import write_report
+    from pipeline.report.writer import write_report
 
     target = Path(sys.argv[1])
     write_report(write_run(target), str(target / "report.html"))

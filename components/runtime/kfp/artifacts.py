@@ -28,9 +28,7 @@ Artifact = Mapping[str, Any]
 def local_path(artifact: Artifact, root: str = "/") -> str:
     """Return the local path of an artifact in the container.
 
-    Args:
-        artifact: as in KFP's executor input.
-        root: mount folder of object stores; not `/` in tests only.
+    Object stores are mounted below `root`, which is not `/` in tests only.
     """
     if artifact.get("customPath"):
         return str(artifact["customPath"])
@@ -77,9 +75,7 @@ def read_properties(artifact: Artifact) -> dict[str, Any]:
 def make_metadata(artifact_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of an output: its type, and its properties for users and for the next step.
 
-    Args:
-        artifact_type: our name of the type.
-        properties: only texts, bools and finite numbers are kept.
+    Of the properties, only texts, bools and finite numbers are kept.
     """
     kept = {name: value for name, value in properties.items() if _is_scalar(value)}
     return {TYPE: artifact_type, **kept, PROPERTIES: json.dumps(kept, allow_nan=False)}

@@ -44,11 +44,7 @@ class Drawn:
 def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) -> Drawn:
     """Draw a view of a finished step.
 
-    Args:
-        component: key of `component_specs.JOBS`.
-        view: one of its views.
-        job: the finished Job.
-        report: result of `run`.
+    `component` is a key of `component_specs.JOBS`, `view` one of its views, `report` the result of `run`.
     """
     return _VIEWS[component, view](job, report)
 
@@ -142,10 +138,7 @@ _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
     """Return the page of an evaluation.
 
-    Args:
-        report: content of metrics.json.
-        curves: content of curves.json.
-        pictures: detections beside ground truth.
+    The pictures show detections beside ground truth.
     """
     chart, left_out = curve_chart(curves, "Detector")
     summary = EvaluationSummary(
@@ -166,9 +159,7 @@ def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Pictu
 def dataset_page(card: DatasetCard, profiles: BoxProfiles | None = None) -> str:
     """Return the page of a dataset card.
 
-    Args:
-        card: content of the dataset card.
-        profiles: box statistics; None for examples of an older version.
+    Examples of an older version have no box statistics.
     """
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card, profiles=profiles)})
 

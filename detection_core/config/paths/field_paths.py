@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import itertools
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -101,18 +100,6 @@ def _elements(values: Any, index: str, where: str) -> list[Message]:
 def is_new(index: str | None) -> bool:
     """Tell whether an index adds an element."""
     return index is not None and _NEW.fullmatch(index) is not None
-
-
-def key_beside(path: str, taken: Collection[str]) -> str:
-    """Return an equivalent path that is not in `taken`, if the path adds an element.
-
-    An example is `train_config.data_augmentation_options[+]`; `taken` has the keys of a mapping.
-    """
-    before, plus, after = path.partition("[+]")
-    if not plus:
-        return path
-    free = (f"{before}[+{number}]{after}" for number in itertools.count(2))
-    return path if path not in taken else next(key for key in free if key not in taken)
 
 
 def split_path(path: str, *, where: str) -> list[Segment]:

@@ -4,8 +4,7 @@ from component_specs import ConfigGenJob
 from component_specs.annotations import encode_parameters
 from components.config_gen.run import run
 from components.runtime.bind import bind_arguments
-from components.runtime.config_artifact import read_pipeline_config
-from detection_core.config.load import parse_pipeline_config
+from detection_core.config.load import load_config, parse_pipeline_config
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from tests.support.tiny_training import config_text
@@ -17,14 +16,14 @@ def test_the_config_comes_out_laid_out_and_equal(tmp_path):
     assert "\n" not in text.strip()
     assert run(ConfigGenJob(text=text, pipeline_config=out)) == {"model": "ssd"}
     assert (tmp_path / "out" / "pipeline.config").read_text() == format_message(config)
-    assert read_pipeline_config(out, {}) == config
+    assert load_config(f"{out}/pipeline.config") == config
     # A long one is packed on its way.
     config.train_input_reader.tf_record_input_reader.input_path.extend(f"shard-{i}" for i in range(2000))
     job = ConfigGenJob(text=format_message(config, one_line=True), pipeline_config=out)
     text = encode_parameters(job)["text"]
     assert text.startswith("bz2:")
     run(bind_arguments(ConfigGenJob, ["--text", text, "--pipeline_config", out]))
-    assert read_pipeline_config(out, {}) == config
+    assert load_config(f"{out}/pipeline.config") == config
     with pytest.raises(ConfigError, match=r"text: expected a pipeline\.config, found not a packed text"):
         bind_arguments(ConfigGenJob, ["--text", text[:-8], "--pipeline_config", str(tmp_path / "cut")])
 

@@ -13,9 +13,9 @@ from component_specs import JOBS, BaselineResolverJob, EvaluatorJob, ExampleGenJ
 from components.evaluator import run as evaluator
 from components.example_gen import run as example_gen
 from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
-from components.runtime.config_artifact import read_pipeline_config
 from components.runtime.container import main
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.config.load import load_config
 from detection_core.errors import ConfigError, ContractError, DataError, as_user_error
 from tests.support.cases import cases, refused
 from tests.support.command_line import run_python
@@ -81,10 +81,10 @@ def test_changes_are_applied_in_their_order(tmp_path):
     (tmp_path / "pipeline.config").write_text("train_config { num_steps: 3 batch_size: 2 }")
     field = "train_config.num_steps"
     changes = {"train_config": {"num_steps": 4}, "train_config.batch_size": 8, field: None}
-    config = read_pipeline_config(str(tmp_path), changes)
+    config = load_config(str(tmp_path / "pipeline.config"), changes)
     assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
     with pytest.raises(ConfigError, match=r"pipeline\.config"):
-        read_pipeline_config(str(tmp_path / "none"), {})
+        load_config(str(tmp_path / "none" / "pipeline.config"))
 
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]

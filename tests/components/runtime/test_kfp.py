@@ -18,8 +18,7 @@ from components.runtime.bind import ABSENT
 from components.runtime.kfp import artifacts as kfp_artifacts
 from components.runtime.kfp import views
 from components.runtime.kfp.artifacts import local_path, make_metadata, plain_metadata, read_properties
-from components.runtime.kfp.call import KfpCall, bind_call, is_kfp_call, prepare
-from components.runtime.kfp.output import write_output
+from components.runtime.kfp.call import KfpCall, bind_call, is_kfp_call, prepare, write_output
 from components.runtime.kfp.views import MATRIX_LABELS, dataset_page, decision_text, draw_view
 from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, QuarantineCard, SplitCard, Totals

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pipeline.cli.server import server_arguments
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.argo_model import Step
 from tests.pipeline.kubeflow.conftest import write_package
 

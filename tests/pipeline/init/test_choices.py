@@ -17,13 +17,12 @@ from detection_core.errors import DataError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.cache import MIRROR_VARIABLE
 from detection_core.zoo.networks import PublishedModel, find_model, find_network, list_networks
-from pipeline.init import found_weights
+from pipeline.init import plan
 from pipeline.init import settings_choice as sets
 from pipeline.init import training_choice as training
-from pipeline.init.found_weights import find_weights
-from pipeline.init.hardware import GIB, Hardware, look_at_hardware
-from pipeline.init.measured import measure
+from pipeline.init.hardware import GIB, Hardware, look_at_hardware, measure
 from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
+from pipeline.init.plan import find_weights
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
 from tests.support.cases import refused
 from tests.support.plain_backbone import PLAIN
@@ -242,7 +241,7 @@ NAME = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 
 
 def test_weights_that_are_not_published_wanted_or_reachable(monkeypatch):
-    monkeypatch.setattr(found_weights, "fetch_model", None)
+    monkeypatch.setattr(plan, "fetch_model", None)
     for name, wanted, remedy in (
         (SMALLEST.network.name, True, ""),
         ("efficientdet-lite0", True, "fine_tune_checkpoint"),

@@ -10,8 +10,7 @@ from detection_core.zoo.networks import list_networks
 from pipeline.dag import build_dag
 from pipeline.init import plan as planning
 from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
-from pipeline.init.found_weights import StartingWeights
-from pipeline.init.plan import Request, make_plan
+from pipeline.init.plan import Request, StartingWeights, make_plan
 from pipeline.init.summary import summary_data, summary_rows
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.init.looked_at import LAPTOP

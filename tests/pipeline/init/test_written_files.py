@@ -21,8 +21,8 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.init import sample_grid
+from pipeline.init.documents import choice_comment, format_settings_file
 from pipeline.init.sample_grid import CELL, COLUMNS, draw_sample_grid
-from pipeline.init.settings_text import choice_comment, format_settings_file
 from pipeline.init.unpacked_data import unpacked
 from pipeline.init.written_files import RECORD, write_unchanged
 from tests.support.cases import refused

@@ -4,8 +4,8 @@ from typing import Any
 
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.submission import RunRequest, ensure_experiment, publish, start_run
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.kubeflow.submission import ensure_experiment, publish, start_run
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.kfp_server import KfpServer
 
 
@@ -25,6 +25,7 @@ def start(connection: Connection, package_path: str, version: Any = None, **chan
         "name": "run 1",
         "experiment_id": ensure_experiment(connection, "digits"),
         "parameters": {"data_path": "/data"},
+        "service_account": "",
     }
     version = version or publish(connection, read_package(package_path))
-    return start_run(connection, version, RunRequest(**{**fields, **changes}))
+    return start_run(connection, version, **{**fields, **changes})

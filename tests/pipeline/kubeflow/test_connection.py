@@ -13,7 +13,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection, forget_namespace
 from pipeline.kubeflow.connection_options import TokenFile, read_credentials, resolve_options
 from pipeline.kubeflow.schedules import list_schedules
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
 from tests.pipeline.kubeflow.conftest import running

@@ -99,7 +99,7 @@ def test_a_paused_schedule_stays_paused(connection, spec):
     paused = _change(spec, paused=True)
     assert not apply(connection, paused).schedule.enabled
     assert apply(connection, _change(paused, catch_up=True)).schedule.enabled is False
-    schedules.resume(connection, find_schedule(connection, "nightly"))
+    schedules.set_enabled(connection, find_schedule(connection, "nightly"), enabled=True)
     assert apply(connection, _change(paused, catch_up=True)).schedule.enabled is True
 
 
@@ -151,9 +151,9 @@ def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
         apply(connection, _change(spec, name=f"night-{i}"))
     assert [s.name for s in list_schedules(connection)] == ["night-0", "night-1", "night-2"]
     schedule = find_schedule(connection, "night-1")
-    assert schedules.pause(connection, schedule).enabled is False
+    assert schedules.set_enabled(connection, schedule, enabled=False).enabled is False
     assert find_schedule(connection, schedule.schedule_id).enabled is False
-    schedules.resume(connection, schedule)
+    schedules.set_enabled(connection, schedule, enabled=True)
     assert find_schedule(connection, "night-1").enabled
     schedules.delete(connection, schedule)
     refused(ConfigError, "no schedule night-1; did you mean night-", find_schedule, connection, "night-1")

@@ -17,7 +17,7 @@ from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import publish
 from pipeline.kubeflow.transport import AnswerTooLargeError, bounded_rest, keep_host
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.clients import start
 from tests.pipeline.kubeflow.kfp_state import RefusalError
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body

@@ -15,9 +15,8 @@ from component_specs.example_gen import SPANS, Spans
 from detection_core.artifacts.run_info import RUN, StepInfo
 from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files
-from pipeline.local import live_report, local_run
-from pipeline.local.live_report import LiveReport
-from pipeline.local.local_run import RunOptions, run_locally
+from pipeline.local import local_run
+from pipeline.local.local_run import LiveReport, RunOptions, run_locally
 from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace, new_run_id
 from pipeline.settings.settings_file import load_settings
@@ -115,22 +114,22 @@ def test_a_full_run(tmp_path):
     for name, tree in written.items():
         files.write_text(str(tmp_path / f"{name}.json"), json.dumps(tree))
     outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
-    summary = summarise(_record(tmp_path, outputs))
-    assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
-    assert "not published: mAP fell by 0.1" in str(summary.page)
-    assert "refused" in str(summary.page) and "0.900" in str(summary.page)
-    assert summary.data["places"]["report"].endswith("runs/r/report.html")
+    page, data = summarise(_record(tmp_path, outputs))
+    assert [m["map_50"] for m in data["models"]] == [0.9, 0.9]
+    assert "not published: mAP fell by 0.1" in str(page)
+    assert "refused" in str(page) and "0.900" in str(page)
+    assert data["places"]["report"].endswith("runs/r/report.html")
 
 
 def test_a_run_that_stopped_early_and_the_spans_of_one_that_had_any(tmp_path):
-    summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
-    assert summary.data["models"] == [] and summary.data["pushed"] is None
-    assert "example_gen" in str(summary.page)
-    without = summarise(_record(tmp_path, {"trainer": []}))
-    assert "spans:" not in str(without.page) and without.data["spans"] == {}
+    page, data = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
+    assert data["models"] == [] and data["pushed"] is None
+    assert "example_gen" in str(page)
+    page, data = summarise(_record(tmp_path, {"trainer": []}))
+    assert "spans:" not in str(page) and data["spans"] == {}
     spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))
-    told = summarise(_record(tmp_path, {"trainer": []}, checks={"data_spans": spans}))
-    assert "spans: 1, 2 to train on, 2 for the other splits" in str(told.page)
+    page, _ = summarise(_record(tmp_path, {"trainer": []}, checks={"data_spans": spans}))
+    assert "spans: 1, 2 to train on, 2 for the other splits" in str(page)
 
 
 def test_a_damaged_output_is_left_out_by_name(tmp_path, caplog):
@@ -141,8 +140,8 @@ def test_a_damaged_output_is_left_out_by_name(tmp_path, caplog):
         caplog.clear()
         for name, file in names.items():
             files.write_text(str(tmp_path / name / file), text)
-        summary = summarise(_record(tmp_path, outputs))
-        assert "evaluator" in str(summary.page) and summary.data["models"] == []
+        page, data = summarise(_record(tmp_path, outputs))
+        assert "evaluator" in str(page) and data["models"] == []
         assert "is left out" in caplog.text, text
 
 
@@ -178,7 +177,7 @@ def test_the_page_is_written_again_and_again_and_less_often_where_it_takes_long(
     assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0] and len(written) == 3
     # Writing may take a twentieth of the time: 3 s every 60 s.
     moments = iter((0.0, 3.0, 100.0, 100.1))
-    monkeypatch.setattr(live_report, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(local_run, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
     assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
 
 

@@ -24,11 +24,9 @@ from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from detection_core.training.validation import PictureFiles, ValidationPicture
-from pipeline.report import write_report
-from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 from pipeline.report.trainings import trainings, unfinished_training
-from pipeline.report.writer import render_report, step_summary
+from pipeline.report.writer import evaluations, metric_columns, render_report, step_summary, write_report
 from tests.support.fixture_run import write_run
 from tests.support.run_records import record, step
 

@@ -51,7 +51,7 @@ def clock(*moments, step=20):
 
 def schedule(folder, fires, now, *, command=(), code=0):
     noting = [sys.executable, "-S", "-c", NOTE, str(folder / "notes"), str(code)]
-    return LocalSchedule(fires, command or noting, Workspace(str(folder)), now)
+    return LocalSchedule(fires, command or noting, str(folder), Workspace(str(folder)).is_locked, now)
 
 
 def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
@@ -83,7 +83,7 @@ def test_a_failed_run_does_not_end_the_schedule_but_the_end_of_its_window_does(t
     fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
     assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
     # On the machine's own clock, too.
-    assert LocalSchedule(fires, ["false"], Workspace(str(tmp_path))).serve() == 0 and notes() == []
+    assert LocalSchedule(fires, ["false"], str(tmp_path), lambda: False).serve() == 0 and notes() == []
 
 
 def test_a_slot_during_a_run_is_left_out_and_a_second_scheduler_refused(tmp_path, notes, caplog, monkeypatch):

@@ -1,7 +1,6 @@
 """The least that a settings file holds, and every key that it may hold."""
 
-from pipeline.settings.connection_settings import ConnectionSettings
-from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
 from pipeline.settings.setting_types import Settings
 from pipeline.settings.workflow_settings import PipelineSettings
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.allowed_values import AnnotationFormat, DecodeImages, FileFormat
 from detection_core.errors import ConfigError
-from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
-from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.kubeflow_settings import ConnectionOptions, ConnectionSettings, KubeflowSettings
 from pipeline.settings.settings_file import format_settings, load_settings
 from pipeline.settings.validation_settings import ValidationSettings
 from tests.pipeline.golden import SETTINGS
@@ -63,10 +62,11 @@ def test_values_of_the_command_line_are_typed_and_those_of_a_config_land_in_the_
     assert settings.train.overrides == {"train_config.num_steps": 5}
     # Additions to a list do not replace each other.
     path = "train_config.data_augmentation_options[+]"
-    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}"]
+    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}", f"{path}=rgb_to_gray {{}}"]
     assert load([*added, "batch_size=8", "batch_size=4"]).model.overrides == {
         path: "rgb_to_gray {}",
         path.replace("+", "+2"): "random_horizontal_flip {}",
+        path.replace("+", "+3"): "rgb_to_gray {}",
         "batch_size": "4",
     }
     # A metric's name may have dots.

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings import kubernetes_names as names
+from pipeline.settings import kubeflow_settings as names
 from pipeline.settings import setting_types as types
-from pipeline.settings.connection_settings import ConnectionOptions
-from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
+from pipeline.settings.kubeflow_settings import ConnectionOptions
 from pipeline.settings.setting_types import (
     IsPath,
     Settings,
@@ -26,9 +25,10 @@ from pipeline.settings.setting_types import (
     is_unquoted_text,
     setting,
 )
-from pipeline.settings.settings_file import checked_settings, load_settings
-from pipeline.settings.validation_errors import Source, build_settings
+from pipeline.settings.settings_file import load_settings
+from pipeline.settings.validation_errors import locating_errors
 from pipeline.settings.workflow_settings import PipelineSettings, Split
+from tests.docs.settings_reference import PAGE, SCHEMA, render_page, render_schema
 from tests.pipeline.settings.least_settings import KEYS, tree_with
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -52,8 +52,13 @@ class Outer(Settings):
     when: types.UnquotedText = ""
 
 
+def _validate(model, tree):
+    with locating_errors(model, {"": "s.yaml", "names": "s.yaml:7"}):
+        return model.model_validate(tree)
+
+
 def _build(**values):
-    return build_settings(Outer, {"name": "x", **values}, Source("s.yaml", {"names": "s.yaml:7"}))
+    return _validate(Outer, {"name": "x", **values})
 
 
 def test_values_take_the_types_of_their_annotations_and_what_does_not_fit_is_named():
@@ -63,7 +68,7 @@ def test_values_take_the_types_of_their_annotations_and_what_does_not_fit_is_nam
     assert found.note == "two\nlines" and found.when == "3"
     cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
     assert not not_refused(lambda values: _build(**values), cases, ConfigError)
-    refused(ConfigError, r"s.yaml: the key name is missing", build_settings, Outer, {}, Source("s.yaml"))
+    refused(ConfigError, r"s.yaml: the key name is missing", _validate, Outer, {})
     with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
         _build(names=[1] * 3_000)
     assert str(caught.value).count("\n") == 10
@@ -114,7 +119,7 @@ def keys_that_take(value):
     taken = set()
     for key in KEYS:
         try:
-            checked_settings(tree_with(key, value), Source("s.yaml"))
+            _validate(PipelineSettings, tree_with(key, value))
             taken.add(key)
         except ConfigError as error:
             assert str(error).startswith("s.yaml") and len(str(error)) < 2000 and "\x1b" not in str(error)
@@ -258,7 +263,7 @@ def test_names_and_quantities_as_kubernetes_takes_them():
 
 
 ROOT = Path(__file__).parents[3]
-_REWRITE = "`python -m pipeline.settings.reference` writes it again"
+_REWRITE = "`python -m tests.docs.settings_reference` writes it again"
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +305,7 @@ def test_an_editor_marks_what_is_wrong(validator):
     ):
         tree = {**tree_with(), **change}
         assert not validator.is_valid(tree), change
-        refused(ConfigError, "", checked_settings, tree, Source("s.yaml"))
+        refused(ConfigError, "", _validate, PipelineSettings, tree)
 
 
 def test_an_editor_marks_nothing_that_is_right(validator):
@@ -309,7 +314,7 @@ def test_an_editor_marks_nothing_that_is_right(validator):
         for key in KEYS:
             tree = tree_with(key, value)
             try:
-                checked_settings(tree, Source("s.yaml"))
+                _validate(PipelineSettings, tree)
             except ConfigError:
                 continue
             right += 1

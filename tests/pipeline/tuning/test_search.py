@@ -125,9 +125,9 @@ class Searching(RuleBasedStateMachine):
             self.search.complete(trial)
             end = "complete" if self.scores[number] else "failed"
         elif end == "pruned":
-            self.search.prune(trial, "worse than others")
+            self.search.end(trial, "PRUNED", "worse than others")
         else:
-            self.search.fail(trial, "a loss that is not finite")
+            self.search.end(trial, "FAIL", "a loss that is not finite")
         self.ended[number] = end
 
     @rule()

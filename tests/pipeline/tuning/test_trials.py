@@ -17,7 +17,7 @@ from pipeline.tuning import trial_process
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.settings_search import write_winner
 from pipeline.tuning.space import Parameter, Space, load_space
-from pipeline.tuning.trial_folder import TrialFolder
+from pipeline.tuning.trial_process import TrialFolder
 from pipeline.tuning.tuner import visible_gpus, worker_environment
 from tests.support.cases import refused
 from tests.support.command_line import has_ended

@@ -60,10 +60,8 @@ class AnnotatedSet:
     ) -> AnnotatedSet:
         """Return a part of the set.
 
-        Args:
-            most: maximum number of images; None: all.
-            ids: ids of the images; None: all.
-            difficult: keep objects marked as difficult.
+        It has at most the given number of images, and those with the given ids; objects marked as difficult
+        are kept on request.
 
         Raises:
             DataError: when an id has no image.
@@ -105,12 +103,8 @@ def read_set(
 def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
     """Read a data set and detect its format; without splits it is split 8 : 1 : 1.
 
-    Args:
-        path: folder of the data set.
-        data_format: a key of `readers.READERS`; "": detected.
-
-    Returns:
-        `train`, `validation` and `test`, if they exist.
+    `data_format` is a key of `readers.READERS`; "": detected. The sets are `train`, `validation` and `test`,
+    if they exist.
 
     Raises:
         ConfigError: for an unknown format.
@@ -150,15 +144,9 @@ def read_csv(
 ) -> dict[str, AnnotatedSet]:
     """Read a CSV file of boxes, by set.
 
-    Args:
-        filename: with the columns of Google Cloud's importers: set, image, class and corners in fractions.
-            With `images_dir`, any columns of the CSV reader.
-        images_dir: folder of the images; None: the file has paths, absolute or from the working folder.
-        delimiter: between fields.
-        quotechar: quote around fields.
-
-    Returns:
-        `train`, `validation` and `test`, if they exist.
+    It has the columns of Google Cloud's importers: set, image, class and corners in fractions. Without a
+    folder of images it has their paths, absolute or from the working folder. With one, it may have any
+    columns of the CSV reader. The sets are `train`, `validation` and `test`, if they exist.
 
     Raises:
         ConfigError: for a delimiter or quote that is not one character.
@@ -258,9 +246,7 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
 def fingerprint(sets: Mapping[str, AnnotatedSet], **arguments: Any) -> str:
     """Return a fingerprint of the sources of a cache: annotation content, image names and image sizes.
 
-    Args:
-        sets: as read.
-        **arguments: other settings of the cache, as JSON types.
+    The arguments are other settings of the cache, as JSON types.
     """
     digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode())
     for name, part in sorted(sets.items()):

@@ -17,8 +17,7 @@ Classes = Mapping[int, str] | Sequence[str] | str
 def read_classes(label_map: Classes) -> dict[int, str]:
     """Return class ids, from 1, and their names.
 
-    Args:
-        label_map: see `Classes`; an id 0 is the background.
+    An id 0 is the background.
 
     Raises:
         ConfigError: for an invalid label map, such as one with an id below 0 or a repeated name.

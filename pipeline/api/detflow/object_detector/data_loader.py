@@ -309,10 +309,8 @@ def _temporary_folder() -> str:
 def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
     """Return the prefix of a cache, and create its folder.
 
-    Args:
-        cache_dir: the folder; None: a temporary one, deleted with the process.
-        name: prefix of the file names; None: derived from the fingerprint.
-        made_from: fingerprint of the sources.
+    Without a folder it is a temporary one, deleted with the process; without a name, the file names begin
+    with the fingerprint of the sources.
     """
     folder = _temporary_folder() if cache_dir is None else os.fspath(cache_dir)
     files.make_dirs(folder)

@@ -64,13 +64,7 @@ def make_config(
 ) -> CheckedConfig:
     """Return the config of a specification and its data.
 
-    Args:
-        spec: model and training.
-        train_data: training images.
-        validation_data: images for evaluation during training; None: no evaluation.
-        epochs: passes over the data, in whole batches.
-        batch_size: images per step.
-        label_map_path: label map of the classes.
+    Without `validation_data` training is not evaluated.
 
     Raises:
         ConfigError: when the specification does not fit the data, naming the hyper-parameter.

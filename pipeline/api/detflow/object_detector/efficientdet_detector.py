@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from detection_core import api
+from detection_core.artifacts.detector import serving_dir
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
@@ -305,7 +306,7 @@ class ObjectDetector:
             write_tflite(self._tflite(quantization_config), files.join(folder, tflite_filename))
         if ExportFormat.SAVED_MODEL in formats:
             with files.atomic_dir(files.join(folder, saved_model_filename)) as written:
-                files.copy_tree(_serving(source), written)
+                files.copy_tree(serving_dir(source), written)
         if ExportFormat.LABEL in formats:
             names = [self.label_map.get(i, _UNKNOWN_NAME) for i in range(1, max(self.label_map) + 1)]
             files.write_text(files.join(folder, label_filename), "".join(f"{name}\n" for name in names))
@@ -362,9 +363,3 @@ def _formats(
                 where="export_format",
             )
     return found
-
-
-def _serving(detector_dir: str) -> str:
-    from detection_core.artifacts.detector import serving_dir
-
-    return serving_dir(detector_dir)

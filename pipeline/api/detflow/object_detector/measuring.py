@@ -24,12 +24,7 @@ def measure(
 ) -> dict[str, float]:
     """Evaluate a detector.
 
-    Args:
-        path: a detector folder or a .tflite file.
-        config: config of the detector.
-        data: images to evaluate on.
-        folder: folder for the label map.
-        category_prefix: prefix of class names in the result.
+    The path is a detector folder or a .tflite file. The label map is written to `folder`.
 
     Returns:
         COCO's twelve metrics as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 if the images have no
@@ -53,12 +48,7 @@ def mean_losses(
 ) -> list[float]:
     """Average the losses of a detector folder, in MediaPipe Model Maker's order.
 
-    Args:
-        path: a detector folder.
-        config: config of the detector.
-        data: images to evaluate on.
-        folder: folder for the label map.
-        batch_size: images per batch.
+    The label map is written to `folder`.
 
     Returns:
         Total loss, classification loss, box loss, and the sum of the last two.

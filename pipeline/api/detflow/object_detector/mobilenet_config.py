@@ -26,12 +26,7 @@ def make_config(
 ) -> PipelineConfig:
     """Return the config of a float training, with empty readers.
 
-    Args:
-        spec: the model.
-        options: model options.
-        hparams: of the training.
-        classes: number of classes, without the background.
-        images: number of images to train on.
+    `classes` does not count the background; `images` are those to train on.
 
     Raises:
         ConfigError: for a number that is out of range, naming the field.
@@ -61,10 +56,7 @@ def make_config(
 def make_quantized_config(config: PipelineConfig, hparams: QATHParams, *, images: int) -> PipelineConfig:
     """Return the config of quantization-aware training.
 
-    Args:
-        config: float detector's config, not modified.
-        hparams: hyper-parameters of the training.
-        images: number of training images.
+    The float detector's config is not modified.
     """
     result = PipelineConfig()
     result.CopyFrom(config)

@@ -143,13 +143,8 @@ def write_cache(
 ) -> None:
     """Write images as records; unusable ones are skipped with a warning.
 
-    Args:
-        prefix: prefix of the files; existing files are replaced.
-        images: from a reader.
-        rejected: the reader's rejections.
-        classes: class ids to names.
-        num_shards: maximum number of files.
-        made_from: fingerprint that `is_current` compares.
+    Existing files are replaced. `rejected` are the reader's rejections, `made_from` is the fingerprint that
+    `is_current` compares.
 
     Raises:
         DataError: when there is no image, or more than one in a hundred is unusable.

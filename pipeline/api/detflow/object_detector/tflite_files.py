@@ -51,10 +51,6 @@ def quantized(request: TFLiteRequest, config: QuantizationConfig) -> TFLiteReque
 def write_tflite(request: TFLiteRequest, path: str) -> None:
     """Write a file with its labels and metadata.
 
-    Args:
-        request: file to write.
-        path: output path.
-
     Raises:
         ConfigError: for an int8 file without images.
         ExportError: when the detector cannot be converted.

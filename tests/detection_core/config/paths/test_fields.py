@@ -55,17 +55,13 @@ def test_positions_keys_and_kinds_of_elements():
     config_refused("whole number", field_paths.map_key, SIGMOIDS, "cat", "here")
 
 
-def test_nearest_paths_look_alike_and_new_elements_stand_beside_each_other():
+def test_nearest_paths_look_alike_and_indices_of_new_elements_are_known():
     assert nearest_paths("ssd.num_classes", ROOT) == ["model.ssd.num_classes"]
     assert "model.ssd.num_classes" in nearest_paths("mode.num_classes", ROOT)
     assert nearest_paths("train_config.batch_sise", ROOT)[0] == "train_config.batch_size"
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
     found = {index: field_paths.is_new(index) for index in ("+", "+2", "2", "+x", None)}
     assert found == {"+": True, "+2": True, "2": False, "+x": False, None: False}
-    taken = {}
-    for path in ("a[+].b", "a[+].b", "a[+].c", "d[0]", "d[0]", "a[+].b"):
-        taken[field_paths.key_beside(path, taken)] = 0
-    assert list(taken) == ["a[+].b", "a[+2].b", "a[+].c", "d[0]", "a[+3].b"]
 
 
 TEXT = """

@@ -1,4 +1,4 @@
-"""Generate docs/settings.md and docs/settings.schema.json: `python -m pipeline.settings.reference`.
+"""Generate docs/settings.md and docs/settings.schema.json: `python -m tests.docs.settings_reference`.
 
 Only the tables between two marks of the page are generated.
 """
@@ -14,15 +14,14 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from pipeline.settings.connection_settings import ConnectionSettings
-from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
 from pipeline.settings.setting_types import IsPath, Rule, Settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGE, SCHEMA = DOCS / "settings.md", DOCS / "settings.schema.json"
 
-_MARKS = "<!-- {0}: made by `python -m pipeline.settings.reference` -->\n", "<!-- end of {0} -->"
+_MARKS = "<!-- {0}: made by `python -m tests.docs.settings_reference` -->\n", "<!-- end of {0} -->"
 _HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
