@@ -32,7 +32,7 @@ def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
     except Exception as error:  # Clients of stores raise errors of any class.
         if not isinstance(error, OSError | ValueError) and not files.is_remote(path):
             raise
-        raise ConfigError(_explained(error, path, what), where=path) from error
+        raise ConfigError(_explained(error, what), where=path) from error
 
 
 def read_lines(path: str, *, what: str) -> list[str]:
@@ -51,7 +51,7 @@ def read_lines(path: str, *, what: str) -> list[str]:
     return text.splitlines()
 
 
-def _explained(error: Exception, path: str, what: str) -> str:
+def _explained(error: Exception, what: str) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EINVAL:
         return f"expected a {what}, found no regular file; check the path"

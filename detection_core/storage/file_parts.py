@@ -6,8 +6,12 @@ import base64
 import binascii
 import errno
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import IO, NamedTuple
 
+from detection_core.storage.packed_files import PackedFiles
+
+_PACKED = PackedFiles()
 _PART = re.compile(r"(part|packed|base64):(\d{1,18})\+(\d{1,18}):(.+)", re.DOTALL)
 
 
@@ -43,12 +47,19 @@ def file_part(path: str) -> FilePart | None:
     return FilePart(int(match[2]), int(match[3]), match[4], match[1] == "packed", match[1] == "base64")
 
 
-def decode_part(part: FilePart, data: bytes) -> bytes:
-    """Decode the bytes of a part.
+def read_part(part: FilePart, limit: int, open_whole: Callable[[], IO[bytes]]) -> bytes:
+    """Read and decode the bytes of a part; `open_whole` opens its file.
 
     Raises:
-        OSError: when they should be base64 and are not.
+        OSError: when the part has more than `limit` bytes, should be base64 and is not, or cannot be read.
     """
+    if part.length > limit * (1 + part.base64):
+        raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
+    if part.packed:
+        return _PACKED.read(part.path, open_whole, part.offset, part.length)
+    with open_whole() as file:
+        file.seek(part.offset)
+        data = bytes(file.read(part.length))
     try:
         return base64.b64decode(data, validate=True) if part.base64 else data
     except binascii.Error as e:
