@@ -21,8 +21,7 @@ from detection_core.datasets.annotated_images import Rejected, Rejection
 from detection_core.datasets.annotation_frame import SHOWN
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
-from detection_core.datasets.encoding import find_decoding, make_example
-from detection_core.errors import ConfigError
+from detection_core.datasets.encoding import DECODINGS, make_example
 from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 
@@ -34,65 +33,50 @@ REPORT = ".report.json"
 SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardSettings:
+    """The settings that all shards share.
+
+    Attributes:
+        label_ids: class name to id.
+        compression: of the files, a key of `SUFFIXES`.
+        shards: folder for the shards; "" for the examples folder.
+        decode: how many images are decoded, a key of `encoding.DECODINGS`.
+        keypoint_names: class name to the names of its keypoints.
+        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
+    """
+
+    label_ids: Mapping[str, int]
+    compression: str = ""
+    shards: str = ""
+    decode: str = "sample"
+    keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    exif_annotations: str = SHOWN
+
+
 def write_tasks(
-    folder: str,
-    split: str,
-    images: IndexedImages,
-    shard_examples: int,
-    settings: Mapping[str, Any],
+    folder: str, split: str, images: IndexedImages, shard_examples: int, settings: ShardSettings
 ) -> dict[str, int]:
     """Divide a split's images into shards, and write the list of each.
 
     The lists are written to files because the size of a runner's job description is limited. The images are
-    in storage order. `shard_examples` is approximate; see `shard_settings` for `settings`.
+    in storage order. `shard_examples` is approximate.
 
     Returns:
         Path of each list, which is a task for `write_shard`, to its number of records.
     """
-    total, texts, decoding = len(images), images.texts(), find_decoding(settings["decode"])
+    total, texts, shared = len(images), images.texts(), dataclasses.asdict(settings)
     count = max(1, math.ceil(total / shard_examples))
     tasks = {}
     for index in range(count):
         begin, end = (edge * total // count for edge in (index, index + 1))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
         shard = {"folder": folder, "split": split, "index": index, "count": count}
-        head = json.dumps({**settings, **shard, "decoded": decoding.images_in(begin, end, total)})
+        decoded = DECODINGS[settings.decode].images_in(begin, end, total)
+        head = json.dumps({**shared, **shard, "decoded": decoded})
         files.write_text(path, "\n".join([head, *itertools.islice(texts, end - begin)]))
         tasks[path] = end - begin
     return tasks
-
-
-def shard_settings(
-    label_ids: Mapping[str, int],
-    compression: str,
-    shards: str = "",
-    decode: str = "sample",
-    keypoint_names: Mapping[str, Sequence[str]] | None = None,
-    exif_annotations: str = SHOWN,
-) -> dict[str, Any]:
-    """Return the settings that all shards share.
-
-    Args:
-        label_ids: class name to id.
-        compression: of the files.
-        shards: folder for the shards; "" for the examples folder.
-        decode: how many images are decoded, a key of `encoding.DECODINGS`.
-        keypoint_names: class name to the names of its keypoints.
-        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
-
-    Raises:
-        ConfigError: for an unknown compression.
-    """
-    if compression not in SUFFIXES:
-        raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
-    return {
-        "label_ids": dict(label_ids),
-        "compression": compression,
-        "shards": shards,
-        "decode": decode,
-        "keypoint_names": {name: list(names) for name, names in (keypoint_names or {}).items()},
-        "exif_annotations": exif_annotations,
-    }
 
 
 def write_shard(task_path: str) -> int:
@@ -108,7 +92,7 @@ def write_shard(task_path: str) -> int:
     task = parse_json(head)
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
-    counts, rejected, decoding = Counts(), [], find_decoding(task["decode"])
+    counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
     keypoints = make_layout(task["keypoint_names"])
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):

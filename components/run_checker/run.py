@@ -28,13 +28,13 @@ from component_specs.evaluator import Thresholds
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
-from components.example_gen.data_search import fingerprint
-from components.example_gen.spans import SpanQuery, resolve_spans
+from components.example_gen.sources import SpanQuery, find_data, fingerprint, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.earlier_spans import earlier_spans, span_folder
 from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
+from detection_core.datasets.splits import check_splits
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
@@ -57,8 +57,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
     job = _filled(job)
     thresholds = _thresholds(job)
     _check_parameters(job)
-    spans = _spans(job)
-    data = _data_fingerprint(job, spans)
+    spans, data = _spans_and_fingerprint(job)
     code = {result: component_version(component) for component, result in CODE_VERSIONS.items()}
     weights = _starting_weights(job)
     key = _run_key(job, {"data": data, "starting_weights": weights, **code})
@@ -105,15 +104,14 @@ def _check_parameters(job: RunCheckerJob) -> None:
             )
 
 
-def _spans(job: RunCheckerJob) -> Spans:
+def _spans_and_fingerprint(job: RunCheckerJob) -> tuple[Spans, str]:
+    """Return the spans to read, and a fingerprint of the data in them and of the label map."""
     query = SpanQuery(
         span=job.span, window=job.window, eval_window=job.eval_window, ready_file=job.span_ready_file
     )
-    return resolve_spans(job.data_path, job.splits, query)
-
-
-def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
-    data = fingerprint(job.data_path, job.data_format, job.splits, spans)
+    splits = check_splits(job.splits)
+    spans = resolve_spans(job.data_path, splits, query)
+    data = fingerprint(find_data(job.data_path, job.data_format, splits, spans))
     if job.label_map:
         try:
             data += hashlib.sha256(files.read_bytes(job.label_map)).hexdigest()[:16]
@@ -121,7 +119,7 @@ def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
             raise ConfigError(
                 f"cannot read the label map ({e.strerror or e}); check data.label_map", where=job.label_map
             ) from e
-    return data
+    return spans, data
 
 
 def _starting_weights(job: RunCheckerJob) -> str:

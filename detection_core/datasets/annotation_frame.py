@@ -15,7 +15,6 @@ from detection_core.datasets.annotated_images import (
     Polygons,
     Rejected,
 )
-from detection_core.errors import ConfigError
 
 SHOWN, STORED = FRAMES = get_args(ExifAnnotations)
 
@@ -37,17 +36,6 @@ class Frame(NamedTuple):
     def upright(self) -> tuple[int, int]:
         """Columns and rows of the upright picture."""
         return upright_size(self.width, self.height, self.orientation)
-
-
-def check_exif_annotations(value: str) -> str:
-    """Check a value of `data.exif_annotations` and return it.
-
-    Raises:
-        ConfigError: if the value is unknown.
-    """
-    if value not in FRAMES:
-        raise ConfigError(f"expected one of {list(FRAMES)}, found {value!r}", where="exif_annotations")
-    return value
 
 
 def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> str:

@@ -35,26 +35,26 @@ def make_card(
     quarantine: Quarantine,
     decoding: Decoding = DECODINGS["sample"],
     spans: Mapping[str, Sequence[str]] | None = None,
+    unannotated: str = "",
 ) -> DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
-    `shards` are numbers of files; `spans` is None for data without spans.
+    `shards` are numbers of files; `spans` is None for data without spans. `unannotated` is the treatment of
+    images without annotations.
     """
-    overall = Counts()
-    for split in counts.values():
-        overall.merge(split)
+    described = {
+        name: _describe(split, label_map, shards[name], count_reasons(quarantine.get(name, ())))
+        for name, split in counts.items()
+    }
+    total = Totals(**{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS})
     rejected = sum(map(len, quarantine.values()))
-    total = Totals(**{name: overall.counts["total"][name] for name in _TOTALS})
     return DatasetCard(
         format=data_format,
         classes=[
-            ClassCard(id=class_id, name=label_map.names[class_id - 1], objects=count)
-            for class_id, count in _count_classes(overall, label_map).items()
+            ClassCard(id=item, name=name, objects=sum(split.classes[name] for split in described.values()))
+            for item, name in ((c + 1, label_map.names[c]) for c in label_map.classes)
         ],
-        splits={
-            name: _describe(split, label_map, shards[name], count_reasons(quarantine.get(name, ())))
-            for name, split in counts.items()
-        },
+        splits=described,
         total=total,
         decoding=DecodingCard(
             images=total.decoded_images,
@@ -67,7 +67,8 @@ def make_card(
             reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
         ),
         images_in_two_splits=_shared_images(counts),
-        spans={name: list(spans[name]) for name in counts} if spans else {},
+        spans={name: list(found) for name, found in (spans or {}).items()},
+        unannotated=unannotated if total.unannotated_images else "",
     )
 
 

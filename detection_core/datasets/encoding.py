@@ -80,12 +80,13 @@ class Decoding:
 
 
 DECODINGS = {
+    "all": Decoding(fraction=1.0, least=0, check=check_with_both, decoders=("Pillow", "TensorFlow")),
+    "none": Decoding(fraction=0.0, least=0, check=check_with_pillow, decoders=()),
     "sample": Decoding(
         fraction=SAMPLE_FRACTION, least=SAMPLE_LEAST, check=check_with_pillow, decoders=("Pillow",)
     ),
-    "all": Decoding(fraction=1.0, least=0, check=check_with_both, decoders=("Pillow", "TensorFlow")),
-    "none": Decoding(fraction=0.0, least=0, check=check_with_pillow, decoders=()),
 }
+"""Value of `decode_images` to decoding."""
 
 
 def find_decoding(name: str) -> Decoding:
@@ -95,7 +96,7 @@ def find_decoding(name: str) -> Decoding:
         ConfigError: if the value is unknown.
     """
     if name not in DECODINGS:
-        raise ConfigError(f"expected one of {sorted(DECODINGS)}, found {name!r}", where="decode_images")
+        raise ConfigError(f"expected one of {list(DECODINGS)}, found {name!r}", where="decode_images")
     return DECODINGS[name]
 
 

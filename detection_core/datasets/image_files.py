@@ -26,7 +26,6 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.layouts import is_image, longest_tails, name_here, stem
-from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -129,17 +128,6 @@ def _normal(name: str) -> str:
 
 
 AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
-
-
-def check_unannotated_images(value: str) -> str:
-    """Check a value of `data.unannotated_images` and return it.
-
-    Raises:
-        ConfigError: if the value is unknown.
-    """
-    if value not in CHOICES:
-        raise ConfigError(f"expected one of {list(CHOICES)}, found {value!r}", where="unannotated_images")
-    return value
 
 
 def image_without_objects(source_id: str, filename: str, path: str) -> AnnotatedImage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import re
@@ -13,14 +14,27 @@ from detection_core.errors import ConfigError, shorten
 _NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 
 
-def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the `splits` parameter.
+@dataclasses.dataclass(frozen=True)
+class CheckedSplits:
+    """The splits of a data set, sorted by name, so that their order in the settings makes no difference.
 
-    Args:
-        splits: split name to ratio, or split name to the location of its annotations.
+    Attributes:
+        ratios: split name to its fraction of the images; empty for splits with locations.
+        locations: split name to the location of its annotations; for splits by ratio, "" to None: all images
+            are read together.
+    """
 
-    Returns:
-        The splits sorted by name, so that their order in the settings makes no difference.
+    ratios: Mapping[str, float]
+    locations: Mapping[str, Any]
+
+    @property
+    def names(self) -> list[str]:
+        """Split names in alphabetical order."""
+        return list(self.ratios or self.locations)
+
+
+def check_splits(splits: Mapping[str, Any]) -> CheckedSplits:
+    """Check the `splits` parameter: split name to ratio, or split name to the location of its annotations.
 
     Raises:
         ConfigError: if there is none, ratios and locations are mixed, or the ratios do not add up to 1.
@@ -32,15 +46,17 @@ def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"expected a name of letters, digits, _ and -, found {name!r}", where="splits")
     in_order = dict(sorted(splits.items()))
     ratios = [value for value in in_order.values() if _is_ratio(value)]
-    if ratios and len(ratios) < len(in_order):
+    if not ratios:
+        return CheckedSplits({}, in_order)
+    if len(ratios) < len(in_order):
         raise ConfigError(
             f"expected either ratios or locations, found both: {shorten(in_order)}", where="splits"
         )
-    if ratios and not (all(0 < ratio <= 1 for ratio in ratios) and abs(sum(ratios) - 1) < 1e-6):
+    if not (all(0 < ratio <= 1 for ratio in ratios) and abs(sum(ratios) - 1) < 1e-6):
         raise ConfigError(
             f"expected ratios above 0 that add up to 1, found {shorten(in_order)}", where="splits"
         )
-    return in_order
+    return CheckedSplits(in_order, {"": None})
 
 
 def is_by_ratio(splits: Mapping[str, Any]) -> bool:
@@ -61,7 +77,7 @@ def split_position(source_id: str) -> float:
 
 
 def split_at(position: float, ratios: Mapping[str, float]) -> str:
-    """Return the split at a `split_position`, with the ratios that `check_splits` returns."""
+    """Return the split at a `split_position`, with the ratios of `CheckedSplits`."""
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     return next((name for edge, name in edges if position < edge), edges[-1][1])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -91,7 +91,7 @@ class Survey:
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
-    ratios = check_splits(ratios)  # in the order in which images are assigned
+    ratios = check_splits(ratios).ratios  # in the order in which images are assigned
     middles = ((place + 0.5) / len(positions) for place in range(len(positions)))
     return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
 
@@ -118,8 +118,9 @@ def survey(
         DataError: if the annotations cannot be read, or no image has an object.
     """
     counting = _Counting()
-    for name, found in _parts(root, data_format, check_splits(splits), class_names):
-        counting.add(name, found)
+    reader = find_reader(data_format)
+    for name, location in check_splits(splits).locations.items():
+        counting.add(name, reader.read_split(root, location, class_names))
     if not counting.objects.seen:
         such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
         raise DataError(
@@ -223,20 +224,6 @@ class _Counting:
         mixed = [*spread(places, max(1, 2 * count // 3)), *rare, *spread(self.images.kept, count)]
         unique = {image.path: image for image in mixed}
         return list(unique.values())[:count]
-
-
-def _parts(
-    root: str, data_format: str, splits: Mapping[str, Any], class_names: Mapping[int, str] | None
-) -> Iterator[tuple[str, Annotations]]:
-    """Yield each split with its annotations."""
-    reader = find_reader(data_format)
-    if not is_by_ratio(splits):
-        for name, location in splits.items():
-            found = reader.read_split(root, location, class_names)
-            yield name, found
-        return
-    found = reader.read_split(root, None, class_names)
-    yield "", found
 
 
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:

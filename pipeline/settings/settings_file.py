@@ -226,7 +226,7 @@ def _section(tree: dict[str, Any], name: str) -> dict[str, Any]:
 def _check_files(settings: PipelineSettings, source: Source) -> None:
     if not files.exists(settings.model.config):
         raise source.error("model.config", f"no file {settings.model.config}; check the path")
-    from components.example_gen.spans import before_pattern
+    from components.example_gen.sources import before_pattern
     from components.run_checker.placeholders import before_placeholder
 
     folder = before_placeholder(before_pattern(settings.data.path))

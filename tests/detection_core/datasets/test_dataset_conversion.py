@@ -265,9 +265,14 @@ def _assign(ids):
 
 
 def test_splits_are_ratios_or_locations_and_shares_about_what_was_asked():
-    assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
-    assert is_by_ratio(check_splits({"train": 1}))
-    assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
+    by_ratio, located = (
+        check_splits({"train": 0.8, "eval": 0.2}),
+        check_splits({"b": "b.json", "a": "a.json"}),
+    )
+    assert list(by_ratio.ratios.items()) == [("eval", 0.2), ("train", 0.8)]
+    assert by_ratio.locations == {"": None} and by_ratio.names == ["eval", "train"]
+    assert list(located.locations) == located.names == ["a", "b"] and not located.ratios
+    assert is_by_ratio({"train": 1}) and not is_by_ratio({"train": "ImageSets/Main/train.txt"})
     assigned = _assign([*map(str, range(10_000))])
     assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
     # Three standard deviations of a share of 0.1 among 10,000 are 0.009.

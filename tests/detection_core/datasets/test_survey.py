@@ -63,7 +63,9 @@ def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(
     assert len(seen.examples) == 4
     assert any(item.name == "rare" for image in seen.examples for item in image.objects)
     for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
-        made = collections.Counter(split_at(split_position(name), check_splits(ratios)) for name in names)
+        made = collections.Counter(
+            split_at(split_position(name), check_splits(ratios).ratios) for name in names
+        )
         assert {name: seen.count(name, ratios) for name in ratios} == made
     write_files(tmp_path / "ImageSets" / "Main", {"val.txt": "image-0\nimage-1\n"})
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
