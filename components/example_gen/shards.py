@@ -13,8 +13,7 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
-from components.example_gen.image_index import IndexedImages
-from components.example_gen.task_records import parse_json, read_record
+from components.example_gen.image_index import IndexedImages, parse_json, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection

@@ -25,19 +25,19 @@ from typing import Any
 from component_specs import EvaluatorJob, RunCheckerJob
 from component_specs.annotations import encode_parameters
 from component_specs.evaluator import Thresholds
-from component_specs.example_gen import Spans
+from component_specs.example_gen import SPLITS, Spans, span_order
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
 from components.example_gen.sources import SpanQuery, find_data, fingerprint, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
-from components.run_checker.earlier_spans import earlier_spans, span_folder
 from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
 from detection_core.datasets.splits import check_splits
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
+from detection_core.validation.span_history import span_digests, span_names
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
 """Fields that other steps take from here as `resolved_NAME`, with placeholders filled."""
@@ -156,3 +156,29 @@ def _baseline_and_token(destination: PushDestination, key: str) -> tuple[str, st
     if baseline and not files.is_dir(destination.saved_model_dir(int(baseline))):
         baseline = ""
     return baseline, published.push_token
+
+
+FOLDER = "spans"
+"""Folder in the working folder, whose other folders belong to trainings."""
+
+
+def span_folder(job: RunCheckerJob, spans: Spans) -> str:
+    """Return the folder for span statistics of a job with filled placeholders; "" if none can be stored."""
+    if not spans.train or not job.work_dir or not job.compared_spans:
+        return ""
+    # Another data set, or other splits of it, has other spans.
+    asked = json.dumps([job.data_path, job.data_format, SPLITS.encode(job.splits), job.label_map])
+    return files.join(job.work_dir, FOLDER, hashlib.sha256(asked.encode()).hexdigest()[:16])
+
+
+def earlier_spans(job: RunCheckerJob, spans: Spans) -> dict[str, str]:
+    """Return the last spans before the run's spans, oldest first, each with a digest.
+
+    A repeated run gets the same result, because the span that it added is not earlier.
+    """
+    folder = span_folder(job, spans)
+    if not folder:
+        return {}
+    first = span_order(spans.train[0])
+    kept = sorted((name for name in span_names(folder) if span_order(name)), key=span_order)
+    return span_digests(folder, [span for span in kept if span_order(span) < first][-job.compared_spans :])

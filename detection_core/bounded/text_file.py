@@ -1,10 +1,12 @@
-"""Read whole text files."""
+"""Read whole text files, and parse JSON at once."""
 
 from __future__ import annotations
 
 import errno
+import json
+from typing import Any
 
-from detection_core.bounded.limits import MAX_LINES, MAX_LIST_BYTES, MAX_TEXT_BYTES
+from detection_core.bounded.limits import MAX_JSON_VALUES, MAX_LINES, MAX_LIST_BYTES, MAX_TEXT_BYTES
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 
@@ -58,3 +60,32 @@ def _explained(error: Exception, what: str) -> str:
     if number == errno.EFBIG and isinstance(error, OSError):
         return f"{str(error.strerror).replace('at most', f'a {what} of at most', 1)}; check the path"
     return f"cannot read the {what} ({error}); check the path"
+
+
+_BEGINS = ("[", "{", ",")
+
+
+def parse_json_text(text: str) -> Any:
+    """Parse a JSON text.
+
+    Raises:
+        ValueError: when it cannot be parsed, is nested too deeply, or holds too many values.
+    """
+    check_values(text)
+    try:
+        return json.loads(text)
+    except RecursionError as e:
+        raise ValueError("lists or objects nested too deeply") from e
+
+
+def check_values(text: str) -> None:
+    """Refuse a text that may hold more values than `MAX_JSON_VALUES`, before it is parsed.
+
+    Separators inside strings count, too; they are usually few.
+
+    Raises:
+        ValueError: when it may hold more.
+    """
+    count = sum(map(text.count, _BEGINS))
+    if count > MAX_JSON_VALUES:
+        raise ValueError(f"expected at most {MAX_JSON_VALUES:,} values, found about {count:,}")

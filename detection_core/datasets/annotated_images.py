@@ -218,6 +218,13 @@ class Rejected(Exception):
         self.mentions: Sequence[str] = ()
 
 
+class Malformed(Rejected):
+    """Raised for an object that lacks a field, or has one of the wrong type."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("malformed_annotation", detail)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Annotations:
     """What a reader returns.

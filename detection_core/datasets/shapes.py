@@ -12,9 +12,9 @@ from detection_core.data.image_header import MAX_PIXELS
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
+    Malformed,
     Mask,
     Polygons,
-    Rejected,
     RunLengths,
     check_count,
 )
@@ -66,10 +66,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
     for ring in rings:
         check_count(len(ring), "points of an outline")
         if len(ring) < 3 or not all(map(math.isfinite, itertools.chain(*ring))):
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}",
-            )
+            raise Malformed(f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}")
     mask = Polygons([list(itertools.chain(*ring)) for ring in rings])
     return make_object(name, box_around(itertools.chain(*rings)), label, mask)
 
@@ -121,9 +118,7 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     import numpy as np
 
     if not 0 < width * height <= MAX_PIXELS or min(width, height) < 1:
-        raise Rejected(
-            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
-        )
+        raise Malformed(f"expected a mask of an image, found one of {width}x{height} pixels")
     y, x = max(top, 0), max(left, 0)
     inside = patch[y - top : max(height - top, 0), x - left : max(width - left, 0)]
     edges = list(itertools.chain.from_iterable(_edges(inside, y, x, height)))
@@ -145,7 +140,7 @@ def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> It
         found += row.size
         if found > MAX_JSON_VALUES:
             detail = f"expected a mask of at most {MAX_JSON_VALUES:,} edges, found more"
-            raise Rejected("malformed_annotation", detail)
+            raise Malformed(detail)
         yield ((column + left + first) * height + row + top).tolist()
 
 
@@ -165,7 +160,7 @@ def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
     drawn += _PIXELS_OF_A_RUN * len(item.mask.counts)
     if drawn > _MOST_DRAWN:
         found = f"{item.label}: expected masks of at most {_MOST_DRAWN:,} pixels in an image, found more"
-        raise Rejected("malformed_annotation", found)
+        raise Malformed(found)
     return drawn
 
 
@@ -178,9 +173,7 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     import numpy as np
 
     if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MAX_PIXELS:
-        raise Rejected(
-            "malformed_annotation", f"expected runs of {width}x{height} pixels, found {sum(counts)} in all"
-        )
+        raise Malformed(f"expected runs of {width}x{height} pixels, found {sum(counts)} in all")
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(height, width)
 
 
@@ -199,9 +192,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
 
     total = width * height * 4
     if not 0 < total <= 4 * MAX_PIXELS:
-        raise Rejected(
-            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
-        )
+        raise Malformed(f"expected a mask of an image, found one of {width}x{height} pixels")
     try:
         bits = _Bits(bytes(data))
         count, word = bits.take(32), bits.take(5) + 1
@@ -222,9 +213,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
                         opaque[place // 4] = value > 0
             at += run
     except (ValueError, TypeError) as e:
-        raise Rejected(
-            "malformed_annotation", f"expected run lengths of a mask of {width}x{height} pixels, found {e}"
-        ) from e
+        raise Malformed(f"expected run lengths of a mask of {width}x{height} pixels, found {e}") from e
     return opaque.reshape(height, width)
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.evaluation.drawing import jpeg_bytes
 from detection_core.storage import files
-from detection_core.validation.drawn_objects import Emphasis, draw_image, pixels_of
 from detection_core.validation.labelled_images import LabelledImage
+from detection_core.validation.sample_pictures import Emphasis, draw_image, pixels_of
 
 PICTURES = "pictures"
 """Folder next to findings.json."""

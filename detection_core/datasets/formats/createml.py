@@ -12,7 +12,7 @@ from typing import Any
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
-    Rejected,
+    Malformed,
     check_count,
     checked_text,
 )
@@ -83,7 +83,7 @@ def _object(item: Mapping[str, Any], number: int) -> AnnotatedObject:
     label = f"annotation {number}"
     place = item.get("coordinates")
     if not isinstance(place, Mapping):
-        raise Rejected("malformed_annotation", f"{label}: expected coordinates, found {place!r:.80}")
+        raise Malformed(f"{label}: expected coordinates, found {place!r:.80}")
     x, y, width, height = (number_of(place.get(side), f"{label}: {side}") for side in _SIDES)
     box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     return make_object(checked_text(item.get("label"), f"{label}: label").strip(), box, label)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
+from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Malformed, Rejected
 from detection_core.datasets.layouts import is_image
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -260,11 +260,9 @@ def _parse_cloud(cells: Sequence[str], line: int) -> Row:
     image, name, places = rest[0], rest[1] if len(rest) > 1 else "", rest[2:]
     values = [_number(text, "a coordinate", line) for text in places[:8] if text]
     if name and not values:
-        raise Rejected("malformed_annotation", f"line {line}: expected the corners of a box, found none")
+        raise Malformed(f"line {line}: expected the corners of a box, found none")
     if len(values) not in (0, 4, 8):
-        raise Rejected(
-            "malformed_annotation", f"line {line}: expected two or four corners, found {len(values)} numbers"
-        )
+        raise Malformed(f"line {line}: expected two or four corners, found {len(values)} numbers")
     x, y = values[::2], values[1::2]
     box = (min(x), min(y), max(x), max(y)) if name else None
     return Row(line, word, image.partition("://")[2].partition("/")[2] or image, (0, 0), name, box, True)
@@ -285,7 +283,7 @@ def _box(texts: Sequence[str], name: str, line: int) -> Box | None:
     if not name and not any(texts):
         return None
     if not name:
-        raise Rejected("malformed_annotation", f"line {line}: expected a class, found none")
+        raise Malformed(f"line {line}: expected a class, found none")
     xmin, ymin, xmax, ymax = (_number(text, side, line) for text, side in zip(texts, _SIDES, strict=True))
     return xmin, ymin, xmax, ymax
 
@@ -296,9 +294,7 @@ def _number(text: str, what: str, line: int) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise Rejected(
-            "malformed_annotation", f"line {line}: expected {what} as a number, found {text!r:.80}"
-        )
+        raise Malformed(f"line {line}: expected {what} as a number, found {text!r:.80}")
     return number
 
 

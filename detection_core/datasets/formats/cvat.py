@@ -17,6 +17,7 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     ImageLabel,
     Keypoint,
+    Malformed,
     Polygons,
     Rejected,
     Rejection,
@@ -211,9 +212,8 @@ def read_objects(
     for number, element in enumerate(shapes, start=1):
         label = f"{element.tag:.20} {number}"
         if element.tag not in _SHAPES:
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected one of {', '.join(_SHAPES)}, found a shape without area; leave it out",
+            raise Malformed(
+                f"{label}: expected one of {', '.join(_SHAPES)}, found a shape without area; leave it out"
             )
         name = checked_text(element.get("label"), f"{label}: label").strip()
         item = _SHAPES[element.tag](element, name, label, (width, height), keypoint_names)
@@ -248,7 +248,7 @@ def _numbers(element: ElementTree.Element, label: str, *keys: str) -> list[float
         values = [math.nan]
     if not all(map(math.isfinite, values)):
         found = {key: element.get(key) for key in keys}
-        raise Rejected("malformed_annotation", f"{label}: expected numbers, found {found!r:.120}")
+        raise Malformed(f"{label}: expected numbers, found {found!r:.120}")
     return values
 
 
@@ -261,7 +261,7 @@ def _points(element: ElementTree.Element, label: str) -> list[Point]:
             return [(point[0], point[1]) for point in points]
     except ValueError:
         pass
-    raise Rejected("malformed_annotation", f"{label}: expected points as x,y;x,y, found {text!r:.80}")
+    raise Malformed(f"{label}: expected points as x,y;x,y, found {text!r:.80}")
 
 
 Draw = Callable[[ElementTree.Element, str, str, tuple[int, int], Names], AnnotatedObject]
@@ -299,7 +299,7 @@ def _mask(
     try:
         counts = [int(count) for count in (element.get("rle") or "").split(",")]
     except ValueError as e:
-        raise Rejected("malformed_annotation", f"{label}: expected run lengths in rle: {e}") from e
+        raise Malformed(f"{label}: expected run lengths in rle: {e}") from e
     try:
         patch = row_mask(counts, width, height)
     except Rejected as e:
@@ -321,9 +321,7 @@ def _skeleton(
     names = keypoint_names.setdefault(name, sorted(points))
     placed = [(x, y) for x, y, seen in points.values() if seen]
     if not placed or not set(points) <= set(names):
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}"
-        )
+        raise Malformed(f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}")
     keypoints = [points.get(point, (0.0, 0.0, 0)) for point in names]
     return make_object(name, box_around(placed), label, keypoints=keypoints)
 

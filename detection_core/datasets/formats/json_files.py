@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
-from detection_core.bounded.plain_json import parse_json_text
+from detection_core.bounded.text_file import parse_json_text
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     Rejection,
     Rejections,
@@ -50,7 +51,7 @@ def number_of(value: object, what: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    raise Rejected("malformed_annotation", f"expected {what} as a finite number, found {value!r:.80}")
+    raise Malformed(f"expected {what} as a finite number, found {value!r:.80}")
 
 
 def point_of(value: object, what: str) -> tuple[float, float]:
@@ -60,7 +61,7 @@ def point_of(value: object, what: str) -> tuple[float, float]:
         Rejected: as a malformed annotation.
     """
     if not isinstance(value, list) or len(value) != 2:
-        raise Rejected("malformed_annotation", f"expected {what} as x and y, found {value!r:.80}")
+        raise Malformed(f"expected {what} as x and y, found {value!r:.80}")
     return number_of(value[0], what), number_of(value[1], what)
 
 

@@ -17,6 +17,7 @@ from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
     Keypoint,
+    Malformed,
     Rejected,
     Rejection,
     Rejections,
@@ -261,16 +262,12 @@ def read_objects(
         if kind in _IMAGE_WIDE:
             continue
         if not isinstance(kind, str) or kind not in {*_REGIONS, _POINT}:
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected one of {', '.join([*_REGIONS, _POINT])}, found {kind!r:.40}",
-            )
+            raise Malformed(f"{label}: expected one of {', '.join([*_REGIONS, _POINT])}, found {kind!r:.40}")
         value = mapping_of(result.get("value"), f"{label}: value")
         size = size_of(result.get("original_width"), result.get("original_height"))
         if 0 in size or result.get("image_rotation"):
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected original_width and original_height of an image not turned in the tool",
+            raise Malformed(
+                f"{label}: expected original_width and original_height of an image not turned in the tool"
             )
         name = _name(value, kind, label)
         if kind == _POINT:
@@ -285,7 +282,7 @@ def read_objects(
 def _name(value: Result, kind: str, label: str) -> str:
     names = list_of(value.get(kind, value.get("labels")), f"{label}: {kind}")
     if len(names) != 1:
-        raise Rejected("malformed_annotation", f"{label}: expected one class, found {names!r:.80}")
+        raise Malformed(f"{label}: expected one class, found {names!r:.80}")
     return checked_text(names[0], f"{label}: a class").strip()
 
 
@@ -297,10 +294,9 @@ def _with_points(
     named: dict[str, dict[str, Keypoint]] = {}
     for parent, name, (x, y), label in points:
         if parent not in objects or name in named.get(parent, {}):
-            raise Rejected(
-                "malformed_annotation",
+            raise Malformed(
                 f"{label}: expected the keypoint {name!r:.40} once inside a region (parentID), found "
-                f"{parent!r:.40}; drop it onto its box in the outline",
+                f"{parent!r:.40}; drop it onto its box in the outline"
             )
         named.setdefault(parent, {})[name] = (x, y, 2)
         order = keypoint_names.setdefault(objects[parent].name, [])
@@ -350,7 +346,7 @@ def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> Annot
     mask = brush_mask(list_of(value.get("rle"), f"{label}: rle"), *size)
     rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
     if not rows.size:
-        raise Rejected("malformed_annotation", f"{label}: expected painted pixels, found none")
+        raise Malformed(f"{label}: expected painted pixels, found none")
     left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
     placed = place_mask(mask[top:bottom, left:right], left, top, *size)
     return make_object(name, (float(left), float(top), float(right), float(bottom)), label, placed)

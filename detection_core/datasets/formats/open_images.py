@@ -19,6 +19,7 @@ from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
     ImageLabel,
+    Malformed,
     MaskFile,
     Rejected,
     Rejection,
@@ -244,7 +245,7 @@ def _object(part: _Part) -> AnnotatedObject:
     try:
         occluded, truncated, group_of, depiction = (_FLAG[flag] for flag in part.fields[4:])
     except KeyError as e:
-        raise Rejected("malformed_annotation", f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
+        raise Malformed(f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
     return AnnotatedObject(
         name=part.name,
         box=_box(part),
@@ -289,4 +290,4 @@ def _numbers(part: _Part, count: int) -> list[float]:
     try:
         return list(map(float, part.fields[:count]))
     except ValueError as e:
-        raise Rejected("malformed_annotation", f"line {part.line}: expected numbers: {e}") from e
+        raise Malformed(f"line {part.line}: expected numbers: {e}") from e

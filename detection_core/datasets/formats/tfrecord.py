@@ -37,9 +37,8 @@ from detection_core.datasets.layouts import (
 )
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
-from detection_core.storage.file_parts import FilePart
+from detection_core.storage.file_parts import FilePart, PackedFile, is_packed, unpack_beginning
 from detection_core.storage.folder_listing import FolderListing
-from detection_core.storage.packed_files import PackedFile, is_packed, unpack_beginning
 
 LABEL_MAPS = (".pbtxt",)
 

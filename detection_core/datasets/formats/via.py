@@ -15,6 +15,7 @@ from typing import Any
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     check_count,
     checked_text,
@@ -135,9 +136,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
     place = region.get("shape_attributes")
     kind = place.get("name") if isinstance(place, Mapping) else None
     if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _OUTLINES:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}"
-        )
+        raise Malformed(f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}")
     outline = _OUTLINES[kind](place, label)
     if kind == "rect":
         return make_object(name, (*outline[0], *outline[2]), label)
@@ -153,9 +152,7 @@ def _class_of(said: object, label: str) -> str:
         checked = [name for name, is_set in value.items() if is_set]
         value = checked[0] if len(checked) == 1 else None
     if not value:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected a class in region_attributes, found {said!r:.80}"
-        )
+        raise Malformed(f"{label}: expected a class in region_attributes, found {said!r:.80}")
     return checked_text(value, f"{label}: its class").strip()
 
 
@@ -182,9 +179,7 @@ def _ellipse(place: Mapping[str, Any], label: str) -> list[Point]:
 def _polygon(place: Mapping[str, Any], label: str) -> list[Point]:
     xs, ys = (list_of(place.get(key), f"{label}: {key}") for key in ("all_points_x", "all_points_y"))
     if len(xs) != len(ys):
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}"
-        )
+        raise Malformed(f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}")
     return [(number_of(x, f"{label}: x"), number_of(y, f"{label}: y")) for x, y in zip(xs, ys, strict=True)]
 
 

@@ -15,6 +15,7 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     Rejection,
     checked_id,
@@ -299,9 +300,8 @@ def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
             for flag in ("difficult", "truncated")
         )
     except (Rejected, ValueError, KeyError) as e:
-        raise Rejected(
-            "malformed_annotation",
-            f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
+        raise Malformed(
+            f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}"
         ) from e
     pose = (element.findtext("pose") or "Unspecified").strip()
     # Other tools add this element, with any content.

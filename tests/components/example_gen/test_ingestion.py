@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from component_specs.example_gen import Spans
 from components.example_gen import transforms
+from components.example_gen.image_index import format_record, parse_json, read_record
 from components.example_gen.ingestion import gather
 from components.example_gen.shards import ShardSettings, read_reports, write_shard, write_tasks
-from components.example_gen.task_records import format_record, parse_json, read_record
 from components.example_gen.transforms import IN_PROCESS, choose_arguments, run_with_workers
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images as boxes

@@ -15,11 +15,11 @@ from detection_core.data.example_wire import find_features, parse_example
 from detection_core.data.pixels import check_with_both
 from detection_core.datasets import annotated_images
 from detection_core.datasets.annotated_images import AnnotatedImage, Polygons, Rejected, Rejection
+from detection_core.datasets.card import check_limit, count_reasons, write_quarantine
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.quarantine import check_limit, count_reasons, write_quarantine
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart

@@ -18,8 +18,7 @@ from pycocotools import mask as coco_mask
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images, grouping
 from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.coco_writer import BESIDE, open_coco
-from detection_core.datasets.dataset_conversion import convert_to_coco
+from detection_core.datasets.dataset_conversion import BESIDE, convert_to_coco, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layout_search import find_layout

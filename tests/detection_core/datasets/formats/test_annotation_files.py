@@ -6,8 +6,7 @@ from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import annotation_files
 from detection_core.datasets.formats.annotation_files import AnnotationFile, Source, describe_files, divide
 from detection_core.datasets.formats.json_files import read_entries
-from detection_core.datasets.formats.others import name_other
-from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layout_search import find_layouts, name_other
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
