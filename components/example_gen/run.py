@@ -17,19 +17,19 @@ from components.example_gen.shards import (
     ShardSettings,
     read_reports,
     write_manifests,
+    write_shards,
     write_tasks,
 )
 from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
-from components.example_gen.transforms import write_shards
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import LabelMap, format_label_map
-from detection_core.datasets.annotation_frame import FRAMES
 from detection_core.datasets.card import check_limit, make_card, write_quarantine
 from detection_core.datasets.encoding import DECODINGS
 from detection_core.datasets.image_files import BACKGROUND, CHOICES, LEAVE_OUT
+from detection_core.datasets.shapes import FRAMES
 from detection_core.datasets.splits import check_splits
 from detection_core.errors import ConfigError
 from detection_core.storage import files

@@ -35,7 +35,9 @@ from detection_core.datasets.annotated_images import (
     ImageLabel,
     Rejected,
 )
-from detection_core.datasets.annotation_frame import (
+from detection_core.datasets.classes import KeypointLayout, keypoint_columns
+from detection_core.datasets.masks import encode_masks, has_area
+from detection_core.datasets.shapes import (
     SHOWN,
     STORED,
     Frame,
@@ -43,8 +45,6 @@ from detection_core.datasets.annotation_frame import (
     place_objects,
     turn_objects,
 )
-from detection_core.datasets.classes import KeypointLayout, keypoint_columns
-from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.errors import ConfigError, is_exhausted
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part

@@ -17,9 +17,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
-from detection_core.validation.box_statistics import add_up, counts_by_bin
+from detection_core.validation.box_statistics import Comparison, add_up, compare, counts_by_bin, holm
 from detection_core.validation.checks import FindingList
-from detection_core.validation.homogeneity import Comparison, compare, holm
 
 SIGNIFICANCE = 0.01
 """Maximum probability of a false alarm in one comparison of all histograms."""

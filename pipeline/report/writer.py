@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.artifacts.box_profile import BOX_PROFILES
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
-from detection_core.artifacts.evaluation import EvalReport
+from detection_core.artifacts.evaluation import MAP, MAP_50, EvalReport
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION

@@ -16,11 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from component_specs.example_gen import Spans
-from components.example_gen import transforms
+from components.example_gen import shards as writing
 from components.example_gen.image_index import format_record, parse_json, read_record
 from components.example_gen.ingestion import gather
-from components.example_gen.shards import ShardSettings, read_reports, write_shard, write_tasks
-from components.example_gen.transforms import IN_PROCESS, choose_arguments, run_with_workers
+from components.example_gen.shards import (
+    IN_PROCESS,
+    ShardSettings,
+    choose_arguments,
+    read_reports,
+    run_with_workers,
+    write_shard,
+    write_tasks,
+)
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images as boxes
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejection
@@ -267,16 +274,16 @@ def test_processes_are_started_only_where_that_pays():
 
 
 def test_waiting_for_many_shards_takes_few_requests(monkeypatch):
-    monkeypatch.setattr(transforms, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(writing, "_POLL_SECONDS", 0.02)
     advanced, requests = [], []
-    monkeypatch.setattr(transforms.Progress, "advance", lambda self, amount: advanced.append(amount))
+    monkeypatch.setattr(writing.Progress, "advance", lambda self, amount: advanced.append(amount))
     with s3_server() as bucket:
         tasks = {f"{bucket}/examples/.work/train-{i:05d}.task.json": 10 for i in range(500)}
         events = store_of(bucket).file_system.s3.meta.events
         count = lambda model, **_: requests.append(model.name)  # noqa: E731
         events.register_first("before-call.s3", count)
         try:
-            with transforms._watched(tasks):
+            with writing._watched(tasks):
                 for number in range(3):
                     files.write_text(f"{bucket}/examples/.work/train-{number:05d}.report.json", "{}")
                 until = time.monotonic() + 60

@@ -41,9 +41,8 @@ from detection_core.artifacts.published import (
     PushReport,
     write_deployment,
 )
-from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
+from detection_core.artifacts.quantization import QUANTIZATION, SENSITIVITY, QuantizedLayer
 from detection_core.artifacts.run_info import RUN
-from detection_core.artifacts.sensitivity_report import SENSITIVITY
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
 from detection_core.errors import ContractError
 from detection_core.evaluation.thresholds import judge, parse_thresholds

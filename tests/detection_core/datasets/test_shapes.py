@@ -12,13 +12,13 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from detection_core.data.encode import KeypointColumns
-from detection_core.datasets import annotated_images, annotation_frame
+from detection_core.datasets import annotated_images, shapes
 from detection_core.datasets import classes as module
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.annotation_frame import Frame, turn_objects
 from detection_core.datasets.classes import check_keypoint_names, make_layout, merge_keypoint_names
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (
+    Frame,
     add_mask,
     box_around,
     brush_mask,
@@ -29,6 +29,7 @@ from detection_core.datasets.shapes import (
     rectangle,
     row_mask,
     turn,
+    turn_objects,
 )
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
@@ -236,7 +237,7 @@ def test_names_of_all_splits_are_one_list_of_bounded_length():
 
 def frame_of(size, frame, unsaid):
     image = annotated_images.AnnotatedImage("1", "a.jpg", "a.jpg", *size, [])
-    return annotation_frame.find_annotation_frame(image, Frame(*frame), unsaid)
+    return shapes.find_annotation_frame(image, Frame(*frame), unsaid)
 
 
 @cases(
