@@ -241,9 +241,9 @@ class Annotations:
         about: paths of all annotated images, rejected ones included; for the same formats.
     """
 
-    categories: dict[str, int]
-    images: Iterable[AnnotatedImage]
-    rejected: list[Rejection]
+    categories: dict[str, int] = dataclasses.field(default_factory=dict)
+    images: Iterable[AnnotatedImage] = ()
+    rejected: list[Rejection] = dataclasses.field(default_factory=list)
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     unannotated: list[AnnotatedImage] = dataclasses.field(default_factory=list)
     about: set[str] = dataclasses.field(default_factory=set)

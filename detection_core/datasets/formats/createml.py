@@ -11,17 +11,15 @@ from typing import Any
 
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
-    Annotations,
     Malformed,
     check_count,
     checked_text,
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
-    FileFormat,
     candidates,
 )
-from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, read_entries
+from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import make_object
@@ -44,24 +42,6 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
             some = [name.decode(errors="replace") for name in _NAME.findall(text)]
             found[path] = AnnotationFile(names=spread(some, _SAMPLE))
     return found
-
-
-_FORMAT = FileFormat(
-    name="createml", title="Create ML JSON", what="a JSON file of Create ML", find_files=find_files
-)
-find, locate = _FORMAT.find, _FORMAT.locate
-
-
-def read(root: str, location: Any) -> Annotations:
-    """Read the files of a split. The categories are the classes that occur.
-
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
-    format.
-
-    Raises:
-        DataError: if a whole file cannot be used.
-    """
-    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
 
 def _entries(path: str) -> Iterator[Any]:
@@ -87,3 +67,15 @@ def _object(item: Mapping[str, Any], number: int) -> AnnotatedObject:
     x, y, width, height = (number_of(place.get(side), f"{label}: {side}") for side in _SIDES)
     box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     return make_object(checked_text(item.get("label"), f"{label}: label").strip(), box, label)
+
+
+_FORMAT = EntryFormat(
+    name="createml",
+    title="Create ML JSON",
+    what="a JSON file of Create ML",
+    find_files=find_files,
+    entries=_entries,
+    image_name=_name,
+    objects=_objects,
+)
+find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import math
@@ -103,37 +104,25 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "Train"` restricts
-    it to the images of a subset. None means all files of the format.
+    In the location, `"subset": "Train"` means the images of a subset; see `locate_sources`.
 
     Raises:
         DataError: if a whole file cannot be used.
     """
-    rejected = Rejections()
-    categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
-    images = (
-        _read_images(source, categories, keypoint_names, rejected)
-        for source in _FORMAT.sources(root, location)
-    )
-    return Annotations(
-        categories=categories,
-        images=itertools.chain.from_iterable(images),
-        rejected=rejected,
-        keypoint_names=keypoint_names,
-    )
+    found = Annotations(rejected=Rejections(), keypoint_names=keypoint_names)
+    images = (_read_images(source, keypoint_names, found) for source in _FORMAT.sources(root, location))
+    return dataclasses.replace(found, images=itertools.chain.from_iterable(images))
 
 
-def _read_images(
-    source: Source, categories: dict[str, int], keypoint_names: Names, rejected: list[Rejection]
-) -> Iterator[AnnotatedImage]:
+def _read_images(source: Source, keypoint_names: Names, found: Annotations) -> Iterator[AnnotatedImage]:
     available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
-    found: dict[str, int] = {}
+    met: dict[str, int] = {}
     for element in _children(source.annotations):
         if element.tag == "meta":
             declared, points = _declared(element)
             # Projects list labels under every task, jobs under the job; old files list none.
-            categories |= dict.fromkeys(declared, 0)
+            found.categories.update(dict.fromkeys(declared, 0))
             keypoint_names |= points
             check_keypoint_names(keypoint_names, source.annotations)
         if element.tag != "image" or (source.subset and element.get("subset") != source.subset):
@@ -141,11 +130,11 @@ def _read_images(
         try:
             image = _image(element, available, keypoint_names)
         except Rejected as e:
-            rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
+            found.rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
             continue
-        found.update((item.name, 0) for item in image.objects)
+        met.update((item.name, 0) for item in image.objects)
         yield image
-    categories |= found
+    found.categories.update(met)
 
 
 def _children(path: str) -> Iterator[ElementTree.Element]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 import os
 import re
@@ -93,8 +94,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
-    without any has not been annotated yet. `location` is `{"annotations": FILE, "images": FOLDER}`, relative
-    to `root`; None means the only export.
+    without any has not been annotated yet. See `locate_sources` for `location`.
 
     Raises:
         DataError: if the whole file cannot be used.
@@ -106,35 +106,25 @@ def read(root: str, location: Any) -> Annotations:
         for source in sources:
             collections.deque(_read_tasks(source, met, []), maxlen=0)
     in_order = {name: sorted(points) for name, points in sorted(met.items())}
-    rejected = Rejections()
-    unannotated: list[AnnotatedImage] = []
-    about: set[str] = set()
-    categories: dict[str, int] = {}
+    found = Annotations(rejected=Rejections(), keypoint_names=in_order)
 
     def images() -> Iterator[AnnotatedImage]:
         for source in sources:
-            for image, annotated in _read_tasks(source, met, rejected):
+            for image, annotated in _read_tasks(source, met, found.rejected):
                 if not annotated:
-                    unannotated.append(image)
+                    found.unannotated.append(image)
                     continue
-                about.add(image.path)
+                found.about.add(image.path)
                 try:
                     filled = _with_all_points(image, met, in_order) if met else image
                 except Rejected as e:
                     file = source.annotations.rpartition("/")[2]
-                    rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
+                    found.rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
                     continue
-                categories.update((item.name, 0) for item in image.objects)
+                found.categories.update((item.name, 0) for item in image.objects)
                 yield filled
 
-    return Annotations(
-        categories=categories,
-        images=images(),
-        rejected=rejected,
-        keypoint_names=in_order,
-        unannotated=unannotated,
-        about=about,
-    )
+    return dataclasses.replace(found, images=images())
 
 
 def _read_tasks(

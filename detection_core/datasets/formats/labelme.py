@@ -128,9 +128,7 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    found = Annotations(
-        categories={}, images=(), rejected=[], keypoint_names=_keypoint_names(root, names, available)
-    )
+    found = Annotations(keypoint_names=_keypoint_names(root, names, available))
     return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
-    Annotations,
     Malformed,
     Rejected,
     check_count,
@@ -22,16 +21,15 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
-    FileFormat,
     candidates,
 )
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
 from detection_core.datasets.formats.json_files import (
+    EntryFormat,
     list_of,
     mapping_of,
     number_of,
     parse_json,
-    read_entries,
 )
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import spread
@@ -62,22 +60,6 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
             some = [name.decode(errors="replace") for name in dict.fromkeys(some)]
             found[path] = AnnotationFile(names=spread(some, _SAMPLE))
     return found
-
-
-_FORMAT = FileFormat(name="via", title="VIA", what=_WHAT, find_files=find_files)
-find, locate = _FORMAT.find, _FORMAT.locate
-
-
-def read(root: str, location: Any) -> Annotations:
-    """Read the files of a split. The categories are the classes that occur.
-
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
-    format.
-
-    Raises:
-        DataError: if a whole file cannot be used.
-    """
-    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
 
 def _entries(path: str) -> Iterator[Any]:
@@ -189,3 +171,15 @@ _OUTLINES: dict[str, Callable[[Mapping[str, Any], str], list[Point]]] = {
     "ellipse": _ellipse,
     "polygon": _polygon,
 }
+
+
+_FORMAT = EntryFormat(
+    name="via",
+    title="VIA",
+    what=_WHAT,
+    find_files=find_files,
+    entries=_entries,
+    image_name=_name,
+    objects=_objects,
+)
+find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

@@ -233,7 +233,7 @@ def read(root: str, location: Any) -> Annotations:
         [f"{plain_line(line)}.xml" for line in read_list(image_set)] if image_set else _all_files(annotations)
     )
     shown = os.path.relpath(annotations, root)
-    found = Annotations(categories={}, images=(), rejected=[])
+    found = Annotations()
     images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
     return dataclasses.replace(found, images=images)
 
