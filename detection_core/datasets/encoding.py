@@ -29,12 +29,7 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import check_with_both, check_with_pillow
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    AnnotatedObject,
-    ImageLabel,
-    Rejected,
-)
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejected
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (

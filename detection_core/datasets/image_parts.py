@@ -11,12 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.text_file import read_lines
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    Annotations,
-    Rejected,
-    Rejection,
-)
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected, Rejection
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import (
     EVAL,

@@ -6,10 +6,11 @@ import collections
 import dataclasses
 import itertools
 import posixpath
+import random
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -112,6 +113,29 @@ def spread(items: Sequence[T], most: int) -> Sequence[T]:
     if len(items) <= most:
         return items
     return [items[place * (len(items) - 1) // max(1, most - 1)] for place in range(most)]
+
+
+class Reservoir(Generic[T]):
+    """A uniform sample of a stream (Vitter's algorithm R), the same in every run.
+
+    Attributes:
+        kept: the sample.
+        seen: number of items of the stream so far.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Choose how many items are kept."""
+        self.kept: list[T] = []
+        self.seen = 0
+        self._size, self._random = size, random.Random(0)
+
+    def add(self, item: T) -> None:
+        """Add an item of the stream."""
+        self.seen += 1
+        if len(self.kept) < self._size:
+            self.kept.append(item)
+        elif (place := self._random.randrange(self.seen)) < self._size:
+            self.kept[place] = item
 
 
 def stem(path: str) -> str:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
+from detection_core.allowed_values import ExifAnnotations
 from detection_core.bounded.limits import MAX_JSON_VALUES
 from detection_core.data.image_header import MAX_PIXELS
+from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
     AnnotatedObject,
     Keypoint,
     Malformed,
     Mask,
     Polygons,
+    Rejected,
     RunLengths,
     check_count,
 )
@@ -25,16 +29,7 @@ from detection_core.datasets.annotated_images import (
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-from typing import NamedTuple, get_args
 
-import numpy as np
-
-from detection_core.allowed_values import ExifAnnotations
-from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    Rejected,
-)
 
 Point = tuple[float, float]
 
@@ -313,6 +308,8 @@ def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
     """Return polygons in pixels and other masks unchanged."""
     if not isinstance(mask, Polygons):
         return mask
+    import numpy as np
+
     return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
 
 

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.image_files import left_over, shown_sizes
-from detection_core.datasets.layouts import spread
+from detection_core.datasets.layouts import Reservoir, spread
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.shapes import place_objects
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.errors import DataError, one_line
 from detection_core.storage import files
-
-T = TypeVar("T")
 
 SAMPLED_BOXES = 20_000
 OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
@@ -152,22 +149,6 @@ def survey(
     )
 
 
-class _Reservoir(Generic[T]):
-    """A uniform sample of a stream (Vitter's algorithm R), the same in every run."""
-
-    def __init__(self, size: int) -> None:
-        self.kept: list[T] = []
-        self.seen = 0
-        self._size, self._random = size, random.Random(0)
-
-    def add(self, item: T) -> None:
-        self.seen += 1
-        if len(self.kept) < self._size:
-            self.kept.append(item)
-        elif (place := self._random.randrange(self.seen)) < self._size:
-            self.kept[place] = item
-
-
 class _Counting:
     """Counts and samples of the images read."""
 
@@ -177,8 +158,8 @@ class _Counting:
         self.classes: collections.Counter[str] = collections.Counter()
         self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
         self.empty = self.most_objects = 0
-        self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
-        self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
+        self.images: Reservoir[AnnotatedImage] = Reservoir(_LOOKED_AT)
+        self.objects: Reservoir[tuple[AnnotatedImage, int]] = Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
         self.rejection = ""
         self.unannotated: list[Iterable[AnnotatedImage]] = []

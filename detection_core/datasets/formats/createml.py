@@ -9,16 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import (
-    AnnotatedObject,
-    Malformed,
-    check_count,
-    checked_text,
-)
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    candidates,
-)
+from detection_core.datasets.annotated_images import AnnotatedObject, Malformed, check_count, checked_text
+from detection_core.datasets.formats.annotation_files import AnnotationFile, candidates
 from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import spread

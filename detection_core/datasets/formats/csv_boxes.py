@@ -17,11 +17,7 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
 from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_head, open_csv, read_rows
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles, image_without_objects

@@ -26,12 +26,7 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-    candidates,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source, candidates
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists

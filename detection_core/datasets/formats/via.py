@@ -19,18 +19,9 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    candidates,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, candidates
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
-from detection_core.datasets.formats.json_files import (
-    EntryFormat,
-    list_of,
-    mapping_of,
-    number_of,
-    parse_json,
-)
+from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of, parse_json
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
