@@ -70,7 +70,7 @@ def make_dataset(root: Path, images: int) -> None:
 def _read(data: Path, data_format: str, splits: Mapping[str, Any]) -> Dataset:
     from components.example_gen.ingestion import read_dataset
     from components.example_gen.sources import find_data
-    from detection_core.datasets.splits import check_splits
+    from detection_core.datasets.layouts import check_splits
 
     return read_dataset(find_data(str(data), data_format, check_splits(splits)), None)
 

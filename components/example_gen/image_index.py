@@ -26,7 +26,7 @@ from detection_core.datasets.annotated_images import (
     RunLengths,
 )
 from detection_core.datasets.grouping import open_index
-from detection_core.datasets.splits import order_digest
+from detection_core.datasets.layouts import order_digest
 
 _BATCH = 1000
 _ANY_TEXT = ("utf-8", "surrogatepass")  # file names need not be UTF-8

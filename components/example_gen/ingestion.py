@@ -19,7 +19,7 @@ from detection_core.datasets.card import count_reasons
 from detection_core.datasets.classes import make_label_map, merge_keypoint_names, similar_names
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
-from detection_core.datasets.splits import split_at, split_position
+from detection_core.datasets.layouts import split_at, split_position
 from detection_core.errors import DataError
 from detection_core.garbage import no_collection
 

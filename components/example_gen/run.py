@@ -29,8 +29,8 @@ from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.datasets.card import check_limit, make_card, write_quarantine
 from detection_core.datasets.encoding import DECODINGS
 from detection_core.datasets.image_files import BACKGROUND, CHOICES, LEAVE_OUT
+from detection_core.datasets.layouts import check_splits
 from detection_core.datasets.shapes import FRAMES
-from detection_core.datasets.splits import check_splits
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 

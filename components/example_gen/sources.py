@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from component_specs.example_gen import SPANS, Spans, span_order
 from detection_core.datasets.layout_search import AUTO, find_format
+from detection_core.datasets.layouts import CheckedSplits
 from detection_core.datasets.readers import AnnotationReader, find_reader
-from detection_core.datasets.splits import CheckedSplits
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 

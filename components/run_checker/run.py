@@ -34,7 +34,7 @@ from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
 from detection_core.artifacts.data_statistics import span_digests, span_names
-from detection_core.datasets.splits import check_splits
+from detection_core.datasets.layouts import check_splits
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files

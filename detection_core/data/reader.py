@@ -22,10 +22,15 @@ from detection_core.data.decode import (
     decode_example,
     drop_unusable_objects,
 )
-from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_cache import image_cache
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.records import check_records, count_records, naming_bad_records
+from detection_core.data.records import (
+    check_records,
+    count_records,
+    encoded_image,
+    image_name,
+    naming_bad_records,
+)
 from detection_core.data.sequence import (
     RepeatFactors,
     SequenceOptions,

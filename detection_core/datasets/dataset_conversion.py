@@ -38,10 +38,9 @@ from detection_core.datasets.card import write_quarantine
 from detection_core.datasets.classes import make_label_map, merge_keypoint_names
 from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layouts
-from detection_core.datasets.layouts import Layout
+from detection_core.datasets.layouts import Layout, is_by_ratio
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.shapes import place_mask, place_objects
-from detection_core.datasets.splits import is_by_ratio
 from detection_core.errors import ConfigError, DataError, is_exhausted
 from detection_core.progress import Progress
 from detection_core.storage import files

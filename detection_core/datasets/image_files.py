@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import errno
 import functools
 import io
 import os
 import posixpath
-import stat
 import struct
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, get_args
@@ -229,11 +228,7 @@ def _open_beginning(path: str) -> IO[bytes]:
     if files.is_remote(path):
         with files.open_file(path, "rb") as file:
             return io.BytesIO(file.read(_HEAD))
-    descriptor = os.open(path.removeprefix("file://"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "expected a regular file", path)
-    return open(descriptor, "rb")
+    return io.BufferedReader(files.open_regular(path, sys.maxsize))  # type: ignore[type-var] # as open() gives it
 
 
 def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:

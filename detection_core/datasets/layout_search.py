@@ -16,6 +16,7 @@ from detection_core.datasets.image_parts import find_parts, part_names
 from detection_core.datasets.layouts import (
     Layout,
     count_kinds,
+    is_by_ratio,
     is_image,
     list_data_set,
     name_splits,
@@ -23,7 +24,6 @@ from detection_core.datasets.layouts import (
     stem,
 )
 from detection_core.datasets.readers import READERS
-from detection_core.datasets.splits import is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing

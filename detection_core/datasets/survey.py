@@ -14,10 +14,16 @@ import numpy as np
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.image_files import left_over, shown_sizes
-from detection_core.datasets.layouts import Reservoir, spread
+from detection_core.datasets.layouts import (
+    Reservoir,
+    check_splits,
+    is_by_ratio,
+    split_at,
+    split_position,
+    spread,
+)
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.shapes import place_objects
-from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.errors import DataError, one_line
 from detection_core.storage import files
 

@@ -205,6 +205,13 @@ class FindingList:
         if measured > self.threshold(check):
             self.add(check, about, message, measured=measured, **rest)
 
+    def add_share(
+        self, check: str, about: str, count: int, total: int, what: str, *, more: str = "", **rest: Any
+    ) -> None:
+        """Add a finding if a share exceeds the threshold; the message begins with "`count` of `total`"."""
+        message = f"{count:,}{more} of {total:,} {what}"
+        self.add_above(check, about, message, measured=count / total, count=count, **rest)
+
     def findings(self) -> list[Finding]:
         """Return the findings, those that stop a run first, then in the order of the checks."""
         order = list(CHECKS)
@@ -236,14 +243,8 @@ def check_classes(
         if split != TRAIN and TRAIN in counts:
             _check_other(split, counts[split], counts[TRAIN], findings)
         if sample.images:
-            findings.add_above(
-                "empty_images",
-                split,
-                f"{sample.empty_images:,} of {sample.images:,} images of {split} have no object; check that"
-                " their annotations were found",
-                measured=sample.empty_images / sample.images,
-                count=sample.empty_images,
-            )
+            what = f"images of {split} have no object; check that their annotations were found"
+            findings.add_share("empty_images", split, sample.empty_images, sample.images, what)
 
 
 def _check_train(counts: Mapping[str, int], classes: Sequence[str], findings: FindingList) -> None:

@@ -99,26 +99,17 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
         images = len(here.values()[0])
         if images:
             found = pairs[split, split] = repeated_images(split, here)
-            findings.add_above(
-                "duplicates",
-                split,
-                f"{len(found):,} of {images:,} images of {split} repeat another one of it; remove them, as"
-                " they count twice",
-                measured=len(found) / images,
-                count=len(found),
-                examples=pair_examples(found, "the same image"),
-            )
+            what = f"images of {split} repeat another one of it; remove them, as they count twice"
+            examples = pair_examples(found, "the same image")
+            findings.add_share("duplicates", split, len(found), images, what, examples=examples)
         if split != "train" and "train" in digests and images:
             found = pairs[split, "train"] = shared_images(split, here, "train", digests["train"])
-            findings.add_above(
-                "leakage",
-                split,
-                f"{len(found):,} of {images:,} images of {split} are in train too; what is learnt there is"
-                " measured there: remove them from one of the two",
-                measured=len(found) / images,
-                count=len(found),
-                examples=pair_examples(found, "the same image"),
+            what = (
+                f"images of {split} are in train too; what is learnt there is measured there: remove them"
+                " from one of the two"
             )
+            examples = pair_examples(found, "the same image")
+            findings.add_share("leakage", split, len(found), images, what, examples=examples)
     return pairs
 
 
@@ -189,14 +180,8 @@ class AnnotationChecker:
             self._counts["contradictions"] += 1
             first, second = different[0]
             if len(self._contradicting) < EXAMPLES_LISTED:
-                self._contradicting.append(
-                    (
-                        image.record,
-                        int(classes[first]),
-                        int(classes[second]),
-                        stored_box(image.boxes[kept][first]),
-                    )
-                )
+                two, box = (int(classes[first]), int(classes[second])), image.boxes[kept][first]
+                self._contradicting.append((image.record, *two, stored_box(box)))
         again = np.triu(same & alike).any(axis=0)
         repeated = int(again.sum())
         if repeated:
@@ -218,39 +203,18 @@ class AnnotationChecker:
             )
             for r, a, b, box in self._contradicting
         ]
-        self._add(
-            "contradictions",
-            split,
-            "have the same box with two classes; decide for one",
-            examples,
-            findings,
-        )
+        what = f"images of {split} have the same box with two classes; decide for one"
+        count = self._counts["contradictions"]
+        findings.add_share("contradictions", split, count, self._images, what, examples=examples)
         examples = [
             FoundExample(
                 split=split, source_id="", record=r, note=f"{n} box{'es' if n > 1 else ''} again", box=box
             )
             for r, n, box in self._repeating
         ]
-        self._add(
-            "repeated_boxes",
-            split,
-            "have the same box of one class twice; remove one",
-            examples,
-            findings,
-        )
-
-    def _add(
-        self, check: str, split: str, what: str, examples: list[FoundExample], findings: FindingList
-    ) -> None:
-        count = self._counts[check]
-        findings.add_above(
-            check,
-            split,
-            f"{count:,} of {self._images:,} images of {split} {what}",
-            measured=count / self._images,
-            count=count,
-            examples=examples,
-        )
+        what = f"images of {split} have the same box of one class twice; remove one"
+        count = self._counts["repeated_boxes"]
+        findings.add_share("repeated_boxes", split, count, self._images, what, examples=examples)
 
     def objects_digest(self, record: int) -> int:
         """Return a hash that is equal for images with the same objects."""
@@ -284,11 +248,6 @@ def check_copies(
         if checkers[pair.split].objects_digest(pair.record)
         != checkers[pair.other_split].objects_digest(pair.other_record)
     ]
-    findings.add_above(
-        "contradicting_copies",
-        "all",
-        f"{len(found):,} of {len(pairs):,} copies of an image are annotated differently; keep the right one",
-        measured=len(found) / len(pairs),
-        count=len(found),
-        examples=pair_examples(found, "the same image, annotated differently"),
-    )
+    what = "copies of an image are annotated differently; keep the right one"
+    examples = pair_examples(found, "the same image, annotated differently")
+    findings.add_share("contradicting_copies", "all", len(found), len(pairs), what, examples=examples)

@@ -282,18 +282,9 @@ class ImageFiles:
         if not self.decoded:
             findings.not_made("undecodable_images", "no image was decoded")
             return
-        findings.add_above(
-            "undecodable_images",
-            split,
-            f"{self._faulty:,} of {self.decoded:,} decoded images of {split} are damaged; training leaves"
-            " them out: save them again",
-            measured=self._faulty / self.decoded,
-            count=self._faulty,
-            examples=[
-                FoundExample(split=split, source_id="", record=fault.record, note=fault.note)
-                for fault in self._faults
-            ],
-        )
+        what = f"decoded images of {split} are damaged; training leaves them out: save them again"
+        examples = [dataclasses.replace(fault, split=split) for fault in self._faults]
+        findings.add_share("undecodable_images", split, self._faulty, self.decoded, what, examples=examples)
 
 
 def _check(check: Callable[[bytes], None], hash_file: _Look | None, data: bytes) -> bytes | None:

@@ -144,7 +144,7 @@ class DataSettings(Settings):
     @pydantic.field_validator("splits")
     @classmethod
     def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
-        from detection_core.datasets.splits import check_splits
+        from detection_core.datasets.layouts import check_splits
 
         try:
             check_splits(splits)

@@ -8,9 +8,16 @@ import pytest
 import yaml
 
 from detection_core.bounded import plain_yaml, text_file
-from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
-from detection_core.bounded.text_file import check_values, parse_json_text, read_lines, read_text_file
+from detection_core.bounded.text_file import (
+    MAX_DEPTH,
+    MAX_TEXT_BYTES,
+    MAX_VALUES,
+    check_values,
+    parse_json_text,
+    read_lines,
+    read_text_file,
+)
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused

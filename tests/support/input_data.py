@@ -2,7 +2,7 @@
 
 from components.example_gen.ingestion import read_dataset
 from components.example_gen.sources import NO_SPANS, find_data
-from detection_core.datasets.splits import check_splits
+from detection_core.datasets.layouts import check_splits
 
 
 def find(path, data_format, splits, spans=NO_SPANS):

@@ -11,8 +11,13 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_DEPTH, MAX_LONG_TEXT_BYTES, MAX_VALUES
-from detection_core.bounded.text_file import parse_json_text, read_text_file
+from detection_core.bounded.text_file import (
+    MAX_DEPTH,
+    MAX_LONG_TEXT_BYTES,
+    MAX_VALUES,
+    parse_json_text,
+    read_text_file,
+)
 from detection_core.datasets.annotated_images import Malformed, Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv

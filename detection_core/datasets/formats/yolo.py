@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_TEXT_BYTES
+from detection_core.bounded.text_file import MAX_TEXT_BYTES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

@@ -21,7 +21,7 @@ from components.example_gen.sources import (
     resolve_spans,
 )
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
-from detection_core.datasets.splits import check_splits
+from detection_core.datasets.layouts import check_splits
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused

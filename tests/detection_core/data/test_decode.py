@@ -16,9 +16,9 @@ from detection_core.data import decode as module
 from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
 from detection_core.data.encode import bytes_feature, encode_example, float_feature, int64_feature
-from detection_core.data.example_columns import column_fault, encoded_image, image_name
 from detection_core.data.example_wire import Span, find_features, merge_example, parse_example
 from detection_core.data.label_map import LabelMapItem
+from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture

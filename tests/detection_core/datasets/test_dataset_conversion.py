@@ -22,9 +22,9 @@ from detection_core.datasets.dataset_conversion import BESIDE, convert_to_coco, 
 from detection_core.datasets.formats import coco
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layout_search import find_layout
+from detection_core.datasets.layouts import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.datasets.shapes import make_object
-from detection_core.datasets.splits import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, subfolder, voc_xml, write_files

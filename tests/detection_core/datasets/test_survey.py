@@ -28,7 +28,7 @@ from detection_core.datasets.counts import (
     Counts,
 )
 from detection_core.datasets.encoding import CheckedExample
-from detection_core.datasets.splits import check_splits, split_at, split_position
+from detection_core.datasets.layouts import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
