@@ -52,7 +52,6 @@ class Survey:
         most_objects: in one image.
         sizes: rows and columns of sampled images, int [S, 2].
         boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
-        box_sides: rows and columns of these, in pixels of their images, float32 [N, 2].
         opened: number of image files that were opened.
         unreadable: opened files without a readable size, with the fault.
         examples: images to show, with every class if there is room.
@@ -70,7 +69,6 @@ class Survey:
     most_objects: int
     sizes: np.ndarray
     boxes: np.ndarray
-    box_sides: np.ndarray
     opened: int
     unreadable: tuple[str, ...]
     examples: tuple[AnnotatedImage, ...]
@@ -134,7 +132,7 @@ def survey(
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
-    boxes, sides = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
+    boxes = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
@@ -148,7 +146,6 @@ def survey(
         most_objects=counting.most_objects,
         sizes=np.array([size for _, size in sizes] or np.zeros((0, 2)), np.int64),
         boxes=boxes,
-        box_sides=sides,
         opened=len(sizes) + len(unreadable),
         unreadable=tuple(unreadable),
         examples=tuple(counting.examples(shown)),
@@ -236,11 +233,9 @@ def _sizes_of(
     return {**known, **dict(further)}
 
 
-def _boxes(
-    objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return sampled boxes, normalised, and their sides in pixels, of images whose size is known."""
-    boxes, sides = [], []
+def _boxes(objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]) -> np.ndarray:
+    """Return sampled boxes, normalised, of images whose size is known."""
+    boxes = []
     for image, number in objects:
         rows, columns = image.annotated_size or sizes.get(image.path, (0, 0))
         if min(rows, columns) < 1:
@@ -252,8 +247,4 @@ def _boxes(
         box = np.clip((ymin / rows, xmin / columns, ymax / rows, xmax / columns), 0.0, 1.0)
         if np.isfinite(box).all() and box[2] > box[0] and box[3] > box[1]:
             boxes.append(box)
-            sides.append((ymax - ymin, xmax - xmin))
-    return (
-        np.array(boxes or np.zeros((0, 4)), np.float32).reshape(-1, 4),
-        np.array(sides or np.zeros((0, 2)), np.float32).reshape(-1, 2),
-    )
+    return np.array(boxes or np.zeros((0, 4)), np.float32).reshape(-1, 4)
