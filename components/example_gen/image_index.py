@@ -10,7 +10,7 @@ import math
 import struct
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -27,6 +27,8 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.grouping import open_index
 from detection_core.datasets.layouts import order_digest
+
+T = TypeVar("T")
 
 _BATCH = 1000
 _ANY_TEXT = ("utf-8", "surrogatepass")  # file names need not be UTF-8
@@ -88,11 +90,11 @@ class ImageIndex:
 
     def images(self, split: str) -> IndexedImages:
         """Return the images of a split."""
-        return IndexedImages(self, split)
+        return IndexedImages(self, "images", split)
 
     def rejected(self, split: str) -> RejectedRecords:
         """Return the rejections of a split."""
-        return RejectedRecords(self, split)
+        return RejectedRecords(self, "rejected", split)
 
     def rows(self, query: str, split: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query on a split."""
@@ -104,20 +106,24 @@ class ImageIndex:
         return int(next(self.rows(f"SELECT count(*) FROM {table} WHERE split = ?", split))[0])
 
 
-class IndexedImages(Collection[AnnotatedImage]):
-    """The images of a split, in storage order."""
+class _Rows(Collection[T]):
+    """The rows of a split in a table."""
 
-    def __init__(self, index: ImageIndex, split: str) -> None:
-        self._index, self._split = index, split
+    def __init__(self, index: ImageIndex, table: str, split: str) -> None:
+        self._index, self._table, self._split = index, table, split
 
     def __len__(self) -> int:
-        return self._index.count("images", self._split)
+        return self._index.count(self._table, self._split)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == each for each in self)
+
+
+class IndexedImages(_Rows[AnnotatedImage]):
+    """The images of a split, in storage order."""
 
     def __iter__(self) -> Iterator[AnnotatedImage]:
         return (read_record(parse_json(text)) for text in self.texts())
-
-    def __contains__(self, image: object) -> bool:
-        return any(image == each for each in self)
 
     def texts(self) -> Iterator[str]:
         """Yield the images as `format_record` writes them."""
@@ -126,21 +132,12 @@ class IndexedImages(Collection[AnnotatedImage]):
         return (text for (text,) in self._index.rows(query, self._split))
 
 
-class RejectedRecords(Collection[Rejection]):
+class RejectedRecords(_Rows[Rejection]):
     """The rejections of a split, in the order of reading."""
-
-    def __init__(self, index: ImageIndex, split: str) -> None:
-        self._index, self._split = index, split
-
-    def __len__(self) -> int:
-        return self._index.count("rejected", self._split)
 
     def __iter__(self) -> Iterator[Rejection]:
         rows = self._index.rows("SELECT fields FROM rejected WHERE split = ? ORDER BY place", self._split)
         return (Rejection(*json.loads(fields)) for (fields,) in rows)
-
-    def __contains__(self, rejection: object) -> bool:
-        return any(rejection == each for each in self)
 
 
 def format_record(image: AnnotatedImage) -> str:

@@ -59,7 +59,7 @@ class Dataset:
     @property
     def annotated(self) -> int:
         """Number of annotated images, including those in quarantine."""
-        return sum(map(len, (*self.splits.values(), *self.rejected.values())))
+        return sum(map(len, self.splits.values())) + sum(map(len, self.rejected.values()))
 
 
 def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images: str = AUTO) -> Dataset:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LEFT_OUT, LeftOut
-from detection_core.data.ahead import done_ahead
 from detection_core.data.records import (
     READING_ERRORS,
     check_records,
     column_fault,
+    done_ahead,
     first_line,
     image_name,
     read_records,

@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
-from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import (
     DecodedExample,
     DecodeOptions,
@@ -27,6 +26,7 @@ from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import (
     check_records,
     count_records,
+    done_ahead,
     encoded_image,
     image_name,
     naming_bad_records,

@@ -93,19 +93,12 @@ class CsvLines:
         return line
 
 
+_IMAGE_NAMES = (
+    "filename", "file_name", "file", "image", "image_name", "image_id", "image_path", "imagepath", "path",
+    "img",
+)  # fmt: skip
 _NAMES = {
-    "image": (
-        "filename",
-        "file_name",
-        "file",
-        "image",
-        "image_name",
-        "image_id",
-        "image_path",
-        "imagepath",
-        "path",
-        "img",
-    ),
+    "image": _IMAGE_NAMES,
     "class": ("class", "label", "class_name", "classname", "name", "category", "category_name", "label_name"),
     "xmin": ("xmin", "x_min", "x1", "left"),
     "ymin": ("ymin", "y_min", "y1", "top"),

@@ -121,19 +121,8 @@ def _learn(categories: dict[str, int], classes: Mapping[str, int], ids: Mapping[
 LOOKS_FOR = "TFRecord: files of any name with examples of the Object Detection API"
 
 _OTHERS = (
-    ".xml",
-    ".json",
-    ".txt",
-    ".csv",
-    ".yaml",
-    ".yml",
-    ".pbtxt",
-    ".config",
-    ".py",
-    ".md",
-    ".zip",
-    ".jsonl",
-)
+    ".xml", ".json", ".txt", ".csv", ".yaml", ".yml", ".pbtxt", ".config", ".py", ".md", ".zip", ".jsonl",
+)  # fmt: skip
 """Suffixes of files that are not opened to detect their format."""
 
 _SAMPLE = 20
