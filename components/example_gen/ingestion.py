@@ -112,7 +112,8 @@ def _read_source(
             index.add(split, _in_span(image, source.span))
     for rejection in found.rejected:
         if split := _split_of(data, source, rejection.record or rejection.file):
-            index.reject(split, [_rejection_in_span(rejection, source.span)])
+            record = f"{source.span}/{rejection.record}" if source.span else rejection.record
+            index.reject(split, [rejection._replace(record=record)])
     return dataclasses.replace(found, images=(), rejected=[])
 
 
@@ -143,10 +144,6 @@ def _count_unannotated(
 def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
     """Make ids unique over spans: each span may number its images from one."""
     return image._replace(source_id=f"{span}/{image.source_id}") if span else image
-
-
-def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
-    return rejection._replace(record=f"{span}/{rejection.record}") if span else rejection
 
 
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:

@@ -81,9 +81,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
 def _filled(job: RunCheckerJob) -> RunCheckerJob:
     """Return the job with placeholders replaced; a retry uses a new current time for all steps."""
     values = RunValues(
-        scheduled_time=job.scheduled_time,
-        current_time=datetime.datetime.now(datetime.UTC),
-        run_id=job.run_id,
+        scheduled_time=job.scheduled_time, current_time=datetime.datetime.now(datetime.UTC), run_id=job.run_id
     )
     texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
     return dataclasses.replace(job, **texts)

@@ -168,11 +168,7 @@ METRICS = JsonFile(
     name="metrics.json", content=EvalReport, writer="Evaluator", remedy="evaluate the detector again"
 )
 CURVES = JsonFile(
-    name="curves.json",
-    content=Curves,
-    writer="Evaluator",
-    remedy="evaluate the detector again",
-    indent=None,
+    name="curves.json", content=Curves, writer="Evaluator", remedy="evaluate the detector again", indent=None
 )
 
 

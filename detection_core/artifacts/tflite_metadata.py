@@ -200,10 +200,7 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
         graphs = metadata_graphs(read_root(Model, content))[:1]
         inputs, outputs = (
             tuple(t.text(TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
-            for slot in (
-                SubGraphMetadata.INPUT_TENSOR_METADATA,
-                SubGraphMetadata.OUTPUT_TENSOR_METADATA,
-            )
+            for slot in (SubGraphMetadata.INPUT_TENSOR_METADATA, SubGraphMetadata.OUTPUT_TENSOR_METADATA)
         )
     except FlatbufferError as error:
         raise damaged(error, where) from error

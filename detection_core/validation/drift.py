@@ -119,10 +119,7 @@ def check_drift(
         findings.not_made(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
         return
     drifted = find_drift(
-        sample,
-        reference,
-        divergence=findings.threshold(check),
-        significance=SIGNIFICANCE / comparisons,
+        sample, reference, divergence=findings.threshold(check), significance=SIGNIFICANCE / comparisons
     )
     if not drifted:
         return

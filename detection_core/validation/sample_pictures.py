@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import io
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -236,7 +237,8 @@ def complete_examples(
         for example in finding.examples:
             for split, record, _ in _records(example):
                 wanted[split][record].update()
-    for example in _to_draw(findings):
+    drawn = [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]]
+    for example in drawn[:_ALL_PICTURES]:
         for split, record, marked in _records(example):
             wanted[split][record].add(marked)
     seen = {
@@ -244,15 +246,11 @@ def complete_examples(
         for split, records in wanted.items()
         for record, found in _look(read(split, records), records, classes)
     }
-    names = _names()
+    names = (f"{number:03d}.jpg" for number in itertools.count())
     return [
         dataclasses.replace(finding, examples=[_complete(e, seen, names, folder) for e in finding.examples])
         for finding in findings
     ]
-
-
-def _to_draw(findings: Sequence[Finding]) -> list[FoundExample]:
-    return [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]][:_ALL_PICTURES]
 
 
 def _records(example: FoundExample) -> list[tuple[str, int, _Marked]]:
@@ -272,13 +270,6 @@ def _look(
             if pixels is not None
         }
         yield image.record, _Seen(image.source_id or image.filename, pictures)
-
-
-def _names() -> Iterator[str]:
-    number = 0
-    while True:
-        yield f"{number:03d}.jpg"
-        number += 1
 
 
 def _complete(

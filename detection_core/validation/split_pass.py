@@ -250,17 +250,14 @@ class ImageFiles:
 
     def add(self, image: LabelledImage) -> None:
         """Queue an image; wait while the queue is full."""
-        look = self._looker(image.record)
+        look = self._hash_file
+        if self._decoding.images_in(image.record, image.record + 1, self._images):
+            look = functools.partial(_check, self._decoding.check, self._hash_file)
         if look is None:
             self.hashes.append(None)
             return
         self._waiting.append((image.record, self._pool.submit(look, image.encoded)))
         self._take(_WAITING * _threads())
-
-    def _looker(self, record: int) -> _Look | None:
-        if not self._decoding.images_in(record, record + 1, self._images):
-            return self._hash_file
-        return functools.partial(_check, self._decoding.check, self._hash_file)
 
     def _take(self, leave: int) -> None:
         """Collect results until at most `leave` are queued."""

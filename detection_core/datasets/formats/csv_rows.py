@@ -238,13 +238,10 @@ def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
 
 def _is_cloud(cells: Sequence[str]) -> bool:
     path = cells[1:2] if cells[0].strip().upper() in (*SETS, *UNASSIGNED) else cells[:1]
-    return (
-        len(cells) >= 2 and bool(path) and (path[0].startswith("gs://") or _is_divided_path(cells, path[0]))
-    )
-
-
-def _is_divided_path(cells: Sequence[str], path: str) -> bool:
-    return path is not cells[0] and bool(cells[0].strip()) and is_image(path.strip())
+    if len(cells) < 2 or not path:
+        return False
+    is_divided = path[0] is not cells[0] and bool(cells[0].strip()) and is_image(path[0].strip())
+    return path[0].startswith("gs://") or is_divided
 
 
 def _parse_cloud(cells: Sequence[str], line: int) -> Row:
