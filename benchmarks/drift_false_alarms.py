@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
-from detection_core.validation.box_statistics import SampleCounter
+from detection_core.validation.box_statistics import SampleCounter, compare, holm
 from detection_core.validation.checks import CHECKS
 from detection_core.validation.drift import find_drift
-from detection_core.validation.homogeneity import compare, holm
 
 RATES = {"person": 0.4, "car": 0.25, "dog": 0.15, "chair": 0.1, "cup": 0.06, "kite": 0.04}
 DIVERGENCE = CHECKS["span_drift"].threshold

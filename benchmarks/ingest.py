@@ -24,11 +24,15 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+
+if TYPE_CHECKING:
+    from components.example_gen.ingestion import Dataset
 
 HEIGHT, WIDTH, DISTINCT, BOXES = 480, 640, 64, 7
 
@@ -63,13 +67,20 @@ def make_dataset(root: Path, images: int) -> None:
     (root / "annotations.json").write_text(json.dumps(content))
 
 
+def _read(data: Path, data_format: str, splits: Mapping[str, Any]) -> Dataset:
+    from components.example_gen.ingestion import read_dataset
+    from components.example_gen.sources import find_data
+    from detection_core.datasets.layouts import check_splits
+
+    return read_dataset(find_data(str(data), data_format, check_splits(splits)), None)
+
+
 def plain_loop(data: Path, out: Path) -> None:
     """The least that does the job: one loop, one file, no Beam, no counts."""
-    from components.example_gen.ingestion import read_dataset
     from detection_core.data.record_format import write_record
     from detection_core.datasets.encoding import make_example
 
-    dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
+    dataset = _read(data, "coco", {"train": 1.0})
     with open(out / "loop.tfrecord", "wb") as file:
         for record in dataset.splits["train"]:
             write_record(file, make_example(record, dataset.label_map.ids_by_text).data)
@@ -80,11 +91,10 @@ def element_by_element(data: Path, out: Path) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from components.example_gen.ingestion import read_dataset
-    from components.example_gen.transforms import IN_PROCESS
+    from components.example_gen.shards import IN_PROCESS
     from detection_core.datasets.encoding import make_example
 
-    dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
+    dataset = _read(data, "coco", {"train": 1.0})
     with beam.Pipeline(options=PipelineOptions(flags=IN_PROCESS)) as pipeline:
         _ = (
             pipeline
@@ -172,14 +182,13 @@ def measure_annotations(path: Path, data_format: str) -> None:
     """Print the seconds and the memory that an annotation file takes up to the shards' lists."""
     import resource
 
-    from components.example_gen.ingestion import read_dataset
-    from components.example_gen.shards import shard_settings, write_tasks
+    from components.example_gen.shards import ShardSettings, write_tasks
 
     start, before = time.perf_counter(), time.process_time()
     where = path.name if data_format == "coco" else {"annotations": path.name, "images": "images"}
-    dataset = read_dataset(str(path.parent), data_format, {"train": where}, None)
+    dataset = _read(path.parent, data_format, {"train": where})
     with tempfile.TemporaryDirectory() as out:
-        settings = shard_settings(dataset.label_map.ids_by_text, "")
+        settings = ShardSettings(label_ids=dataset.label_map.ids_by_text)
         tasks = write_tasks(out, "train", dataset.splits["train"], 2000, settings)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     seconds, cpu = time.perf_counter() - start, time.process_time() - before
@@ -205,7 +214,7 @@ def main() -> int:
         return 0
     import apache_beam  # noqa: F401 - its import is not what is measured
 
-    from components.example_gen.transforms import IN_PROCESS
+    from components.example_gen.shards import IN_PROCESS
 
     contenders = {
         "plain loop": plain_loop,

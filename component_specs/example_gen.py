@@ -59,7 +59,7 @@ class ExampleGenJob:
 
     Attributes:
         data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
-            `components.example_gen.spans`.
+            `components.example_gen.sources`.
         data_format: format of the annotations, a key of
             `detection_core.datasets.readers.READERS`; `auto`: detected.
         splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations

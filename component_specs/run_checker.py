@@ -24,7 +24,7 @@ class RunCheckerJob:
         splits: split name to ratio or to the location of its annotations.
         label_map: path of a label map; empty: made from the annotations.
         span: `latest`, a number or a date: the newest span to read, where the paths hold a span pattern; see
-            `components.example_gen.spans`.
+            `components.example_gen.sources`.
         window: number of spans up to that one, to train on.
         eval_window: number of spans for the other splits.
         span_ready_file: name of a file that marks a span's folder as complete; empty: all are complete.

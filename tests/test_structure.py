@@ -34,7 +34,6 @@ TESTED_IN = {
         "augmentations fine_tuning input_reader monitoring optimizers"
     ),
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
-    "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "detection_core/optional/ensembles/ensemble_runner",
     "detection_core/tasks/test_file_benchmark.py": (
         "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"

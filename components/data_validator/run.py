@@ -7,13 +7,12 @@ from typing import Any
 
 from component_specs import DataValidatorJob
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.data_statistics import STATISTICS
+from detection_core.artifacts.data_statistics import STATISTICS, keep_spans, read_spans
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.load import load_config
 from detection_core.datasets.encoding import find_decoding
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
 from detection_core.validation.checks import make_limits
-from detection_core.validation.span_history import keep_spans, read_spans
 
 _LONGEST = 2_000
 """Longest reasons passed to the next step, in characters; reasons.json has all of them."""

@@ -10,27 +10,51 @@ from typing import Any
 
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
-from component_specs.example_gen import SPANS, Spans
-from components.example_gen.data_search import find_data, fingerprint
-from components.example_gen.ingestion import Dataset, gather, read_dataset
-from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
-from components.example_gen.spans import SpanQuery, resolve_spans
-from components.example_gen.transforms import write_shards
+from components.example_gen.ingestion import gather, read_dataset
+from components.example_gen.shards import (
+    SUFFIXES,
+    WORK,
+    ShardSettings,
+    read_reports,
+    write_manifests,
+    write_shards,
+    write_tasks,
+)
+from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.label_map_file import load_label_map
-from detection_core.data.label_map import format_label_map
-from detection_core.datasets.annotation_frame import check_exif_annotations
-from detection_core.datasets.card import make_card
-from detection_core.datasets.classes import similar_names
-from detection_core.datasets.encoding import Decoding, find_decoding
-from detection_core.datasets.image_files import BACKGROUND, LEAVE_OUT, check_unannotated_images
-from detection_core.datasets.quarantine import check_limit, write_quarantine
+from detection_core.data.label_map import LabelMap, format_label_map
+from detection_core.datasets.card import check_limit, make_card, write_quarantine
+from detection_core.datasets.encoding import DECODINGS
+from detection_core.datasets.image_files import BACKGROUND, CHOICES, LEAVE_OUT
+from detection_core.datasets.layouts import check_splits
+from detection_core.datasets.shapes import FRAMES
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
+
+_LEFT_OUT = (
+    "ingest | %d images without annotations are left out; data.unannotated_images: background keeps them as"
+    " images without objects"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """A checked job.
+
+    Attributes:
+        data: what to read.
+        label_map: None to make one from the annotations.
+        shard_folder: folder of shards outside the artifact; "" for shards in it.
+    """
+
+    data: InputData
+    label_map: LabelMap | None
+    shard_folder: str
 
 
 def run(job: ExampleGenJob) -> dict[str, Any]:
@@ -43,110 +67,90 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         ConfigError: for an invalid parameter.
         DataError: if the data cannot be used, or too much of it is in quarantine.
     """
-    decoding = _check_parameters(job)
-    label_map = load_label_map(job.label_map) if job.label_map else None
-    spans = _spans(job)
-    shard_folder = _shard_folder(job, spans)
-    job = _with_format(job, spans)
-    dataset = read_dataset(
-        job.data_path, job.data_format, job.splits, label_map, spans, job.unannotated_images
-    )
+    plan = _plan(job)
+    dataset = read_dataset(plan.data, plan.label_map, job.unannotated_images)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     annotated = dataset.annotated
     check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
     with files.atomic_dir(job.examples) as folder:
-        tasks = _write_tasks(job, dataset, folder, shard_folder)
-        write_shards(
-            {path: count for paths in tasks.values() for path, count in paths.items()}, job.beam_args
+        settings = ShardSettings(
+            label_ids=dataset.label_map.ids_by_text,
+            compression=job.compression,
+            shards=plan.shard_folder,
+            decode=job.decode_images,
+            keypoint_names=dataset.keypoint_names,
+            exif_annotations=job.exif_annotations,
         )
+        tasks = {
+            name: write_tasks(folder, name, images, job.shard_examples, settings)
+            for name, images in dataset.splits.items()
+        }
+        write_shards({path: n for paths in tasks.values() for path, n in paths.items()}, job.beam_args)
         counts, quarantine = gather(dataset, read_reports(folder)), dataset.rejected
         check_limit(quarantine, annotated, job.quarantine_limit, list_path)
-        shards = {name: len(paths) for name, paths in tasks.items()}
-        of_splits = {name: spans.of(name) for name in counts} if spans.all() else None
-        card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, decoding, of_splits)
-        if card.total.unannotated_images:
-            unannotated = BACKGROUND if dataset.background else LEAVE_OUT
-            card = dataclasses.replace(card, unannotated=unannotated)
+        card = make_card(
+            plan.data.format,
+            dataset.label_map,
+            counts,
+            {name: len(paths) for name, paths in tasks.items()},
+            quarantine,
+            DECODINGS[job.decode_images],
+            plan.data.spans_by_split,
+            BACKGROUND if dataset.background else LEAVE_OUT,
+        )
         write_quarantine(QUARANTINE.path(folder), quarantine)
         files.write_text(files.join(folder, LABEL_MAP), format_label_map(dataset.label_map))
         CARD.write(folder, card)
         profiles = {name: split.boxes.profile() for name, split in counts.items()}
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
-        if shard_folder:
+        if plan.shard_folder:
             write_manifests(folder, read_reports(folder))
         files.remove_tree(files.join(folder, WORK))
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
     _logger.info("ingest | %d images, %d objects | quarantined: %s", total.images, total.objects, put_aside)
-    for names in similar_names(item.name for item in dataset.label_map.items):
-        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
     if card.unannotated == LEAVE_OUT:
-        _logger.warning(
-            "ingest | %d images without annotations are left out; data.unannotated_images: background keeps"
-            " them as images without objects",
-            total.unannotated_images,
-        )
+        _logger.warning(_LEFT_OUT, total.unannotated_images)
     if card.images_in_two_splits:
         _logger.warning("ingest | %d images are in more than one split", card.images_in_two_splits)
     return CARD.encode(card)
 
 
-def _with_format(job: ExampleGenJob, spans: Spans) -> ExampleGenJob:
-    """Return the job with the detected format and folder, if the settings leave them open."""
-    path, data_format = find_data(job.data_path, job.data_format, job.splits, spans)
-    if data_format != job.data_format:
-        _logger.info("ingest | found: %s in %s", data_format, path)
-    return dataclasses.replace(job, data_path=path, data_format=data_format)
-
-
-def _spans(job: ExampleGenJob) -> Spans:
-    """Return the spans that RunChecker resolved, or the newest ones."""
-    if job.spans.all():
-        return job.spans
-    return resolve_spans(job.data_path, job.splits, SpanQuery())
-
-
-def _check_parameters(job: ExampleGenJob) -> Decoding:
-    """Check the ranges of values; return how images are decoded."""
+def _check_parameters(job: ExampleGenJob) -> None:
     if not 0 <= job.quarantine_limit <= 1:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
-    decoding = find_decoding(job.decode_images)
-    check_exif_annotations(job.exif_annotations)
-    check_unannotated_images(job.unannotated_images)
     if job.shard_examples < 1:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
-    return decoding
-
-
-def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
-    """Return the folder of shards outside the artifact, named by a hash of their inputs."""
-    if not job.shards_uri:
-        return ""
-    made_from = encode_parameters(job)
-    for name in ("beam_args", "shards_uri"):
-        del made_from[name]
-    if not job.data_fingerprint:
-        made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
-    made_from["spans"] = SPANS.encode(spans)
-    files.exists(job.shards_uri)  # fail early if the store cannot be reached
-    name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
-    return files.join(job.shards_uri, name)
-
-
-def _write_tasks(
-    job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
-) -> dict[str, dict[str, int]]:
-    """Write the tasks; return, by split, task path to number of records."""
-    settings = shard_settings(
-        dataset.label_map.ids_by_text,
-        job.compression,
-        shard_folder,
-        job.decode_images,
-        dataset.keypoint_names,
-        job.exif_annotations,
-    )
-    return {
-        name: write_tasks(folder, name, records, job.shard_examples, settings)
-        for name, records in dataset.splits.items()
+    choices = {
+        "decode_images": (job.decode_images, DECODINGS),
+        "exif_annotations": (job.exif_annotations, FRAMES),
+        "unannotated_images": (job.unannotated_images, CHOICES),
+        "compression": (job.compression, SUFFIXES),
     }
+    for name, (value, known) in choices.items():
+        if value not in known:
+            raise ConfigError(f"expected one of {list(known)}, found {value!r}", where=name)
+
+
+def _plan(job: ExampleGenJob) -> _Plan:
+    """Check the job, and find the data that it names."""
+    _check_parameters(job)
+    splits = check_splits(job.splits)
+    label_map = load_label_map(job.label_map) if job.label_map else None
+    # RunChecker has resolved the spans; else take the newest.
+    spans = job.spans if job.spans.all() else resolve_spans(job.data_path, splits, SpanQuery())
+    data = find_data(job.data_path, job.data_format, splits, spans)
+    if data.format != job.data_format:
+        _logger.info("ingest | found: %s in %s", data.format, data.path)
+    shard_folder = ""
+    if job.shards_uri:
+        # Named by a hash of everything that the shards are made from.
+        known = job.data_fingerprint or fingerprint(data)
+        made_from = encode_parameters(dataclasses.replace(job, spans=spans, data_fingerprint=known))
+        for name in ("beam_args", "shards_uri"):
+            del made_from[name]
+        files.exists(job.shards_uri)  # fail early if the store cannot be reached
+        digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
+        shard_folder = files.join(job.shards_uri, digest.hexdigest()[:24])
+    return _Plan(data=data, label_map=label_map, shard_folder=shard_folder)

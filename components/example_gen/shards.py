@@ -1,4 +1,4 @@
-"""A shard: its list of images, which is one unit of work, its TFRecord file and its report."""
+"""Shards: their lists of images, which are units of work, TFRecord files, reports, and Beam's pipeline."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import dataclasses
 import gzip
 import itertools
 import json
+import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, cast
 
 import google_crc32c
 
-from components.example_gen.image_index import IndexedImages
-from components.example_gen.task_records import parse_json, read_record
+from components.example_gen.image_index import IndexedImages, parse_json, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection
-from detection_core.datasets.annotation_frame import SHOWN
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
-from detection_core.datasets.encoding import find_decoding, make_example
-from detection_core.errors import ConfigError
+from detection_core.datasets.encoding import DECODINGS, make_example
+from detection_core.datasets.shapes import SHOWN
+from detection_core.errors import DataError
+from detection_core.progress import Progress
+from detection_core.python_process import python_started_by_libraries
 from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 
@@ -34,65 +41,50 @@ REPORT = ".report.json"
 SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardSettings:
+    """The settings that all shards share.
+
+    Attributes:
+        label_ids: class name to id.
+        compression: of the files, a key of `SUFFIXES`.
+        shards: folder for the shards; "" for the examples folder.
+        decode: how many images are decoded, a key of `encoding.DECODINGS`.
+        keypoint_names: class name to the names of its keypoints.
+        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
+    """
+
+    label_ids: Mapping[str, int]
+    compression: str = ""
+    shards: str = ""
+    decode: str = "sample"
+    keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    exif_annotations: str = SHOWN
+
+
 def write_tasks(
-    folder: str,
-    split: str,
-    images: IndexedImages,
-    shard_examples: int,
-    settings: Mapping[str, Any],
+    folder: str, split: str, images: IndexedImages, shard_examples: int, settings: ShardSettings
 ) -> dict[str, int]:
     """Divide a split's images into shards, and write the list of each.
 
     The lists are written to files because the size of a runner's job description is limited. The images are
-    in storage order. `shard_examples` is approximate; see `shard_settings` for `settings`.
+    in storage order. `shard_examples` is approximate.
 
     Returns:
         Path of each list, which is a task for `write_shard`, to its number of records.
     """
-    total, texts, decoding = len(images), images.texts(), find_decoding(settings["decode"])
+    total, texts, shared = len(images), images.texts(), dataclasses.asdict(settings)
     count = max(1, math.ceil(total / shard_examples))
     tasks = {}
     for index in range(count):
         begin, end = (edge * total // count for edge in (index, index + 1))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
         shard = {"folder": folder, "split": split, "index": index, "count": count}
-        head = json.dumps({**settings, **shard, "decoded": decoding.images_in(begin, end, total)})
+        decoded = DECODINGS[settings.decode].images_in(begin, end, total)
+        head = json.dumps({**shared, **shard, "decoded": decoded})
         files.write_text(path, "\n".join([head, *itertools.islice(texts, end - begin)]))
         tasks[path] = end - begin
     return tasks
-
-
-def shard_settings(
-    label_ids: Mapping[str, int],
-    compression: str,
-    shards: str = "",
-    decode: str = "sample",
-    keypoint_names: Mapping[str, Sequence[str]] | None = None,
-    exif_annotations: str = SHOWN,
-) -> dict[str, Any]:
-    """Return the settings that all shards share.
-
-    Args:
-        label_ids: class name to id.
-        compression: of the files.
-        shards: folder for the shards; "" for the examples folder.
-        decode: how many images are decoded, a key of `encoding.DECODINGS`.
-        keypoint_names: class name to the names of its keypoints.
-        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
-
-    Raises:
-        ConfigError: for an unknown compression.
-    """
-    if compression not in SUFFIXES:
-        raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
-    return {
-        "label_ids": dict(label_ids),
-        "compression": compression,
-        "shards": shards,
-        "decode": decode,
-        "keypoint_names": {name: list(names) for name, names in (keypoint_names or {}).items()},
-        "exif_annotations": exif_annotations,
-    }
 
 
 def write_shard(task_path: str) -> int:
@@ -108,7 +100,7 @@ def write_shard(task_path: str) -> int:
     task = parse_json(head)
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
-    counts, rejected, decoding = Counts(), [], find_decoding(task["decode"])
+    counts, rejected, decoding = Counts(), [], DECODINGS[task["decode"]]
     keypoints = make_layout(task["keypoint_names"])
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
@@ -185,3 +177,148 @@ def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
         shards.setdefault(report["split"], []).append(Shard(**report["shard"]))
     for split, listed in shards.items():
         write_manifest(files.join(folder, f"Split-{split}"), listed)
+
+
+_logger = logging.getLogger(__name__)
+
+# Measured on 640x480 JPEGs: one core encodes about 2,000 images a second. Worker processes of Beam's
+# DirectRunner take about 15 seconds to start.
+_IMAGES_PER_SECOND, _START_SECONDS = 2000, 15
+_POLL_SECONDS = 1.0
+
+# The runner behind DirectRunner. As of Beam 2.77, DirectRunner first tries to download another runner.
+_LOCAL = ["--runner=FnApiRunner"]
+_IN_PROCESSES = "--direct_running_mode=multi_processing"
+IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
+
+
+def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
+    """Write the shards of tasks, given as paths from `shards.write_tasks` to numbers of records.
+
+    One element is one shard, because Beam's cost per element is several times that of an image. A failed
+    shard is retried as a whole. Empty `beam_args` are chosen by the size of the work. A distributed runner
+    needs the data and the examples folder on shared storage.
+    """
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    arguments = list(beam_args) or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
+    _logger.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
+
+    def run() -> None:
+        with beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
+            shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
+            _ = shards | "Write" >> beam.Map(_write_shard)
+
+    with _watched(tasks):
+        if _IN_PROCESSES in arguments:
+            with python_started_by_libraries():
+                run_with_workers(run)
+        else:
+            run()
+
+
+def _write_shard(task_path: bytes) -> int:
+    # Use bytes, because Beam's text coder takes UTF-8 only, and a path on Linux may not be UTF-8.
+    return write_shard(os.fsdecode(task_path))
+
+
+def choose_arguments(images: int, cores: int) -> list[str]:
+    """Choose DirectRunner's mode: in this process, or one process per core for larger data sets."""
+    alone = images / _IMAGES_PER_SECOND
+    if alone <= _START_SECONDS + alone / cores:
+        return IN_PROCESS
+    return [*_LOCAL, _IN_PROCESSES, f"--direct_num_workers={cores}"]
+
+
+@contextlib.contextmanager
+def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
+    """Report progress by the shards' report files, which works with every runner."""
+    over = threading.Event()
+
+    def watch() -> None:
+        waiting = {path.replace(".task.json", REPORT): images for path, images in tasks.items()}
+        folders = {os.path.dirname(path) for path in waiting}
+        with Progress("ingest", total=sum(waiting.values()), unit="image") as progress:
+            last = False
+            while not last:
+                last = over.wait(_POLL_SECONDS)
+                # List once for all waiting shards; on an object store, each check of a path is a request.
+                with contextlib.suppress(DataError, OSError):
+                    there = {path for folder in folders for path in files.list_matching(folder, f"*{REPORT}")}
+                    if done := there & waiting.keys():
+                        progress.advance(sum(waiting.pop(path) for path in done))
+
+    watcher = threading.Thread(target=watch, name="ingest-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+_WORKER_THREAD = "run_worker"
+_WORKER_PROGRAM = b"sdk_worker_main"
+
+
+def run_with_workers(run: Callable[[], None]) -> None:
+    """Run a pipeline on Beam's local runner, and fail when a worker process dies.
+
+    As of Beam 2.77, the thread that waits for a worker process raises if it dies. The runner still waits for
+    the worker's answer (SubprocessSdkWorker in runners/portability/local_job_service.py).
+
+    Raises:
+        RuntimeError: if a worker has died; the others are killed, so that nothing is written afterwards.
+    """
+    outcome: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    before = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if args.thread is not None and args.thread.name == _WORKER_THREAD:
+            died = RuntimeError(
+                f"expected Beam's workers to live until the end, found that one has died ({args.exc_value}): "
+                "memory may have been short; run again, with fewer workers (beam.args)"
+            )
+            outcome.put(died)
+        else:
+            before(args)
+
+    def work() -> None:
+        try:
+            run()
+        except BaseException as e:  # passed to the waiting thread
+            outcome.put(e)
+        else:
+            outcome.put(None)
+
+    runner = threading.Thread(target=work, name="beam-runner", daemon=True)
+    threading.excepthook = hook
+    ended = False
+    try:
+        runner.start()
+        error = outcome.get()
+        ended = error is None
+    finally:
+        if not ended:
+            _kill_workers()
+        threading.excepthook = before
+    if error is not None:
+        raise error
+    runner.join()
+
+
+def _kill_workers() -> None:
+    for process in _workers(os.getpid()):
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _workers(parent: int) -> Iterator[int]:
+    """Yield the descendants of a process that run Beam's workers: shells, each after its Python process."""
+    for children in Path(f"/proc/{parent}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                yield from _workers(child)
+                if _WORKER_PROGRAM in Path(f"/proc/{child}/cmdline").read_bytes():
+                    yield child

@@ -25,16 +25,16 @@ from typing import Any
 from component_specs import EvaluatorJob, RunCheckerJob
 from component_specs.annotations import encode_parameters
 from component_specs.evaluator import Thresholds
-from component_specs.example_gen import Spans
+from component_specs.example_gen import SPLITS, Spans, span_order
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
-from components.example_gen.data_search import fingerprint
-from components.example_gen.spans import SpanQuery, resolve_spans
+from components.example_gen.sources import SpanQuery, find_data, fingerprint, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
-from components.run_checker.earlier_spans import earlier_spans, span_folder
 from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
+from detection_core.artifacts.data_statistics import span_digests, span_names
+from detection_core.datasets.layouts import check_splits
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
@@ -57,8 +57,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
     job = _filled(job)
     thresholds = _thresholds(job)
     _check_parameters(job)
-    spans = _spans(job)
-    data = _data_fingerprint(job, spans)
+    spans, data = _spans_and_fingerprint(job)
     code = {result: component_version(component) for component, result in CODE_VERSIONS.items()}
     weights = _starting_weights(job)
     key = _run_key(job, {"data": data, "starting_weights": weights, **code})
@@ -82,9 +81,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
 def _filled(job: RunCheckerJob) -> RunCheckerJob:
     """Return the job with placeholders replaced; a retry uses a new current time for all steps."""
     values = RunValues(
-        scheduled_time=job.scheduled_time,
-        current_time=datetime.datetime.now(datetime.UTC),
-        run_id=job.run_id,
+        scheduled_time=job.scheduled_time, current_time=datetime.datetime.now(datetime.UTC), run_id=job.run_id
     )
     texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
     return dataclasses.replace(job, **texts)
@@ -105,15 +102,14 @@ def _check_parameters(job: RunCheckerJob) -> None:
             )
 
 
-def _spans(job: RunCheckerJob) -> Spans:
+def _spans_and_fingerprint(job: RunCheckerJob) -> tuple[Spans, str]:
+    """Return the spans to read, and a fingerprint of the data in them and of the label map."""
     query = SpanQuery(
         span=job.span, window=job.window, eval_window=job.eval_window, ready_file=job.span_ready_file
     )
-    return resolve_spans(job.data_path, job.splits, query)
-
-
-def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
-    data = fingerprint(job.data_path, job.data_format, job.splits, spans)
+    splits = check_splits(job.splits)
+    spans = resolve_spans(job.data_path, splits, query)
+    data = fingerprint(find_data(job.data_path, job.data_format, splits, spans))
     if job.label_map:
         try:
             data += hashlib.sha256(files.read_bytes(job.label_map)).hexdigest()[:16]
@@ -121,7 +117,7 @@ def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
             raise ConfigError(
                 f"cannot read the label map ({e.strerror or e}); check data.label_map", where=job.label_map
             ) from e
-    return data
+    return spans, data
 
 
 def _starting_weights(job: RunCheckerJob) -> str:
@@ -158,3 +154,29 @@ def _baseline_and_token(destination: PushDestination, key: str) -> tuple[str, st
     if baseline and not files.is_dir(destination.saved_model_dir(int(baseline))):
         baseline = ""
     return baseline, published.push_token
+
+
+FOLDER = "spans"
+"""Folder in the working folder, whose other folders belong to trainings."""
+
+
+def span_folder(job: RunCheckerJob, spans: Spans) -> str:
+    """Return the folder for span statistics of a job with filled placeholders; "" if none can be stored."""
+    if not spans.train or not job.work_dir or not job.compared_spans:
+        return ""
+    # Another data set, or other splits of it, has other spans.
+    asked = json.dumps([job.data_path, job.data_format, SPLITS.encode(job.splits), job.label_map])
+    return files.join(job.work_dir, FOLDER, hashlib.sha256(asked.encode()).hexdigest()[:16])
+
+
+def earlier_spans(job: RunCheckerJob, spans: Spans) -> dict[str, str]:
+    """Return the last spans before the run's spans, oldest first, each with a digest.
+
+    A repeated run gets the same result, because the span that it added is not earlier.
+    """
+    folder = span_folder(job, spans)
+    if not folder:
+        return {}
+    first = span_order(spans.train[0])
+    kept = sorted((name for name in span_names(folder) if span_order(name)), key=span_order)
+    return span_digests(folder, [span for span in kept if span_order(span) < first][-job.compared_spans :])

@@ -80,8 +80,3 @@ def _refused(folder: str, what: str) -> Verdict:
 def is_blessed(folder: str) -> bool:
     """Return whether the artifact holds a consistent blessing."""
     return read_verdict(folder).blessed
-
-
-def blessing_reasons(folder: str) -> list[str]:
-    """Return why a model was or was not blessed; empty if another tool wrote the verdict."""
-    return list(read_verdict(folder).reasons)

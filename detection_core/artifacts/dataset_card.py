@@ -247,8 +247,5 @@ class QuarantinedEntry:
 
 
 QUARANTINE = JsonLines(
-    name="quarantine.jsonl",
-    content=QuarantinedEntry,
-    writer="ExampleGen",
-    remedy="make the examples again",
+    name="quarantine.jsonl", content=QuarantinedEntry, writer="ExampleGen", remedy="make the examples again"
 )

@@ -187,7 +187,8 @@ def _refused(meta: Any) -> Iterator[str]:
     for function in functions:
         # A default value would apply to calls that do not show the attribute.
         yield from (a.name for a in function.signature.attr if a.HasField("default_value"))
-    yield from (asset.filename for asset in meta.asset_file_def if not _is_plain(asset.filename))
+    assets = [asset.filename for asset in meta.asset_file_def]
+    yield from (name for name in assets if name in ("", ".", "..") or set(name) & set("/\\\0"))
     calls = dict(zip((function.signature.name for function in functions), uses[1:], strict=True))
     yield from _Saver(meta, calls).misplaced()
 
@@ -202,10 +203,6 @@ def _is_operation(name: str) -> bool:
 def _named_twice(names: Iterable[str]) -> Iterator[str]:
     """Yield ambiguous names: TensorFlow may resolve them differently."""
     return (name for name, count in collections.Counter(names).items() if count > 1)
-
-
-def _is_plain(filename: str) -> bool:
-    return filename not in ("", ".", "..") and not set(filename) & set("/\\\0")
 
 
 def _uses(nodes: Iterable[Any]) -> set[str]:

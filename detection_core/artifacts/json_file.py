@@ -28,12 +28,27 @@ def _read_text(path: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonFile(Generic[T]):
-    """A JSON file of one object.
+class _Named(Generic[T]):
+    """A file of an artifact.
 
     Attributes:
         name: of the file in its artifact's folder; a pattern if names vary.
-        content: dataclass of the object.
+        content: dataclass of the object, of each line, or of each entry.
+    """
+
+    name: str
+    content: type[T]
+
+    def path(self, folder: str) -> str:
+        """Return the file's path."""
+        return files.join(folder, self.name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonFile(_Named[T]):
+    """A JSON file of one object.
+
+    Attributes:
         writer: program that writes it, for errors.
         remedy: what to do if it cannot be used, for errors.
         version: version of the layout; increased when an older reader would misread new files.
@@ -43,8 +58,6 @@ class JsonFile(Generic[T]):
         allow_nan: write NaN and infinity, for diverged values; JavaScript's JSON lacks them.
     """
 
-    name: str
-    content: type[T]
     writer: str
     remedy: str
     version: int = FIRST_VERSION
@@ -52,10 +65,6 @@ class JsonFile(Generic[T]):
     indent: int | None = 1
     sort_keys: bool = False
     allow_nan: bool = False
-
-    def path(self, folder: str) -> str:
-        """Return the file's path."""
-        return files.join(folder, self.name)
 
     def encode(self, value: T) -> dict[str, Any]:
         """Return the file's content for `json.dumps`."""
@@ -133,28 +142,20 @@ class JsonFile(Generic[T]):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonLines(Generic[T]):
+class JsonLines(_Named[T]):
     """A file with one JSON object per line. A line without a version has version 1.
 
     Attributes:
-        name: of the file in its artifact's folder.
-        content: dataclass of a line.
         writer: program that writes it, for errors.
         remedy: what to do if it cannot be used, for errors.
     """
 
-    name: str
-    content: type[T]
     writer: str
     remedy: str
 
     @property
     def _line(self) -> JsonFile[T]:
         return JsonFile(name=self.name, content=self.content, writer=self.writer, remedy=self.remedy)
-
-    def path(self, folder: str) -> str:
-        """Return the file's path."""
-        return files.join(folder, self.name)
 
     def format_line(self, value: T) -> str:
         """Return the text of a line, including its newline."""
@@ -202,22 +203,11 @@ class JsonLines(Generic[T]):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonList(Generic[T]):
+class JsonList(_Named[T]):
     """A file with one JSON list of objects; it cannot hold a version, so it has version 1.
 
     A later version would be an object with a version field.
-
-    Attributes:
-        name: of the file in its artifact's folder.
-        content: dataclass of an entry.
     """
-
-    name: str
-    content: type[T]
-
-    def path(self, folder: str) -> str:
-        """Return the file's path."""
-        return files.join(folder, self.name)
 
     def format(self, values: Iterable[T]) -> str:
         """Return the file's text."""

@@ -98,15 +98,6 @@ def write_prediction(stem: str, prediction: Prediction) -> None:
     files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
 
 
-def read_prediction(path: str) -> Prediction:
-    """Read a prediction's file.
-
-    Raises:
-        ContractError: when it is another kind of file, damaged or of a newer version.
-    """
-    return PREDICTION.parse(files.read_text(path), path)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FramePrediction:
     """Detections in one video frame.

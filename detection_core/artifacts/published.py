@@ -76,11 +76,7 @@ VERSION = JsonFile(
     version_key="format_version",
 )
 CURRENT = JsonFile(
-    name="current.json",
-    content=Deployment,
-    writer="Pusher",
-    remedy=_REMEDY,
-    version_key="format_version",
+    name="current.json", content=Deployment, writer="Pusher", remedy=_REMEDY, version_key="format_version"
 )
 
 

@@ -4,6 +4,9 @@ LiteRT's task libraries read them from a `TFLITE_METADATA` buffer and from a lab
 the model. The buffer is a flatbuffer of TensorFlow Lite Support's schema M001. Files without post-processing
 also have MediaPipe's `DETECTOR_METADATA`, which defines how box codes become boxes
 (object_detector_metadata_schema.fbs, V001).
+
+No locked dependency has generated classes for these schemas, so fields are named by their slots here. Schemas
+only append fields, so slots are stable. Only the slots used are listed.
 """
 
 from __future__ import annotations
@@ -15,22 +18,87 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from ai_edge_litert.schema_py_generated import Model
 from flatbuffers import number_types as types
 
-from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, read_root, tables
 from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.errors import ModelError
+
+METADATA_IDENTIFIER = b"M001"
+DETECTOR_IDENTIFIER = b"V001"
+
+# The root of the metadata, and the metadata of a graph.
+ModelMetadata = IntEnum("ModelMetadata", {"NAME": 0, "SUBGRAPH_METADATA": 3, "MIN_PARSER_VERSION": 7})
+SubGraphMetadata = IntEnum(
+    "SubGraphMetadata",
+    {
+        "INPUT_TENSOR_METADATA": 2,
+        "OUTPUT_TENSOR_METADATA": 3,
+        "OUTPUT_TENSOR_GROUPS": 8,
+        "CUSTOM_METADATA": 9,
+    },
+)
+CustomMetadata = IntEnum("CustomMetadata", {"NAME": 0, "DATA": 1})
+# An input or an output. The properties of its content are a union of three tables.
+TensorMetadata = IntEnum(
+    "TensorMetadata", {"NAME": 0, "CONTENT": 3, "PROCESS_UNITS": 4, "ASSOCIATED_FILES": 6}
+)
+Content = IntEnum("Content", {"PROPERTIES_TYPE": 0, "PROPERTIES": 1, "RANGE": 2})
+ContentProperties = IntEnum("ContentProperties", {"FEATURE": 1, "IMAGE": 2, "BOUNDING_BOX": 3})
+ImageProperties = IntEnum("ImageProperties", {"COLOR_SPACE": 0})
+BoundingBoxProperties = IntEnum("BoundingBoxProperties", {"INDEX": 0, "TYPE": 1})
+ValueRange = IntEnum("ValueRange", {"MIN": 0, "MAX": 1})  # first and last dimension of a content
+# How a tensor is processed; member 1 of the options' union is `NormalizationOptions`: (pixel - mean) / std.
+ProcessUnit = IntEnum("ProcessUnit", {"OPTIONS_TYPE": 0, "OPTIONS": 1})
+NormalizationOptions = IntEnum("NormalizationOptions", {"MEAN": 0, "STD": 1})
+ScoreThresholdingOptions = IntEnum("ScoreThresholdingOptions", {"GLOBAL_SCORE_THRESHOLD": 0})
+AssociatedFile = IntEnum("AssociatedFile", {"NAME": 0, "TYPE": 2})  # in the archive after the model
+TensorGroup = IntEnum("TensorGroup", {"NAME": 0, "TENSOR_NAMES": 1})
+
+# The root of MediaPipe's metadata of a detector without post-processing: normalised anchors, and how codes
+# become boxes.
+ObjectDetectorOptions = IntEnum(
+    "ObjectDetectorOptions",
+    {"MIN_PARSER_VERSION": 0, "SSD_ANCHORS_OPTIONS": 1, "TENSORS_DECODING_OPTIONS": 2},
+)
+SsdAnchorsOptions = IntEnum("SsdAnchorsOptions", {"FIXED_ANCHORS_SCHEMA": 0})
+FixedAnchorsSchema = IntEnum("FixedAnchorsSchema", {"ANCHORS": 0})
+FixedAnchor = IntEnum("FixedAnchor", {"X_CENTER": 0, "Y_CENTER": 1, "WIDTH": 2, "HEIGHT": 3})
+TensorsDecodingOptions = IntEnum(
+    "TensorsDecodingOptions",
+    {
+        "NUM_CLASSES": 0,
+        "NUM_BOXES": 1,
+        "NUM_COORDS": 2,
+        "NUM_VALUES_PER_KEYPOINT": 5,
+        "X_SCALE": 6,
+        "Y_SCALE": 7,
+        "W_SCALE": 8,
+        "H_SCALE": 9,
+        "APPLY_EXPONENTIAL_ON_BOX_SIZE": 10,
+        "SIGMOID_SCORE": 11,
+    },
+)
+
+NORMALIZATION_OPTIONS, SCORE_THRESHOLDING_OPTIONS = 1, 3
+"""Members of the union of a `ProcessUnit`."""
+TENSOR_AXIS_LABELS, TENSOR_VALUE_LABELS = 2, 3
+"""`AssociatedFileType` of labels for the positions along an axis, and for the classes."""
+RGB = 1
+"""`ColorSpaceType`."""
+BOUNDARIES = 1
+"""`BoundingBoxType` of boxes given by their edges."""
 
 METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"
 # A class name takes about 20 bytes; a small archive may expand to gigabytes.
 MAX_LABEL_BYTES = 2**22
-_THRESHOLD = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
+_THRESHOLD = ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
 _DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -89,8 +157,8 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
         model = read_root(Model, content)
         options, name = _normalisation(model)
         if options is not None:
-            mean = options.floats(slots.NormalizationOptions.MEAN)
-            std = options.floats(slots.NormalizationOptions.STD)
+            mean = options.floats(NormalizationOptions.MEAN)
+            std = options.floats(NormalizationOptions.STD)
             labels = _read_labels(content, where)
             thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
             threshold = max(thresholds, default=0.0)
@@ -131,11 +199,8 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
     try:
         graphs = metadata_graphs(read_root(Model, content))[:1]
         inputs, outputs = (
-            tuple(t.text(slots.TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
-            for slot in (
-                slots.SubGraphMetadata.INPUT_TENSOR_METADATA,
-                slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA,
-            )
+            tuple(t.text(TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
+            for slot in (SubGraphMetadata.INPUT_TENSOR_METADATA, SubGraphMetadata.OUTPUT_TENSOR_METADATA)
         )
     except FlatbufferError as error:
         raise damaged(error, where) from error
@@ -145,24 +210,24 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
 def _normalisation(model: Any) -> tuple[Table | None, str]:
     """Return the options of the input's normalisation, and the model's name."""
     for metadata in _metadata(model):
-        field = slots.SubGraphMetadata.INPUT_TENSOR_METADATA
+        field = SubGraphMetadata.INPUT_TENSOR_METADATA
         inputs = [tensor for graph in _graphs(metadata)[:1] for tensor in graph.tables(field)[:1]]
-        for options in _options(inputs, slots.NORMALIZATION_OPTIONS):
-            return options, metadata.text(slots.ModelMetadata.NAME)
+        for options in _options(inputs, NORMALIZATION_OPTIONS):
+            return options, metadata.text(ModelMetadata.NAME)
     return None, ""
 
 
 def _thresholdings(model: Any) -> list[Table]:
-    field = slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA
+    field = SubGraphMetadata.OUTPUT_TENSOR_METADATA
     outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.tables(field)]
-    return list(_options(outputs, slots.SCORE_THRESHOLDING_OPTIONS))
+    return list(_options(outputs, SCORE_THRESHOLDING_OPTIONS))
 
 
 def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
     for tensor in tensors:
-        for unit in tensor.tables(slots.TensorMetadata.PROCESS_UNITS):
-            if unit.number(slots.ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
-                yield unit.table(slots.ProcessUnit.OPTIONS)
+        for unit in tensor.tables(TensorMetadata.PROCESS_UNITS):
+            if unit.number(ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
+                yield unit.table(ProcessUnit.OPTIONS)
 
 
 def metadata_graphs(model: Any) -> list[Table]:
@@ -187,7 +252,7 @@ def _metadata(model: Any) -> Iterator[Table]:
 
 
 def _graphs(metadata: Table) -> list[Table]:
-    return metadata.tables(slots.ModelMetadata.SUBGRAPH_METADATA)
+    return metadata.tables(ModelMetadata.SUBGRAPH_METADATA)
 
 
 def _read_labels(content: bytes, where: str) -> tuple[str, ...]:
@@ -244,9 +309,9 @@ def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
     verify_tflite(content, where=where)
     try:
         for graph in metadata_graphs(read_root(Model, content)):
-            for entry in graph.tables(slots.SubGraphMetadata.CUSTOM_METADATA):
-                if entry.text(slots.CustomMetadata.NAME) == DECODING_NAME:
-                    return _decoding(Table.root(entry.raw(slots.CustomMetadata.DATA), entry.allowance))
+            for entry in graph.tables(SubGraphMetadata.CUSTOM_METADATA):
+                if entry.text(CustomMetadata.NAME) == DECODING_NAME:
+                    return _decoding(Table.root(entry.raw(CustomMetadata.DATA), entry.allowance))
     except FlatbufferError as error:
         raise damaged(error, where) from error
     return None
@@ -254,14 +319,14 @@ def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
 
 def _decoding(detector: Table) -> BoxDecoding:
     anchors = (
-        detector.table(slots.ObjectDetectorOptions.SSD_ANCHORS_OPTIONS)
-        .table(slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA)
-        .tables(slots.FixedAnchorsSchema.ANCHORS)
+        detector.table(ObjectDetectorOptions.SSD_ANCHORS_OPTIONS)
+        .table(SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA)
+        .tables(FixedAnchorsSchema.ANCHORS)
     )
-    fields = slots.FixedAnchor
+    fields = FixedAnchor
     order = (fields.Y_CENTER, fields.X_CENTER, fields.HEIGHT, fields.WIDTH)
-    options = detector.table(slots.ObjectDetectorOptions.TENSORS_DECODING_OPTIONS)
-    names = slots.TensorsDecodingOptions
+    options = detector.table(ObjectDetectorOptions.TENSORS_DECODING_OPTIONS)
+    names = TensorsDecodingOptions
     y, x, height, width = (
         options.number(slot, types.Float32Flags)
         for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.bounded.text_file import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
 from detection_core.errors import ConfigError, DetectionError, shorten
 
 Locations = dict[str, str]

@@ -15,10 +15,9 @@ from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.detectors import model_resizer
 from detection_core.config.num_classes import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.data.batch import network_input
+from detection_core.data.batch import LabelTargets, network_input
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
 from detection_core.data.label_map import LabelMap
-from detection_core.data.label_targets import LabelTargets
 from detection_core.data.reader import Reader
 from detection_core.data.records import expand_patterns
 from detection_core.data.resize import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 
-from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import MAP
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.load import format_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES
-from detection_core.bounded.text_file import read_text_file
+from detection_core.bounded.text_file import MAX_LONG_TEXT_BYTES, read_text_file
 from detection_core.config.text.text_proto import parse_message
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError

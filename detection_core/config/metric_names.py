@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from detection_core.artifacts.coco_names import (
+from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
     COCO_METRICS,
     GROUP_PREFIX,

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from detection_core.data.example_columns import CLASS_COLUMNS, OPTIONAL_COLUMNS
 from detection_core.data.image_cache import ImageCache
+from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
 

@@ -120,16 +120,6 @@ class ObjectColumns:
     weights: Sequence[float] | None = None
 
 
-def encode_example(
-    image: EncodedImage,
-    objects: ObjectColumns,
-    keypoints: KeypointColumns | None = None,
-    labels: ImageLabels | None = None,
-) -> bytes:
-    """Return the serialised `tf.train.Example` of an image; see `encode_features`."""
-    return serialise_features(encode_features(image, objects, keypoints, labels))
-
-
 def encode_features(
     image: EncodedImage,
     objects: ObjectColumns,

@@ -12,12 +12,7 @@ from detection_core.errors import DataError
 BACKGROUND = "background"
 MAX_CLASS_ID = 100_000
 """Highest class id: a model has an output and a name for every id up to the highest."""
-FREQUENCIES = (
-    "UNSPECIFIED",
-    "FREQUENT",
-    "COMMON",
-    "RARE",
-)  # of classes in LVIS; index = stored value
+FREQUENCIES = ("UNSPECIFIED", "FREQUENT", "COMMON", "RARE")  # of classes in LVIS; index = stored value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

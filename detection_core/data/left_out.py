@@ -7,9 +7,15 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LEFT_OUT, LeftOut
-from detection_core.data.ahead import done_ahead
-from detection_core.data.example_columns import column_fault, image_name
-from detection_core.data.records import READING_ERRORS, check_records, first_line, read_records
+from detection_core.data.records import (
+    READING_ERRORS,
+    check_records,
+    column_fault,
+    done_ahead,
+    first_line,
+    image_name,
+    read_records,
+)
 from detection_core.errors import as_user_error
 from detection_core.storage import files
 from detection_core.storage.shard_cache import RecordFile, uri_of

@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
-from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import (
     DecodedExample,
     DecodeOptions,
@@ -22,10 +21,16 @@ from detection_core.data.decode import (
     decode_example,
     drop_unusable_objects,
 )
-from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_cache import image_cache
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.records import check_records, count_records, naming_bad_records
+from detection_core.data.records import (
+    check_records,
+    count_records,
+    done_ahead,
+    encoded_image,
+    image_name,
+    naming_bad_records,
+)
 from detection_core.data.sequence import (
     RepeatFactors,
     SequenceOptions,

@@ -1,16 +1,23 @@
-"""TFRecord files: expand patterns, count records, and name the damaged one."""
+"""TFRecord files: expand patterns, count records, and name the damaged one by its image.
+
+`done_ahead` works on records in several threads, in order and within a memory budget.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
-from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.record_format import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -222,3 +229,115 @@ def naming_bad_records(
         for file in record_files:
             check_readable(file, decode)
         raise
+
+
+SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
+CLASS_COLUMNS = ("image/object/class/text", "image/object/class/label")
+"""At least one of them has an entry per box."""
+
+OPTIONAL_COLUMNS = (
+    "image/object/weight",
+    "image/object/is_crowd",
+    "image/object/area",
+    "image/object/difficult",
+    "image/object/group_of",
+    "image/object/class/confidence",
+)
+"""Optional columns; if present, they have an entry per box."""
+
+
+def column_fault(record: bytes) -> str:
+    """Name the columns of a serialised `tf.train.Example` with a wrong number of entries, or return ""."""
+    try:
+        feature = Example.FromString(record).features.feature
+    except DecodeError:
+        return "it is no tf.Example"
+    counts = {
+        key: len(getattr(value, value.WhichOneof("kind")).value) if value.WhichOneof("kind") else 0
+        for key, value in feature.items()
+    }
+    boxes = counts.get(SIDES[0], 0)
+    wrong = [key for key in SIDES if counts.get(key, 0) != boxes]
+    wrong += [key for key in (*CLASS_COLUMNS, *OPTIONAL_COLUMNS) if counts.get(key, 0) not in (0, boxes)]
+    if boxes and not any(counts.get(key, 0) for key in CLASS_COLUMNS):
+        wrong.append(CLASS_COLUMNS[1])
+    found = ", ".join(f"{counts.get(key, 0)} in {key}" for key in wrong)
+    return f"expected an entry for each of {boxes} boxes, found {found}" if wrong else ""
+
+
+def image_name(record: bytes) -> str:
+    """Return a record's source id or file name, or both if they differ."""
+    try:
+        feature = Example.FromString(record).features.feature
+    except DecodeError:
+        return "without a name"
+    names = []
+    for key in ("image/source_id", "image/filename"):
+        values = feature[key].bytes_list.value if key in feature else ()
+        names += [value.decode("utf-8", "backslashreplace") for value in values[:1] if value]
+    return ", ".join(dict.fromkeys(names)) or "without a name"
+
+
+def encoded_image(record: bytes) -> bytes:
+    """Return a record's image file; empty if it has none or is not a tf.Example."""
+    try:
+        feature = Example.FromString(record).features.feature
+    except DecodeError:
+        return b""
+    values = feature["image/encoded"].bytes_list.value if "image/encoded" in feature else ()
+    return bytes(values[0]) if values else b""
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def done_ahead(
+    items: Iterable[Item],
+    work: Callable[[Item], Result],
+    cost: Callable[[Item], int],
+    *,
+    budget: int,
+    threads: int = 0,
+) -> Iterator[Result]:
+    """Yield `work(item)` of each item, in order.
+
+    Args:
+        items: read lazily, no further ahead than there is work for.
+        work: a slow function that releases the GIL.
+        cost: bytes of an item's result.
+        budget: bytes of results that the consumer has not taken yet; a single result may exceed it.
+        threads: number of workers; 0: one per core.
+
+    Raises:
+        Exception: from `work` or `cost`, at the item's turn.
+    """
+    threads = threads or len(os.sched_getaffinity(0))
+    waiting: collections.deque[tuple[Future[Result], int]] = collections.deque()
+    spent = 0
+    with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
+        try:
+            for item in items:
+                price = _price(cost, item)
+                while waiting and (price is None or spent + price > budget or len(waiting) > threads):
+                    future, paid = waiting.popleft()
+                    spent -= paid
+                    yield future.result()
+                    del future  # else this result would stay in memory while the next is made
+                if price is None:
+                    price = cost(item)  # raises before any work on the item, after all items before it
+                waiting.append((pool.submit(work, item), price))
+                spent += price
+            while waiting:
+                yield waiting.popleft()[0].result()
+        finally:
+            for future, _ in waiting:
+                future.cancel()
+
+
+def _price(cost: Callable[[Item], int], item: Item) -> int | None:
+    """Return an item's cost; None if it raises, and the error follows after all earlier items."""
+    try:
+        return cost(item)
+    except Exception:
+        return None

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
+from detection_core.bounded.text_file import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.errors import DataError, is_exhausted
 from detection_core.storage import files
@@ -218,6 +218,13 @@ class Rejected(Exception):
         self.mentions: Sequence[str] = ()
 
 
+class Malformed(Rejected):
+    """Raised for an object that lacks a field, or has one of the wrong type."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("malformed_annotation", detail)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Annotations:
     """What a reader returns.
@@ -234,9 +241,9 @@ class Annotations:
         about: paths of all annotated images, rejected ones included; for the same formats.
     """
 
-    categories: dict[str, int]
-    images: Iterable[AnnotatedImage]
-    rejected: list[Rejection]
+    categories: dict[str, int] = dataclasses.field(default_factory=dict)
+    images: Iterable[AnnotatedImage] = ()
+    rejected: list[Rejection] = dataclasses.field(default_factory=list)
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     unannotated: list[AnnotatedImage] = dataclasses.field(default_factory=list)
     about: set[str] = dataclasses.field(default_factory=set)

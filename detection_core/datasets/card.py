@@ -1,28 +1,32 @@
-"""The dataset card: statistics of the examples."""
+"""The dataset card, statistics of the examples, and the quarantine, the list of rejected annotations."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.dataset_card import (
+    QUARANTINE,
     BoxAreas,
     BoxSides,
     ClassCard,
     DatasetCard,
     DecodingCard,
     QuarantineCard,
+    QuarantinedEntry,
     Range,
     SplitCard,
     Totals,
 )
 from detection_core.data.label_map import LabelMap
+from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.counts import BOX_SIDES, Counts
 from detection_core.datasets.encoding import DECODINGS, Decoding
-from detection_core.datasets.quarantine import Quarantine, count_reasons
+from detection_core.errors import DataError
+from detection_core.storage import files
 
 _TOTALS = tuple(field.name for field in dataclasses.fields(Totals))
 
@@ -35,26 +39,26 @@ def make_card(
     quarantine: Quarantine,
     decoding: Decoding = DECODINGS["sample"],
     spans: Mapping[str, Sequence[str]] | None = None,
+    unannotated: str = "",
 ) -> DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
-    `shards` are numbers of files; `spans` is None for data without spans.
+    `shards` are numbers of files; `spans` is None for data without spans. `unannotated` is the treatment of
+    images without annotations.
     """
-    overall = Counts()
-    for split in counts.values():
-        overall.merge(split)
+    described = {
+        name: _describe(split, label_map, shards[name], count_reasons(quarantine.get(name, ())))
+        for name, split in counts.items()
+    }
+    total = Totals(**{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS})
     rejected = sum(map(len, quarantine.values()))
-    total = Totals(**{name: overall.counts["total"][name] for name in _TOTALS})
     return DatasetCard(
         format=data_format,
         classes=[
-            ClassCard(id=class_id, name=label_map.names[class_id - 1], objects=count)
-            for class_id, count in _count_classes(overall, label_map).items()
+            ClassCard(id=item, name=name, objects=sum(split.classes[name] for split in described.values()))
+            for item, name in ((c + 1, label_map.names[c]) for c in label_map.classes)
         ],
-        splits={
-            name: _describe(split, label_map, shards[name], count_reasons(quarantine.get(name, ())))
-            for name, split in counts.items()
-        },
+        splits=described,
         total=total,
         decoding=DecodingCard(
             images=total.decoded_images,
@@ -67,7 +71,8 @@ def make_card(
             reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
         ),
         images_in_two_splits=_shared_images(counts),
-        spans={name: list(spans[name]) for name in counts} if spans else {},
+        spans={name: list(found) for name, found in (spans or {}).items()},
+        unannotated=unannotated if total.unannotated_images else "",
     )
 
 
@@ -106,3 +111,54 @@ def _shared_images(counts: Mapping[str, Counts]) -> int:
     """Count identical images in more than one split, which leak training data into metrics."""
     seen = Counter(digest for split in counts.values() for digest in set(split.digests))
     return sum(1 for count in seen.values() if count > 1)
+
+
+Quarantine = Mapping[str, Collection[Rejection]]
+"""Split name to its rejections."""
+
+
+def write_quarantine(path: str, quarantine: Quarantine) -> None:
+    """Write one JSON object per line: split, file, record, reason, detail."""
+    entries = (
+        QuarantinedEntry(split=split, **rejection._asdict())
+        for split, rejections in sorted(quarantine.items())
+        for rejection in rejections
+    )
+    files.write_text(path, QUARANTINE.format(entries))
+
+
+def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
+    """Return reason to count, the most frequent first."""
+    counts = Counter(rejection.reason for rejection in rejections)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def check_limit(
+    quarantine: Quarantine,
+    annotated: int,
+    limit: float,
+    list_path: str,
+    *,
+    remedy: str = "mend the data or raise data.quarantine_limit",
+) -> None:
+    """Stop the run if more than `limit`, a fraction of the annotated images, is in quarantine.
+
+    The list is then written to `list_path`, outside the output folder, which is not created.
+
+    Raises:
+        DataError: with counts, reasons and the path of the list.
+    """
+    count = sum(map(len, quarantine.values()))
+    if count <= limit * annotated:
+        return
+    write_quarantine(list_path, quarantine)
+    rejected = itertools.chain.from_iterable(quarantine.values())
+    first = next(rejected)
+    by_reason = count_reasons(itertools.chain([first], rejected))
+    reasons = ", ".join(f"{reason} {number}" for reason, number in list(by_reason.items())[:5])
+    raise DataError(
+        f"expected at most {limit:.2%} of the images in quarantine, found {count} of {annotated} "
+        f"({count / annotated:.2%}): {reasons}; the first is {first.file} ({first.record}): "
+        f"{first.detail}. Every one is in this list; {remedy}",
+        where=list_path,
+    )

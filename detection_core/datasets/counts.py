@@ -130,17 +130,9 @@ BOX_SIDES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 _AREA_NAMES, _AREAS = ("small", "medium", "large"), (32**2, 96**2)
 _RANGES = ("width", "height", "objects_per_image")
 _TOTALS = (
-    "images",
-    "empty_images",
-    "converted_images",
-    "decoded_images",
-    "turned_images",
-    "annotated_as_stored",
-    "passed_through",
-    "image_bytes",
-    "objects",
-    "clipped_boxes",
-)
+    "images", "empty_images", "converted_images", "decoded_images", "turned_images", "annotated_as_stored",
+    "passed_through", "image_bytes", "objects", "clipped_boxes",
+)  # fmt: skip
 _CROWD = operator.itemgetter(AnnotatedObject._fields.index("crowd"))
 _COUNTED_FIELDS = operator.itemgetter(
     *(AnnotatedObject._fields.index(name) for name in ("name", "area", "crowd", "difficult", "truncated"))

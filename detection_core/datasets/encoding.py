@@ -29,13 +29,10 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import check_with_both, check_with_pillow
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    AnnotatedObject,
-    ImageLabel,
-    Rejected,
-)
-from detection_core.datasets.annotation_frame import (
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejected
+from detection_core.datasets.classes import KeypointLayout, keypoint_columns
+from detection_core.datasets.masks import encode_masks, has_area
+from detection_core.datasets.shapes import (
     SHOWN,
     STORED,
     Frame,
@@ -43,8 +40,6 @@ from detection_core.datasets.annotation_frame import (
     place_objects,
     turn_objects,
 )
-from detection_core.datasets.classes import KeypointLayout, keypoint_columns
-from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.errors import ConfigError, is_exhausted
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
@@ -80,12 +75,13 @@ class Decoding:
 
 
 DECODINGS = {
+    "all": Decoding(fraction=1.0, least=0, check=check_with_both, decoders=("Pillow", "TensorFlow")),
+    "none": Decoding(fraction=0.0, least=0, check=check_with_pillow, decoders=()),
     "sample": Decoding(
         fraction=SAMPLE_FRACTION, least=SAMPLE_LEAST, check=check_with_pillow, decoders=("Pillow",)
     ),
-    "all": Decoding(fraction=1.0, least=0, check=check_with_both, decoders=("Pillow", "TensorFlow")),
-    "none": Decoding(fraction=0.0, least=0, check=check_with_pillow, decoders=()),
 }
+"""Value of `decode_images` to decoding."""
 
 
 def find_decoding(name: str) -> Decoding:
@@ -95,7 +91,7 @@ def find_decoding(name: str) -> Decoding:
         ConfigError: if the value is unknown.
     """
     if name not in DECODINGS:
-        raise ConfigError(f"expected one of {sorted(DECODINGS)}, found {name!r}", where="decode_images")
+        raise ConfigError(f"expected one of {list(DECODINGS)}, found {name!r}", where="decode_images")
     return DECODINGS[name]
 
 

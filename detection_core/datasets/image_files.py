@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import errno
 import functools
 import io
 import os
 import posixpath
-import stat
 import struct
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, get_args
@@ -26,7 +25,6 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.layouts import is_image, longest_tails, name_here, stem
-from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -131,17 +129,6 @@ def _normal(name: str) -> str:
 AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
 
 
-def check_unannotated_images(value: str) -> str:
-    """Check a value of `data.unannotated_images` and return it.
-
-    Raises:
-        ConfigError: if the value is unknown.
-    """
-    if value not in CHOICES:
-        raise ConfigError(f"expected one of {list(CHOICES)}, found {value!r}", where="unannotated_images")
-    return value
-
-
 def image_without_objects(source_id: str, filename: str, path: str) -> AnnotatedImage:
     """Return an image without objects.
 
@@ -241,11 +228,7 @@ def _open_beginning(path: str) -> IO[bytes]:
     if files.is_remote(path):
         with files.open_file(path, "rb") as file:
             return io.BytesIO(file.read(_HEAD))
-    descriptor = os.open(path.removeprefix("file://"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "expected a regular file", path)
-    return open(descriptor, "rb")
+    return io.BufferedReader(files.open_regular(path, sys.maxsize))  # type: ignore[type-var] # as open() gives it
 
 
 def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:

@@ -11,12 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.text_file import read_lines
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    Annotations,
-    Rejected,
-    Rejection,
-)
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected, Rejection
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import (
     EVAL,
@@ -167,7 +162,9 @@ def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
     named = [(path, stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
     likely = [path for path, name in named if _split_of_list(name) and name not in images]
     lists: dict[str, str] = {}
-    for path in sorted(likely, key=lambda path: (_is_wordy(path), path.count("/")))[:_MOST_LISTS]:
+    # Names that hold more than the split, as those of per-class sets do, come last.
+    is_plain = {path: stem(posixpath.basename(path)).isalpha() for path in likely}
+    for path in sorted(likely, key=lambda path: (not is_plain[path], path.count("/")))[:_MOST_LISTS]:
         split = _split_of_list(stem(posixpath.basename(path)))
         if split not in lists and _is_list(listing, path, images):
             lists[split] = path
@@ -180,11 +177,6 @@ def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
 
 def _split_of_list(name: str) -> str:
     return _TRAIN_AND_EVAL if name.lower() == _TRAIN_AND_EVAL else split_word(name)
-
-
-def _is_wordy(path: str) -> bool:
-    """Return whether a name holds more than the split, as per-class sets do."""
-    return not stem(posixpath.basename(path)).isalpha()
 
 
 def _is_list(listing: FolderListing, path: str, images: set[str]) -> bool:

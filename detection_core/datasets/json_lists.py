@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import IO, Any
 
-from detection_core.bounded.plain_json import check_values
+from detection_core.bounded.text_file import check_values
 from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -134,7 +134,9 @@ class _Window:
             try:
                 value, end = self._parse(self.text, self.at)
             except json.JSONDecodeError as e:
-                if not self._cut_off(len(self.text) if e.msg.startswith("Unterminated string") else e.pos):
+                place = len(self.text) if e.msg.startswith("Unterminated string") else e.pos
+                # The window's end may have caused the error: read on.
+                if place < len(self.text) - _NEAR_END or not self._more():
                     raise ValueError(f"{e.msg} at character {self._before + e.pos}") from e
             else:
                 # A number at the window's end, or before a point there, may be incomplete.
@@ -184,10 +186,6 @@ class _Window:
             raise ValueError(f"expected ',' or {closing!r} at character {self.position}")
         self.at = match.end()
         return match[1] == ","
-
-    def _cut_off(self, place: int) -> bool:
-        """Read on if the window's end may have caused the error; return whether there was more."""
-        return place >= len(self.text) - _NEAR_END and self._more()
 
     def _more(self) -> bool:
         """Append the next piece to the unread text; return whether there is one."""

@@ -1,17 +1,24 @@
-"""Converts the shapes of annotation tools, painted masks included, to boxes and masks in pixels."""
+"""Converts the shapes of annotation tools, painted masks included, to boxes and masks in pixels.
+
+Annotations refer to the stored or to the upright picture: the annotated size shows which.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
-from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.allowed_values import ExifAnnotations
+from detection_core.bounded.text_file import MAX_JSON_VALUES
 from detection_core.data.image_header import MAX_PIXELS
+from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
     AnnotatedObject,
     Keypoint,
+    Malformed,
     Mask,
     Polygons,
     Rejected,
@@ -66,10 +73,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
     for ring in rings:
         check_count(len(ring), "points of an outline")
         if len(ring) < 3 or not all(map(math.isfinite, itertools.chain(*ring))):
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}",
-            )
+            raise Malformed(f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}")
     mask = Polygons([list(itertools.chain(*ring)) for ring in rings])
     return make_object(name, box_around(itertools.chain(*rings)), label, mask)
 
@@ -121,9 +125,7 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     import numpy as np
 
     if not 0 < width * height <= MAX_PIXELS or min(width, height) < 1:
-        raise Rejected(
-            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
-        )
+        raise Malformed(f"expected a mask of an image, found one of {width}x{height} pixels")
     y, x = max(top, 0), max(left, 0)
     inside = patch[y - top : max(height - top, 0), x - left : max(width - left, 0)]
     edges = list(itertools.chain.from_iterable(_edges(inside, y, x, height)))
@@ -145,7 +147,7 @@ def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> It
         found += row.size
         if found > MAX_JSON_VALUES:
             detail = f"expected a mask of at most {MAX_JSON_VALUES:,} edges, found more"
-            raise Rejected("malformed_annotation", detail)
+            raise Malformed(detail)
         yield ((column + left + first) * height + row + top).tolist()
 
 
@@ -165,7 +167,7 @@ def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
     drawn += _PIXELS_OF_A_RUN * len(item.mask.counts)
     if drawn > _MOST_DRAWN:
         found = f"{item.label}: expected masks of at most {_MOST_DRAWN:,} pixels in an image, found more"
-        raise Rejected("malformed_annotation", found)
+        raise Malformed(found)
     return drawn
 
 
@@ -178,9 +180,7 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     import numpy as np
 
     if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MAX_PIXELS:
-        raise Rejected(
-            "malformed_annotation", f"expected runs of {width}x{height} pixels, found {sum(counts)} in all"
-        )
+        raise Malformed(f"expected runs of {width}x{height} pixels, found {sum(counts)} in all")
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(height, width)
 
 
@@ -199,9 +199,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
 
     total = width * height * 4
     if not 0 < total <= 4 * MAX_PIXELS:
-        raise Rejected(
-            "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
-        )
+        raise Malformed(f"expected a mask of an image, found one of {width}x{height} pixels")
     try:
         bits = _Bits(bytes(data))
         count, word = bits.take(32), bits.take(5) + 1
@@ -222,9 +220,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
                         opaque[place // 4] = value > 0
             at += run
     except (ValueError, TypeError) as e:
-        raise Rejected(
-            "malformed_annotation", f"expected run lengths of a mask of {width}x{height} pixels, found {e}"
-        ) from e
+        raise Malformed(f"expected run lengths of a mask of {width}x{height} pixels, found {e}") from e
     return opaque.reshape(height, width)
 
 
@@ -241,3 +237,93 @@ class _Bits:
         self._at = end
         part = int.from_bytes(self._data[begin // 8 : (end + 7) // 8], "big")
         return (part >> (-end % 8)) & ((1 << length) - 1)
+
+
+SHOWN, STORED = FRAMES = get_args(ExifAnnotations)
+
+
+class Frame(NamedTuple):
+    """The frame of an image file.
+
+    Attributes:
+        width: columns as stored; 0 if unknown.
+        height: rows as stored; 0 if unknown.
+        orientation: of EXIF, 1 to 8.
+    """
+
+    width: int
+    height: int
+    orientation: int = UPRIGHT
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Columns and rows of the upright picture."""
+        return upright_size(self.width, self.height, self.orientation)
+
+
+def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> str:
+    """Return the frame of an image's annotations: `upright` or `stored`.
+
+    Some annotation tools turn the picture, some do not. The annotated size shows which, if turning changes
+    it. An ambiguous size gives `unsaid`: a square turned by 90 degrees, half a turn, a mirrored picture,
+    or no size (0).
+
+    Raises:
+        Rejected: if the annotated size fits neither frame.
+    """
+    stored = (frame.width, frame.height)
+    if frame.orientation == UPRIGHT and (record.width, record.height) == stored:
+        return unsaid  # both frames are the same
+    sizes = {SHOWN: frame.upright, STORED: stored}
+    fitting = [
+        name for name, size in sizes.items() if record.width in (0, size[0]) and record.height in (0, size[1])
+    ]
+    if not fitting:
+        also = f" ({stored[0]}x{stored[1]} as stored)" if frame.upright != stored else ""
+        raise Rejected(
+            "size_mismatch",
+            f"expected {record.width}x{record.height} pixels as annotated, "
+            f"found {frame.upright[0]}x{frame.upright[1]}{also}",
+        )
+    return fitting[0] if len(fitting) == 1 else unsaid
+
+
+def place_objects(record: AnnotatedImage, width: int, height: int) -> list[AnnotatedObject]:
+    """Return an image's objects, given in pixels or fractions, in pixels of the annotated picture."""
+    if not record.in_fractions:
+        return record.objects
+    return [_place_object(item, width, height) for item in record.objects]
+
+
+def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedObject:
+    xmin, ymin, xmax, ymax = item.box
+    return item._replace(
+        box=(xmin * width, ymin * height, xmax * width, ymax * height),
+        mask=_place_mask(item.mask, width, height),
+        keypoints=item.keypoints and [(x * width, y * height, seen) for x, y, seen in item.keypoints],
+    )
+
+
+def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
+    """Return polygons in pixels and other masks unchanged."""
+    if not isinstance(mask, Polygons):
+        return mask
+    import numpy as np
+
+    return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
+
+
+def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:
+    """Return the objects of a stored picture with boxes and keypoints moved to the upright picture."""
+    return [_turn_object(item, frame) for item in objects]
+
+
+def _turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
+    xmin, ymin, xmax, ymax = item.box
+    (x0, y0), (x1, y1) = (turn_point(x, y, *frame) for x, y in ((xmin, ymin), (xmax, ymax)))
+    # Swap only the edges that turning has swapped: an inverted box stays inverted and is rejected later.
+    first, last = turn_point(0, 0, *frame), turn_point(frame.width, frame.height, *frame)
+    flip_x, flip_y = first[0] > last[0], first[1] > last[1]
+    box = (x1 if flip_x else x0, y1 if flip_y else y0, x0 if flip_x else x1, y0 if flip_y else y1)
+    keypoints = item.keypoints and [(*turn_point(x, y, *frame), seen) for x, y, seen in item.keypoints]
+    return item._replace(box=box, keypoints=keypoints)

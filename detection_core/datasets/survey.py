@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
-from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_files import left_over, shown_sizes
-from detection_core.datasets.layouts import spread
+from detection_core.datasets.layouts import (
+    Reservoir,
+    check_splits,
+    is_by_ratio,
+    split_at,
+    split_position,
+    spread,
+)
 from detection_core.datasets.readers import find_reader
-from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
+from detection_core.datasets.shapes import place_objects
 from detection_core.errors import DataError, one_line
 from detection_core.storage import files
-
-T = TypeVar("T")
 
 SAMPLED_BOXES = 20_000
 OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
@@ -49,7 +52,6 @@ class Survey:
         most_objects: in one image.
         sizes: rows and columns of sampled images, int [S, 2].
         boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
-        box_sides: rows and columns of these, in pixels of their images, float32 [N, 2].
         opened: number of image files that were opened.
         unreadable: opened files without a readable size, with the fault.
         examples: images to show, with every class if there is room.
@@ -67,7 +69,6 @@ class Survey:
     most_objects: int
     sizes: np.ndarray
     boxes: np.ndarray
-    box_sides: np.ndarray
     opened: int
     unreadable: tuple[str, ...]
     examples: tuple[AnnotatedImage, ...]
@@ -91,7 +92,7 @@ class Survey:
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
-    ratios = check_splits(ratios)  # in the order in which images are assigned
+    ratios = check_splits(ratios).ratios  # in the order in which images are assigned
     middles = ((place + 0.5) / len(positions) for place in range(len(positions)))
     return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
 
@@ -118,8 +119,9 @@ def survey(
         DataError: if the annotations cannot be read, or no image has an object.
     """
     counting = _Counting()
-    for name, found in _parts(root, data_format, check_splits(splits), class_names):
-        counting.add(name, found)
+    reader = find_reader(data_format)
+    for name, location in check_splits(splits).locations.items():
+        counting.add(name, reader.read_split(root, location, class_names))
     if not counting.objects.seen:
         such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
         raise DataError(
@@ -130,7 +132,7 @@ def survey(
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
-    boxes, sides = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
+    boxes = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
@@ -144,27 +146,10 @@ def survey(
         most_objects=counting.most_objects,
         sizes=np.array([size for _, size in sizes] or np.zeros((0, 2)), np.int64),
         boxes=boxes,
-        box_sides=sides,
         opened=len(sizes) + len(unreadable),
         unreadable=tuple(unreadable),
         examples=tuple(counting.examples(shown)),
     )
-
-
-class _Reservoir(Generic[T]):
-    """A uniform sample of a stream (Vitter's algorithm R), the same in every run."""
-
-    def __init__(self, size: int) -> None:
-        self.kept: list[T] = []
-        self.seen = 0
-        self._size, self._random = size, random.Random(0)
-
-    def add(self, item: T) -> None:
-        self.seen += 1
-        if len(self.kept) < self._size:
-            self.kept.append(item)
-        elif (place := self._random.randrange(self.seen)) < self._size:
-            self.kept[place] = item
 
 
 class _Counting:
@@ -176,8 +161,8 @@ class _Counting:
         self.classes: collections.Counter[str] = collections.Counter()
         self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
         self.empty = self.most_objects = 0
-        self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
-        self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
+        self.images: Reservoir[AnnotatedImage] = Reservoir(_LOOKED_AT)
+        self.objects: Reservoir[tuple[AnnotatedImage, int]] = Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
         self.rejection = ""
         self.unannotated: list[Iterable[AnnotatedImage]] = []
@@ -225,20 +210,6 @@ class _Counting:
         return list(unique.values())[:count]
 
 
-def _parts(
-    root: str, data_format: str, splits: Mapping[str, Any], class_names: Mapping[int, str] | None
-) -> Iterator[tuple[str, Annotations]]:
-    """Yield each split with its annotations."""
-    reader = find_reader(data_format)
-    if not is_by_ratio(splits):
-        for name, location in splits.items():
-            found = reader.read_split(root, location, class_names)
-            yield name, found
-        return
-    found = reader.read_split(root, None, class_names)
-    yield "", found
-
-
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
     """Read the sizes of at most `most` images; return (path, (rows, columns)) of each, and the faults."""
     sizes: list[tuple[str, tuple[int, int]]] = []
@@ -262,11 +233,9 @@ def _sizes_of(
     return {**known, **dict(further)}
 
 
-def _boxes(
-    objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return sampled boxes, normalised, and their sides in pixels, of images whose size is known."""
-    boxes, sides = [], []
+def _boxes(objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]) -> np.ndarray:
+    """Return sampled boxes, normalised, of images whose size is known."""
+    boxes = []
     for image, number in objects:
         rows, columns = image.annotated_size or sizes.get(image.path, (0, 0))
         if min(rows, columns) < 1:
@@ -278,8 +247,4 @@ def _boxes(
         box = np.clip((ymin / rows, xmin / columns, ymax / rows, xmax / columns), 0.0, 1.0)
         if np.isfinite(box).all() and box[2] > box[0] and box[3] > box[1]:
             boxes.append(box)
-            sides.append((ymax - ymin, xmax - xmin))
-    return (
-        np.array(boxes or np.zeros((0, 4)), np.float32).reshape(-1, 4),
-        np.array(sides or np.zeros((0, 2)), np.float32).reshape(-1, 2),
-    )
+    return np.array(boxes or np.zeros((0, 4)), np.float32).reshape(-1, 4)

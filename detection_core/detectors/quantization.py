@@ -11,7 +11,7 @@ from detection_core.artifacts.quantization import Quantization, RangeUse
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from detection_core.artifacts.sensitivity_report import LayerError
+    from detection_core.artifacts.quantization import LayerError
     from detection_core.detectors.base import Detector
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from detection_core.artifacts.coco_names import (
+from detection_core.artifacts.evaluation import (
     COCO_METRICS,
     KEYPOINT_METRICS,
     MAP,

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from detection_core.artifacts.coco_names import MAP_50, NOTHING_TO_MEASURE, is_measured
-from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves
+from detection_core.artifacts.evaluation import (
+    MAP_50,
+    NOTHING_TO_MEASURE,
+    ClassCurve,
+    Confusion,
+    Curves,
+    is_measured,
+)
 from detection_core.evaluation.coco_metrics import RECALLS
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.matching import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED

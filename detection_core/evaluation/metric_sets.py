@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from detection_core.artifacts.coco_names import category_metric, group_metric
+from detection_core.artifacts.evaluation import category_metric, group_metric
 from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, CocoResult, Kind, evaluate_coco

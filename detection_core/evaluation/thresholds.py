@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from detection_core.artifacts.coco_names import is_measured
-from detection_core.artifacts.evaluation import ThresholdVerdict
+from detection_core.artifacts.evaluation import ThresholdVerdict, is_measured
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import LEVEL, Resampled
 

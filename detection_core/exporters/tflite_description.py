@@ -13,7 +13,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
-from detection_core.artifacts import tflite_slots as slots
+from detection_core.artifacts import tflite_metadata as slots
 from detection_core.artifacts.tflite_metadata import (
     DECODING_NAME,
     LABEL_FILE,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_graph import (
+from detection_core.artifacts.tflite_file import (
     TensorInfo,
     TFLiteGraph,
     network_operators,

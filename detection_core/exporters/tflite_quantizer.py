@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ai_edge_litert.tools import flatbuffer_utils
 
-from detection_core.artifacts.tflite_graph import network_operators, read_graph
+from detection_core.artifacts.tflite_file import network_operators, read_graph
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_int16_biases import LEAST_RANGE, restore_biases
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.sensitivity_report import LayerError
+from detection_core.artifacts.quantization import LayerError
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX, AwareNetwork
 from detection_core.quantization.folding import FoldedNetwork

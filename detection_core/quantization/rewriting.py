@@ -16,11 +16,11 @@ from detection_core.artifacts.quantization import (
     QUANTIZATION,
     Coverage,
     FloatLayer,
+    LayerError,
     Quantization,
     QuantizationSettings,
     QuantizedLayer,
 )
-from detection_core.artifacts.sensitivity_report import LayerError
 from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
 from detection_core.quantization.aware import (
     AwareNetwork,

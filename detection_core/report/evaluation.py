@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.artifacts.evaluation import Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.artifacts.evaluation import COCO_METRICS, Confusion, Curves, EvalReport, ThresholdVerdict
 from detection_core.report.figures import SERIES, Chart, Line, line_chart
 from detection_core.report.pictures import Picture
 

@@ -1,7 +1,8 @@
 """Access to files and folders, local or on an object store.
 
-Local paths go to `local_files`, others to the object store of their scheme (`schemes`). Shared local files
-are written under a temporary name and renamed. On a store, an object appears only when complete.
+Local paths go to `local_files`, others to the object store of their scheme. Shared local files are written
+under a temporary name and renamed. On a store, an object appears only when complete. Functions raise OSError
+when a disk fails, DataError when a store does not answer.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fnmatch
+import functools
 import glob as _glob
 import hashlib
+import importlib
 import io
 import os
 import shutil
@@ -18,16 +21,58 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, DataError
+from detection_core.redaction import hide_credentials
 from detection_core.storage import local_files, store_lock
-from detection_core.storage.file_parts import FilePart, decode_part, file_part
-from detection_core.storage.local_files import temporary_name
-from detection_core.storage.packed_files import PackedFiles
-from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
+from detection_core.storage.file_parts import file_part, read_part
 
-__all__ = ["is_remote", "opened_by_tensorflow"]
+if TYPE_CHECKING:
+    from detection_core.storage.object_store import ObjectStore
+
+# Module and class of each scheme, imported at first use; a module's whole name makes it count as imported.
+_STORES = {
+    "s3": ("detection_core.storage.s3", "S3Store"),
+    **dict.fromkeys(("gs", "gcs"), ("detection_core.storage.gcs", "GcsStore")),
+    **dict.fromkeys(("abfs", "abfss", "az"), ("detection_core.storage.azure", "AzureStore")),
+}
+
+
+def is_remote(path: str) -> bool:
+    """Return whether the path has a scheme other than the local file system."""
+    return "://" in path and not path.startswith("file://")
+
+
+def store_of(path: str) -> ObjectStore:
+    """Return the store of a remote path.
+
+    Raises:
+        DataError: for an unsupported scheme, and for a path with credentials.
+    """
+    scheme = path.partition("://")[0]
+    if scheme not in _STORES:
+        known = ", ".join(f"{name}://" for name in sorted(_STORES))
+        raise DataError(
+            f"expected a local path or one of {known}, found {scheme}://; copy it to one of these", where=path
+        )
+    if hide_credentials(path):
+        raise DataError(
+            "expected a path without credentials, found some in it, which logs and records would show;"
+            " leave them out and sign in by the variables or files of the store's own tools",
+            where=path,
+        )
+    return cast("ObjectStore", _store(*_STORES[scheme]))
+
+
+@functools.cache
+def _store(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)()
+
+
+def opened_by_tensorflow(path: str) -> bool:
+    """Return whether tf.io.gfile and tf.data open a path."""
+    return not is_remote(path) or store_of(path).opened_by_tensorflow
 
 
 def _local(path: str) -> str:
@@ -41,16 +86,17 @@ def _local(path: str) -> str:
     )
 
 
-def open_file(path: str, mode: str = "r") -> IO[Any]:
-    """Open a file; the caller closes it. Text is UTF-8.
-
-    Raises:
-        OSError: when it cannot be opened.
-        DataError: when the store does not answer.
-    """
+def _locate(path: str) -> tuple[ObjectStore | None, str]:
+    """Return the store of a remote path and the path; None and the path on this machine for a local one."""
     if not is_remote(path):
-        return open(_local(path), mode, encoding=None if "b" in mode else "utf-8")
-    return store_of(path).open(path, mode)
+        return None, _local(path)
+    return store_of(path), path
+
+
+def open_file(path: str, mode: str = "r") -> IO[Any]:
+    """Open a file; the caller closes it. Text is UTF-8."""
+    store, path = _locate(path)
+    return store.open(path, mode) if store else open(path, mode, encoding=None if "b" in mode else "utf-8")
 
 
 def read_text(path: str) -> str:
@@ -60,34 +106,22 @@ def read_text(path: str) -> str:
 
 def read_bytes(path: str) -> bytes:
     """Read the whole file as bytes."""
-    if is_remote(path):
-        return store_of(path).read(path)
-    with open_file(path, "rb") as f:
-        return bytes(f.read())
+    store, path = _locate(path)
+    if store:
+        return store.read(path)
+    with open(path, "rb") as f:
+        return f.read()
 
 
 def read_regular(path: str, limit: int) -> bytes:
-    """Read a whole regular file, or a part of a file, as bytes; see `open_regular`.
-
-    `limit` is the largest size in bytes of a local file or of a part.
-    """
+    """Read a regular file whole, or a part of a file; a local file or a part has at most `limit` bytes."""
     part = file_part(path)
-    if part and part.length > limit * (1 + part.base64):
-        raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
     if part:
-        return decode_part(part, _read_part(part))
+        return read_part(part, limit, lambda: open_regular(part.path, sys.maxsize))
     if is_remote(path):
         return read_bytes(path)
     with open_regular(path, limit) as file:
         return file.read()
-
-
-def _read_part(part: FilePart) -> bytes:
-    if part.packed:
-        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
-    with open_regular(part.path, sys.maxsize) as file:
-        file.seek(part.offset)
-        return bytes(file.read(part.length))
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:
@@ -96,15 +130,11 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
     Use it for paths from data: a named pipe would block forever, and a device has no end.
 
     Raises:
-        OSError: when it cannot be opened; with EINVAL when it is not a regular file, EFBIG when it is too
-            large.
+        OSError: also with EINVAL for other kinds of files, EFBIG for a too large one.
     """
-    if not is_remote(path):
-        return _open_local(_local(path), limit)
-    return open_file(path, "rb")
-
-
-def _open_local(path: str, limit: int) -> IO[bytes]:
+    store, path = _locate(path)
+    if store:
+        return store.open(path, "rb")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         state = os.fstat(descriptor)
@@ -118,41 +148,38 @@ def _open_local(path: str, limit: int) -> IO[bytes]:
         raise
 
 
-_PACKED = PackedFiles()
 IRREGULAR = (errno.EINVAL, errno.EFBIG)  # errors of `open_regular` for an existing path
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder exists; raise OSError or DataError if disk or store fails."""
-    return store_of(path).exists(path) if is_remote(path) else local_files.mode_of(_local(path)) is not None
+    """Return whether a file or folder exists."""
+    store, path = _locate(path)
+    return store.exists(path) if store else local_files.mode_of(path) is not None
 
 
 def is_dir(path: str) -> bool:
-    """Return whether a folder exists; errors as in `exists`."""
-    return store_of(path).is_dir(path) if is_remote(path) else local_files.is_dir(_local(path))
+    """Return whether a folder exists."""
+    store, path = _locate(path)
+    return store.is_dir(path) if store else local_files.is_dir(path)
 
 
 def list_dir(path: str) -> list[str]:
     """Return the sorted names in a folder."""
-    return sorted(store_of(path).list_dir(path) if is_remote(path) else os.listdir(_local(path)))
+    store, path = _locate(path)
+    return sorted(store.list_dir(path) if store else os.listdir(path))
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:
     """Return the sorted names of a folder's folders and files; links are followed."""
-    if is_remote(path):
-        return store_of(path).list_entries(path)
-    return local_files.list_entries(_local(path))
+    store, path = _locate(path)
+    return store.list_entries(path) if store else local_files.list_entries(path)
 
 
 def list_matching(folder: str, pattern: str) -> list[str]:
-    """Return the sorted paths in a folder whose names match.
+    """Return the sorted paths in a folder whose names match a pattern with `*`, `?` and `[...]`.
 
-    The folder is taken literally, whatever characters it holds. Use this function for paths of this program.
-
-    Args:
-        folder: a missing one is empty.
-        pattern: of the name alone, with `*`, `?` and `[...]`. As in a shell, only a pattern that begins with
-            a dot matches hidden names.
+    The folder is taken literally, whatever characters it holds; a missing one is empty. As in a shell, only a
+    pattern that begins with a dot matches hidden names.
     """
     if not is_dir(folder):
         return []
@@ -172,17 +199,17 @@ def glob(pattern: str) -> list[str]:
     of an existing file matches only this file. For paths of this program use `list_matching`, because their
     folders may contain these characters.
     """
+    store, here = _locate(pattern)
     if "[" in pattern and exists(pattern) and not is_dir(pattern):
-        return [_local(pattern)]
-    return sorted(store_of(pattern).glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
+        return [here]
+    return sorted(store.glob(pattern) if store else _glob.glob(here))
 
 
 def make_dirs(path: str) -> None:
     """Make a folder and its parents if missing; a store needs none."""
-    if is_remote(path):
-        store_of(path)
-    else:
-        local_files.make_dirs(_local(path))
+    store, path = _locate(path)
+    if not store:
+        local_files.make_dirs(path)
 
 
 def remove_tree(path: str) -> None:
@@ -190,12 +217,11 @@ def remove_tree(path: str) -> None:
 
     On a store, saved_model.pb is removed first, so that a killed process leaves no SavedModel.
     """
-    if not is_remote(path):
-        local_files.remove_tree(_local(path))
-    elif is_dir(path):
-        store_of(path).remove_tree(path)
-    elif exists(path):
-        store_of(path).remove(path)
+    store, path = _locate(path)
+    if store:
+        store.remove_any(path)
+    else:
+        local_files.remove_tree(path)
 
 
 def remove_leftovers(folder: str) -> None:
@@ -212,10 +238,11 @@ def remove_leftovers(folder: str) -> None:
 
 def rename(source: str, destination: str) -> None:
     """Rename a file or folder; atomic on a local file system."""
-    if is_remote(source):
-        store_of(source).rename(source, destination)
+    store, source = _locate(source)
+    if store:
+        store.rename(source, destination)
     else:
-        local_files.rename(_local(source), _local(destination))
+        local_files.rename(source, _local(destination))
 
 
 def join(*parts: str) -> str:
@@ -241,11 +268,8 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
     Its folder is created, an existing file is replaced, and the content is synced first. Concurrent writers
     of one path do not conflict; the last to finish wins.
     """
-    if not is_remote(path):
-        with local_files.partial_file(_local(path)) as f:
-            yield f
-        return
-    with open_file(path, "wb") as f:
+    store, path = _locate(path)
+    with store.open(path, "wb") if store else local_files.partial_file(path) as f:
         yield f
 
 
@@ -257,19 +281,9 @@ def atomic_dir(path: str) -> Iterator[str]:
     Leftovers of killed writers are named `.NAME.*.partial`, which never matches a version or an artifact. The
     next local writer of the same folder removes them; on a store nobody does.
     """
-    if not is_remote(path):
-        with local_files.partial_dir(_local(path)) as folder:
-            yield folder
-        return
-    temporary = temporary_name(path)
-    make_dirs(temporary)
-    try:
-        yield temporary
-        remove_tree(path)
-        rename(temporary, path)
-    except BaseException:
-        remove_tree(temporary)
-        raise
+    store, path = _locate(path)
+    with store.partial_dir(path) if store else local_files.partial_dir(path) as folder:
+        yield folder
 
 
 def copy_file(source: str, destination: str) -> None:
@@ -313,12 +327,29 @@ def copy_tree(source: str, destination: str) -> None:
             shutil.copyfile(_local(here), _local(there))
 
 
-def etags(path: str) -> list[str]:
-    """Return a line with key, size and ETag of each object at or below a remote path.
+def states(path: str) -> list[str]:
+    """Return a line for each file at or below a path, which changes when the file is written.
 
-    A line changes with its object's content. Listings include both values: one request per thousand objects.
+    An object's line holds key, size and ETag; a local file's its path below `path`, size and time.
     """
-    return [f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path)]
+    if is_remote(path):
+        return [f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path)]
+    if not os.path.isdir(path):
+        return [f"/ {_local_state(path)}"]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        below = os.path.relpath(folder, path)
+        found += [f"{below}/{name} {_local_state(join(folder, name))}" for name in sorted(names)]
+    return found
+
+
+def _local_state(path: str) -> str:
+    try:
+        state = os.stat(path)
+    except OSError:  # a broken link
+        return "missing"
+    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def content_state(path: str) -> str:
@@ -328,12 +359,12 @@ def content_state(path: str) -> str:
 
     Raises:
         OSError: when the file does not exist.
-        DataError: when the store does not answer.
     """
-    if is_remote(path):
-        found = store_of(path).head(path)
+    store, path = _locate(path)
+    if store:
+        found = store.head(path)
         return f"{found.size} {found.etag}"
-    with open(_local(path), "rb") as f:
+    with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
@@ -347,35 +378,22 @@ def exclusive(path: str) -> Iterator[Callable[[], None]]:
         A function that raises a StorageError when the lock was lost, for instance while the machine slept.
         Call it before each step that others see.
     """
-    if is_remote(path):
-        with store_lock.lock(path) as confirm:
+    store, path = _locate(path)
+    if store:
+        with store_lock.lock(store, path) as confirm:
             yield confirm
     else:
-        with local_files.lock(_local(path)):
+        with local_files.lock(path):
             yield lambda: None
 
 
 def sizes(folder: str) -> dict[str, int]:
     """Return path and size of every file below a folder; empty if the folder is missing."""
-    if is_remote(folder):
-        store = store_of(folder)
-        skip = len(store.key_of(folder)) + 1
-        return {e.key[skip:]: e.size for e in store.objects(folder) if e.key[skip:]}
-    if not is_dir(folder):
-        return {}
-    found: dict[str, int] = {}
-    for name in list_dir(folder):
-        path = join(folder, name)
-        if is_dir(path):
-            found |= {f"{name}/{below}": size for below, size in sizes(path).items()}
-        else:
-            found[name] = os.path.getsize(_local(path))
-    return found
+    store, folder = _locate(folder)
+    return store.sizes(folder) if store else local_files.sizes(folder)
 
 
 def total_size(path: str) -> int:
     """Return the size of a file, or of all files below a local folder."""
     root = Path(_local(path))
-    if root.is_file():
-        return root.stat().st_size
-    return sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
+    return sum(p.stat().st_size for p in (root, *root.rglob("*")) if p.is_file())

@@ -5,13 +5,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import errno
 import functools
 import os
-import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -80,23 +78,13 @@ class FolderListing:
 
 
 def _ends(path: str, length: int) -> tuple[bytes, bytes]:
-    if files.is_remote(path):
-        with files.open_file(path, "rb") as file:
-            return _ends_of(file, length)
-    descriptor = os.open(path.removeprefix("file://"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "expected a regular file", path)
-        return _ends_of(file, length)
-
-
-def _ends_of(file: IO[bytes], length: int) -> tuple[bytes, bytes]:
-    head = file.read(length)
-    size = file.seek(0, os.SEEK_END)
-    if size <= len(head):
-        return head, b""
-    file.seek(max(len(head), size - length))
-    return head, file.read(length)
+    with files.open_regular(path, sys.maxsize) as file:
+        head = file.read(length)
+        size = file.seek(0, os.SEEK_END)
+        if size <= len(head):
+            return head, b""
+        file.seek(max(len(head), size - length))
+        return head, file.read(length)
 
 
 def list_folder(root: str, *, bounded: bool = False) -> FolderListing:

@@ -79,6 +79,18 @@ def list_entries(path: str) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(here)
 
 
+def sizes(folder: str) -> dict[str, int]:
+    """Return path and size of every file below a folder; empty if the folder is missing."""
+    found: dict[str, int] = {}
+    for name in sorted(os.listdir(folder)) if is_dir(folder) else ():
+        path = os.path.join(folder, name)
+        if is_dir(path):
+            found |= {f"{name}/{below}": size for below, size in sizes(path).items()}
+        else:
+            found[name] = os.path.getsize(path)
+    return found
+
+
 def make_dirs(path: str) -> None:
     """Make a folder and its parents if missing."""
     try:
@@ -252,13 +264,11 @@ def _put_back(aside: list[str], path: str) -> None:
 
 def remove_tree(path: str) -> None:
     """Remove a file, a link or a folder tree; ignore missing files."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, onerror=_unless_gone)
         else:
             os.remove(path)
-    except FileNotFoundError:
-        pass
 
 
 def _unless_gone(function: Any, path: str, raised: Any) -> None:
@@ -276,16 +286,12 @@ def remove_leftovers(folder: str, name: str = "") -> int:
     Returns:
         Number removed.
     """
-    removed = 0
     try:
         entries = [entry.path for entry in os.scandir(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return 0
-    for path in entries:
-        found = _PARTIAL.fullmatch(os.path.basename(path))
-        if found and name in ("", found["name"]):
-            removed += _remove_if_abandoned(path)
-    return removed
+    partial = ((path, _PARTIAL.fullmatch(os.path.basename(path))) for path in entries)
+    return sum(_remove_if_abandoned(path) for path, found in partial if found and name in ("", found["name"]))
 
 
 def _remove_if_abandoned(path: str) -> bool:

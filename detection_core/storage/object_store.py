@@ -17,10 +17,11 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ClassVar
 
 from detection_core.errors import DataError
+from detection_core.storage.local_files import temporary_name
 from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.storage.store_connection import StoreConnection, StoredObject, missing
 
@@ -107,6 +108,11 @@ class ObjectStore(StoreConnection):
             with contextlib.suppress(FileNotFoundError):
                 found = [self.head(path)]
         return sorted((e for e in found if not e.key.endswith("/")), key=lambda e: e.key)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return path and size of every object below a folder."""
+        skip = len(self.key_of(folder)) + 1
+        return {e.key[skip:]: e.size for e in self.objects(folder) if e.key[skip:]}
 
     def list_dir(self, path: str) -> list[str]:
         """Return the names in a folder; a folder without objects is missing."""
@@ -284,6 +290,13 @@ class ObjectStore(StoreConnection):
             with self._answering(path):
                 self._remove(bucket, [entry.key for entry in level])
 
+    def remove_any(self, path: str) -> None:
+        """Remove an object, or all objects below a folder; ignore a missing path."""
+        if self.is_dir(path):
+            self.remove_tree(path)
+        elif self.exists(path):
+            self.remove(path)
+
     def _remove(self, bucket: str, keys: Sequence[str]) -> None:
         def remove(key: str) -> None:
             with contextlib.suppress(FileNotFoundError):
@@ -315,6 +328,18 @@ class ObjectStore(StoreConnection):
             self.remove(source)
         else:
             self.remove_tree(source)
+
+    @contextlib.contextmanager
+    def partial_dir(self, path: str) -> Iterator[str]:
+        """Yield the path of a new folder, which replaces `path` when the block succeeds, object by object."""
+        temporary = temporary_name(path)
+        try:
+            yield temporary
+            self.remove_any(path)
+            self.rename(temporary, path)
+        except BaseException:
+            self.remove_any(temporary)
+            raise
 
 
 def _changed(path: str) -> DataError:

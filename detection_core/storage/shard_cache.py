@@ -167,7 +167,7 @@ def find_failure(text: str) -> DataError | None:
 def _key(shard: RecordFile) -> str:
     """Return a key that depends on the content and ends like the shard's name."""
     uri = uri_of(shard)
-    known = map(str, dataclasses.astuple(shard)) if isinstance(shard, Shard) else [uri, *files.etags(uri)]
+    known = map(str, dataclasses.astuple(shard)) if isinstance(shard, Shard) else [uri, *files.states(uri)]
     return entry_key(*known) + (".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord")
 
 

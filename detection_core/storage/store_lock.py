@@ -13,9 +13,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from detection_core.errors import DataError, StorageError
-from detection_core.storage.schemes import store_of
+
+if TYPE_CHECKING:
+    from detection_core.storage.object_store import ObjectStore
 
 _logger = logging.getLogger(__name__)
 
@@ -30,15 +33,15 @@ _FREE = b"free "
 
 
 @contextlib.contextmanager
-def lock(path: str) -> Iterator[Callable[[], None]]:
-    """Hold an object as a lock; take over a stale one.
+def lock(store: ObjectStore, path: str) -> Iterator[Callable[[], None]]:
+    """Hold an object of a store as a lock; take over a stale one.
 
     After release the object stays, marked as free.
 
     Yields:
         A function that renews the lock at once, and raises a StorageError when another process holds it.
     """
-    held = _Held(path, _acquire(path))
+    held = _Held(store, path, _acquire(store, path))
     renewer = threading.Thread(target=held.keep_renewing, name="renew-lock", daemon=True)
     renewer.start()
     try:
@@ -48,11 +51,11 @@ def lock(path: str) -> Iterator[Callable[[], None]]:
         renewer.join()
 
 
-def _acquire(path: str) -> str:
+def _acquire(store: ObjectStore, path: str) -> str:
     """Wait until the lock is acquired; return the version of the written object."""
     warned = False
     while True:
-        version = store_of(path).write_if(path, unique_content()) or _take_over(path)
+        version = store.write_if(path, unique_content()) or _take_over(store, path)
         if version:
             return version
         if not warned:
@@ -67,9 +70,9 @@ def unique_content(prefix: bytes = b"") -> bytes:
     return prefix + uuid.uuid4().hex.encode()
 
 
-def _take_over(path: str) -> str | None:
+def _take_over(store: ObjectStore, path: str) -> str | None:
     """Take a free or stale lock; None if it is held, or another process was faster."""
-    state = store_of(path).read_state(path)
+    state = store.read_state(path)
     if state is None:
         return None
     found, content = state
@@ -77,12 +80,12 @@ def _take_over(path: str) -> str | None:
         if found.age <= _STALE_SECONDS:
             return None
         _logger.warning("%s: this lock is stale; taking it over", path)
-    return store_of(path).write_if(path, unique_content(), found.version)
+    return store.write_if(path, unique_content(), found.version)
 
 
 class _Held:
-    def __init__(self, path: str, version: str) -> None:
-        self._path = path
+    def __init__(self, store: ObjectStore, path: str, version: str) -> None:
+        self._store, self._path = store, path
         self._version: str | None = version
         self._unanswered: set[bytes] = set()
         self._writing = threading.Lock()
@@ -133,11 +136,10 @@ class _Held:
         A write whose answer was lost may have changed the version. Its content identifies it as ours.
         """
         self._unanswered.add(content)  # until the store answers
-        store = store_of(self._path)
-        written = store.write_if(self._path, content, version)
+        written = self._store.write_if(self._path, content, version)
         if written is None:
-            found = store.read_state(self._path)
+            found = self._store.read_state(self._path)
             if found and found[1] in self._unanswered:
-                written = store.write_if(self._path, content, found[0].version)
+                written = self._store.write_if(self._path, content, found[0].version)
         self._unanswered.clear()
         return written

@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport, finite
 from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, iterate_truth

@@ -15,8 +15,7 @@ from importlib import metadata
 import numpy as np
 
 from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Machine, OperatorKind, Timing
-from detection_core.artifacts.tflite_file import read_tflite
-from detection_core.artifacts.tflite_graph import TFLiteGraph, read_graph
+from detection_core.artifacts.tflite_file import TFLiteGraph, read_graph, read_tflite
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.cold_start import measure_cold_start

@@ -21,8 +21,7 @@ from detection_core.artifacts.published import (
     read_version,
     version_file,
 )
-from detection_core.artifacts.tflite_file import read_tflite
-from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, read_graph, read_tflite
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, find_description, read_tensor_names
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
 from detection_core.errors import ContractError

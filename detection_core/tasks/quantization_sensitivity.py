@@ -8,9 +8,14 @@ import math
 from collections.abc import Mapping
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.quantization import QuantizationSettings
-from detection_core.artifacts.sensitivity_report import Accuracy, FloatGroup, LayerError, Sensitivity
+from detection_core.artifacts.evaluation import MAP
+from detection_core.artifacts.quantization import (
+    Accuracy,
+    FloatGroup,
+    LayerError,
+    QuantizationSettings,
+    Sensitivity,
+)
 from detection_core.builders.datasets import (
     iterate_truth,
     naming_bad_train_records,

@@ -26,15 +26,12 @@ from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.validation.checks import FindingList, Limits
-from detection_core.validation.class_balance import check_classes
+from detection_core.validation.checks import FindingList, Limits, check_classes
 from detection_core.validation.drift import Before, check_differences
-from detection_core.validation.duplicates import check_duplicates
-from detection_core.validation.found_examples import complete_examples
+from detection_core.validation.duplicates import check_copies, check_duplicates
 from detection_core.validation.labelled_images import LabelledImage, read_some, read_split, split_names
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input, match_anchors
-from detection_core.validation.same_boxes import check_copies
-from detection_core.validation.sample_pictures import SamplePictures
+from detection_core.validation.sample_pictures import SamplePictures, complete_examples
 from detection_core.validation.split_pass import (
     FolderCounters,
     PassOptions,

@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Iterator
 
-from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.artifacts.evaluation import MAP
 from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
 from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, ValidationPlan, build_optimization, build_train_plan

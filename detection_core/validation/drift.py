@@ -17,9 +17,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
-from detection_core.validation.box_statistics import add_up, counts_by_bin
+from detection_core.validation.box_statistics import Comparison, add_up, compare, counts_by_bin, holm
 from detection_core.validation.checks import FindingList
-from detection_core.validation.homogeneity import Comparison, compare, holm
 
 SIGNIFICANCE = 0.01
 """Maximum probability of a false alarm in one comparison of all histograms."""
@@ -120,10 +119,7 @@ def check_drift(
         findings.not_made(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
         return
     drifted = find_drift(
-        sample,
-        reference,
-        divergence=findings.threshold(check),
-        significance=SIGNIFICANCE / comparisons,
+        sample, reference, divergence=findings.threshold(check), significance=SIGNIFICANCE / comparisons
     )
     if not drifted:
         return

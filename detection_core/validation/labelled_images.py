@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from tensorflow.core.example.example_pb2 import Example
 
-from detection_core.data.example_columns import SIDES, column_fault, image_name
 from detection_core.data.label_map import LabelMap
-from detection_core.data.records import READING_ERRORS, check_records, expand_patterns, read_records
+from detection_core.data.records import (
+    READING_ERRORS,
+    SIDES,
+    check_records,
+    column_fault,
+    expand_patterns,
+    image_name,
+    read_records,
+)
 from detection_core.errors import DataError
 from detection_core.storage import files
 

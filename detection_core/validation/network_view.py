@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from detection_core.artifacts.box_profile import AnchorMatch, AnchorMatches, His
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.resize import Resizer
 from detection_core.datasets.counts import SIDES
+from detection_core.datasets.layouts import Reservoir
 from detection_core.ops.iou import iou
 from detection_core.validation.checks import FindingList
 from detection_core.validation.labelled_images import LabelledImage, stored_box
@@ -46,34 +46,24 @@ class SampledBoxes:
 
 
 class BoxSample:
-    """Samples boxes uniformly from a stream (Vitter's algorithm R)."""
+    """Samples boxes uniformly from a stream."""
 
     def __init__(self, size: int = _SAMPLED) -> None:
-        self._size = size
-        self._kept: list[tuple[np.ndarray, tuple[int, int], int]] = []
-        self._total = 0
-        self._random = random.Random(0)
+        self._boxes: Reservoir[tuple[np.ndarray, tuple[int, int], int]] = Reservoir(size)
 
     def add(self, image: LabelledImage) -> None:
         """Sample from the objects of an image, without crowd regions."""
         for box in image.boxes[~image.is_crowd]:
-            self._total += 1
-            entry = (box, (image.height, image.width), image.record)
-            if len(self._kept) < self._size:
-                self._kept.append(entry)
-            else:
-                place = self._random.randrange(self._total)
-                if place < self._size:
-                    self._kept[place] = entry
+            self._boxes.add((box, (image.height, image.width), image.record))
 
     def drawn(self) -> SampledBoxes:
         """Return the sample, in the order of the records."""
-        kept = sorted(self._kept, key=lambda entry: entry[2])
+        kept = sorted(self._boxes.kept, key=lambda entry: entry[2])
         return SampledBoxes(
             boxes=np.asarray([box for box, _, _ in kept], np.float32).reshape(-1, 4),
             sizes=np.asarray([size for _, size, _ in kept], np.int32).reshape(-1, 2),
             records=np.asarray([record for _, _, record in kept], np.int64),
-            total=self._total,
+            total=self._boxes.seen,
         )
 
 

@@ -1,18 +1,26 @@
-"""Draws samples of a data set in one pass: some images of each class, and the smallest boxes."""
+"""Draws examples: samples of a data set in one pass, of each class and the smallest boxes, and findings.
+
+Examples of findings get their ids and pictures in a second pass over their records.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import io
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+from PIL import Image
 
+from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
-from detection_core.data.pixels import one_large
+from detection_core.data.pixels import one_large, read_pixels
+from detection_core.errors import DataError
 from detection_core.evaluation.drawing import LabelledBox, draw_objects, jpeg_bytes
 from detection_core.storage import files
-from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
 from detection_core.validation.labelled_images import LabelledImage
 
 _SIDES, _CROP = (240, 320), 160
@@ -131,3 +139,162 @@ def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
     inside = ((edges - first) / (last - first)).reshape(4)
     drawn = LabelledBox(box=box_of(inside), label=label)
     return jpeg_bytes(draw_objects(np.ascontiguousarray(part), [drawn], sides=(_CROP, _CROP)))
+
+
+Box = tuple[float, float, float, float]
+_NOT_MEANT = (150, 150, 150)
+
+
+def pixels_of(image: LabelledImage) -> np.ndarray | None:
+    """Return the pixels of an example, uint8 [H, W, 3]; None if decoding fails."""
+    try:
+        return read_pixels(io.BytesIO(image.encoded))
+    except DataError:
+        return None
+
+
+def box_of(values: np.ndarray) -> Box:
+    """Return a row of boxes in the form of `LabelledBox`."""
+    ymin, xmin, ymax, xmax = (float(value) for value in values)
+    return ymin, xmin, ymax, xmax
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Emphasis:
+    """The objects of a picture to highlight.
+
+    Attributes:
+        label: names the objects of this class only; None: all objects.
+        box: colours the object with this box only (ymin, xmin, ymax, xmax); the others are grey. None: all.
+    """
+
+    label: int | None = None
+    box: Sequence[float] | None = None
+
+    def names(self, label: int, box: np.ndarray) -> bool:
+        """Return whether an object is drawn with its name."""
+        return (self.label is None or label == self.label) and self.means(box)
+
+    def means(self, box: np.ndarray) -> bool:
+        """Return whether a box is drawn in colour."""
+        return self.box is None or bool(np.allclose(box, self.box, atol=1e-4))
+
+
+EVERYTHING = Emphasis()
+
+
+def draw_image(
+    pixels: np.ndarray,
+    image: LabelledImage,
+    classes: Sequence[str],
+    *,
+    sides: tuple[int, int],
+    emphasis: Emphasis = EVERYTHING,
+) -> Image.Image:
+    """Draw objects on uint8 [H, W, 3] pixels, named ones on top; crowd regions are dashed.
+
+    `sides` are the minimum and maximum of the picture's longer side in pixels.
+    """
+    boxes = [
+        LabelledBox(
+            box=box_of(box),
+            label=max(int(label), 0),
+            text=classes[label] if label >= 0 and emphasis.names(int(label), box) else "",
+            dashed=bool(crowd),
+            colour=None if emphasis.means(box) else _NOT_MEANT,
+        )
+        for box, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True)
+    ]
+    boxes.sort(key=lambda box: (not box.text, box.colour is not None))
+    return draw_objects(pixels, boxes, sides=sides)
+
+
+_PICTURES_A_FINDING, _ALL_PICTURES = 6, 60
+_MARKED = (320, 400)
+
+ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
+"""(split, record numbers) to the records."""
+
+
+_Marked = tuple[float, ...]
+"""The marked box; empty for the whole image."""
+_Wanted = Mapping[int, Collection[_Marked]]
+"""Record to its marked boxes, one per picture."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    source_id: str
+    pictures: Mapping[_Marked, Image.Image]
+
+
+def complete_examples(
+    findings: Sequence[Finding], read: ReadRecords, classes: Sequence[str], folder: str
+) -> list[Finding]:
+    """Return the findings with ids for all examples; the first ones get pictures in `folder`/pictures."""
+    wanted: dict[str, dict[int, set[_Marked]]] = defaultdict(lambda: defaultdict(set))
+    for finding in findings:
+        for example in finding.examples:
+            for split, record, _ in _records(example):
+                wanted[split][record].update()
+    drawn = [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]]
+    for example in drawn[:_ALL_PICTURES]:
+        for split, record, marked in _records(example):
+            wanted[split][record].add(marked)
+    seen = {
+        (split, record): found
+        for split, records in wanted.items()
+        for record, found in _look(read(split, records), records, classes)
+    }
+    names = (f"{number:03d}.jpg" for number in itertools.count())
+    return [
+        dataclasses.replace(finding, examples=[_complete(e, seen, names, folder) for e in finding.examples])
+        for finding in findings
+    ]
+
+
+def _records(example: FoundExample) -> list[tuple[str, int, _Marked]]:
+    here = (example.split, example.record, tuple(example.box or ()))
+    return [here, *([(example.other.split, example.other.record, ())] if example.other else [])]
+
+
+def _look(
+    images: Iterator[LabelledImage], records: _Wanted, classes: Sequence[str]
+) -> Iterator[tuple[int, _Seen]]:
+    for image in images:
+        marks = records[image.record]
+        pixels = pixels_of(image) if marks else None
+        pictures = {
+            marked: draw_image(pixels, image, classes, sides=_MARKED, emphasis=Emphasis(box=marked or None))
+            for marked in marks
+            if pixels is not None
+        }
+        yield image.record, _Seen(image.source_id or image.filename, pictures)
+
+
+def _complete(
+    example: FoundExample, seen: Mapping[tuple[str, int], _Seen], names: Iterator[str], folder: str
+) -> FoundExample:
+    here, other = seen.get((example.split, example.record)), example.other
+    there = seen.get((other.split, other.record)) if other else None
+    meant = [(s, marked) for s, (_, _, marked) in zip((here, there), _records(example), strict=False)]
+    pictures = [s.pictures[marked] for s, marked in meant if s and marked in s.pictures]
+    picture = ""
+    if pictures:
+        picture = next(names)
+        files.write_bytes(files.join(folder, FOLDER, picture), jpeg_bytes(_side_by_side(pictures)))
+    if other and there:
+        other = OtherExample(split=other.split, source_id=there.source_id, record=other.record)
+    source_id = here.source_id if here else example.source_id
+    return dataclasses.replace(example, source_id=source_id, other=other, picture=picture)
+
+
+def _side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
+    gap = 6
+    width = sum(p.width for p in pictures) + gap * (len(pictures) - 1)
+    page = Image.new("RGB", (width, max(p.height for p in pictures)), "white")
+    left = 0
+    for picture in pictures:
+        page.paste(picture, (left, 0))
+        left += picture.width + gap
+    return page

@@ -1,28 +1,36 @@
-"""One pass over the examples of a split, which gathers the input of all checks."""
+"""One pass over the examples of a split, which gathers the input of all checks.
+
+Image files are decoded and hashed in threads.
+"""
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import dataclasses
+import functools
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from detection_core.artifacts.box_profile import BoxProfile
+from detection_core.artifacts.data_findings import FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard, Totals
 from detection_core.capabilities import capability, has_capability
+from detection_core.data.image_header import ImageFault
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.counts import BoxCounter
 from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
-from detection_core.validation.decoded_images import ImageFiles
-from detection_core.validation.duplicates import DigestList
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.duplicates import AnnotationChecker, DigestList
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
-from detection_core.validation.same_boxes import AnnotationChecker
 from detection_core.validation.sample_pictures import SamplePictures
 
 TRAIN = "train"
@@ -198,3 +206,84 @@ def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> Datase
             objects=sum(split.objects for split in splits.values()),
         ),
     )
+
+
+_Look = Callable[[bytes], bytes | None]
+_WAITING = 4
+"""Queued images per thread."""
+
+
+def _threads() -> int:
+    return min(16, os.cpu_count() or 1)
+
+
+class ImageFiles:
+    """Checks the image files of a split, in the order of its records.
+
+    `decoding` selects the images to decode in full. `hashes` hashes every image, which decodes it, JPEG files
+    at reduced size.
+    """
+
+    def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:
+        self._images = images
+        self._decoding = decoding
+        self._pool = concurrent.futures.ThreadPoolExecutor(_threads())
+        self._waiting: collections.deque[tuple[int, concurrent.futures.Future[bytes | None]]] = (
+            collections.deque()
+        )
+        self._faults: list[FoundExample] = []
+        self._faulty = 0
+        near = capability("detection_core.optional.near_duplicates") if hashes else None
+        self._hash_file: _Look | None = near.hash_image_file if near else None
+        self.hashes: Any = near.HashList() if near else []
+        self.decoded = 0
+
+    def __enter__(self) -> ImageFiles:
+        """Return the checker."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Wait for the queue; after an error, only for images already started."""
+        if exception[0] is None:
+            self._take(0)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def add(self, image: LabelledImage) -> None:
+        """Queue an image; wait while the queue is full."""
+        look = self._hash_file
+        if self._decoding.images_in(image.record, image.record + 1, self._images):
+            look = functools.partial(_check, self._decoding.check, self._hash_file)
+        if look is None:
+            self.hashes.append(None)
+            return
+        self._waiting.append((image.record, self._pool.submit(look, image.encoded)))
+        self._take(_WAITING * _threads())
+
+    def _take(self, leave: int) -> None:
+        """Collect results until at most `leave` are queued."""
+        while len(self._waiting) > leave:
+            record, future = self._waiting.popleft()
+            self.decoded += 1
+            try:
+                self.hashes.append(future.result())
+            except ImageFault as fault:
+                self.hashes.append(None)
+                self._faulty += 1
+                if len(self._faults) < EXAMPLES_LISTED:
+                    self._faults.append(
+                        FoundExample(split="", source_id="", record=record, note=fault.message)
+                    )
+
+    def report(self, split: str, findings: FindingList) -> None:
+        """Add the findings."""
+        if not self.decoded:
+            findings.not_made("undecodable_images", "no image was decoded")
+            return
+        what = f"decoded images of {split} are damaged; training leaves them out: save them again"
+        examples = [dataclasses.replace(fault, split=split) for fault in self._faults]
+        findings.add_share("undecodable_images", split, self._faulty, self.decoded, what, examples=examples)
+
+
+def _check(check: Callable[[bytes], None], hash_file: _Look | None, data: bytes) -> bytes | None:
+    check(data)
+    return hash_file(data) if hash_file else None

@@ -17,7 +17,7 @@ from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from detection_core.artifacts.parity import NetworkParity
-    from detection_core.artifacts.sensitivity_report import Accuracy, LayerError, Sensitivity
+    from detection_core.artifacts.quantization import Accuracy, LayerError, Sensitivity
 
 
 _MOST_LAYERS = 20
@@ -38,7 +38,7 @@ _PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
 def sensitivity(arguments: argparse.Namespace) -> Result:
     """Tell which layers int8 harms, and the mAP that parts left in float win back."""
     with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
-        from detection_core.artifacts.sensitivity_report import SENSITIVITY
+        from detection_core.artifacts.quantization import SENSITIVITY
         from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
 
         options = SensitivityOptions(
@@ -69,7 +69,7 @@ def _page(found: Sensitivity, path: str) -> Iterator[str | Table]:
 
 
 def _parts(accuracy: Accuracy) -> Iterator[tuple[str, ...]]:
-    from detection_core.artifacts.coco_names import MAP, MAP_50
+    from detection_core.artifacts.evaluation import MAP, MAP_50
 
     everything, nothing = accuracy.float_metrics, accuracy.quantized_metrics
     gained = signed(round((everything[MAP] or 0.0) - (nothing[MAP] or 0.0), 6))

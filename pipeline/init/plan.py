@@ -11,9 +11,8 @@ from detection_core.config.label_map_file import find_label_map
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layout_search import find_layouts
-from detection_core.datasets.layouts import Layout, name_splits
+from detection_core.datasets.layouts import Layout, is_by_ratio, name_splits
 from detection_core.datasets.readers import find_reader
-from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
 from detection_core.detectors.family import model_message
 from detection_core.errors import DataError, ModelError, StorageError, one_line

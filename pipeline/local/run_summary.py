@@ -7,9 +7,8 @@ import logging
 import os
 from typing import Any, TypeVar
 
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
-from detection_core.artifacts.evaluation import METRICS, EvalReport
+from detection_core.artifacts.evaluation import MAP, MAP_50, METRICS, EvalReport
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport

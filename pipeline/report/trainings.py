@@ -6,8 +6,8 @@ import datetime
 import os
 from typing import Any
 
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.detector import PIPELINE_CONFIG
+from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.model_run import (
     HISTORY,

@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any
 
 from detection_core.artifacts.box_profile import BOX_PROFILES
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
-from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport
+from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, EvalReport
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport

@@ -146,7 +146,7 @@ class DataSettings(Settings):
     @pydantic.field_validator("splits")
     @classmethod
     def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
-        from detection_core.datasets.splits import check_splits
+        from detection_core.datasets.layouts import check_splits
 
         try:
             check_splits(splits)
@@ -381,7 +381,7 @@ class PipelineSettings(Settings):
 
     def _missing_files(self) -> Iterator[tuple[str, str]]:
         """Yield key and message of paths that do not exist."""
-        from components.example_gen.spans import before_pattern
+        from components.example_gen.sources import before_pattern
         from components.run_checker.placeholders import before_placeholder
 
         if not files.exists(self.model.config):

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from components.example_gen import run as example_gen
-from components.example_gen import transforms
+from components.example_gen import shards as example_shards
 from tests.support import beam_programs
 from tests.support.beam_programs import free_port, listening, shards
 from tests.support.dataset_files import Coco
@@ -84,7 +84,7 @@ def _write_in_two_environments(tasks, beam_args):
         for number, memory in enumerate(("1GB", "2GB")):
             paths = [os.fsencode(path) for path in list(tasks)[number::2]]
             shards = pipeline | f"Shards {number}" >> beam.Create(paths).with_resource_hints(min_ram=memory)
-            write = beam.Map(transforms._write_shard).with_resource_hints(min_ram=memory)
+            write = beam.Map(example_shards._write_shard).with_resource_hints(min_ram=memory)
             _ = shards | f"Write {number}" >> write
 
 

@@ -14,16 +14,13 @@ from components.publishing.destination import PushDestination
 from components.run_checker import code_version as versions
 from components.run_checker import placeholders
 from components.run_checker.code_version import code_version, component_version, import_closure
-from components.run_checker.earlier_spans import earlier_spans, span_folder
-from components.run_checker.placeholders import RunValues, check_placeholders, fill_placeholders
-from components.run_checker.run import FILLED, HANDED_ON, run
-from components.run_checker.time_layout import format_time
-from detection_core.artifacts.data_statistics import SampleStatistics
+from components.run_checker.placeholders import RunValues, check_placeholders, fill_placeholders, format_time
+from components.run_checker.run import FILLED, HANDED_ON, earlier_spans, run, span_folder
+from detection_core.artifacts.data_statistics import SampleStatistics, keep_spans
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.files import write_text
-from detection_core.validation.span_history import keep_spans
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco
 

@@ -7,11 +7,17 @@ import resource
 import pytest
 import yaml
 
-from detection_core.bounded import plain_json, plain_yaml, text_file
-from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
-from detection_core.bounded.plain_json import check_values, parse_json_text
+from detection_core.bounded import plain_yaml, text_file
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
-from detection_core.bounded.text_file import read_lines, read_text_file
+from detection_core.bounded.text_file import (
+    MAX_DEPTH,
+    MAX_TEXT_BYTES,
+    MAX_VALUES,
+    check_values,
+    parse_json_text,
+    read_lines,
+    read_text_file,
+)
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused
@@ -46,7 +52,7 @@ def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path,
     path.write_text("12345")
     assert read_text_file(str(path), what="list", longest=5) == "12345"
     refused(ConfigError, "at most 4 bytes, found 5", read_text_file, str(path), what="list", longest=4)
-    monkeypatch.setattr(files, "open_file", lambda path, mode: io.BytesIO(b"x" * 100))
+    monkeypatch.setattr(files, "open_regular", lambda path, limit: io.BytesIO(b"x" * 100))
     assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
     message = "a list of at most 99 bytes, found more"
     refused(ConfigError, message, read_text_file, "s3://bucket/a.txt", what="list", longest=99)
@@ -155,6 +161,6 @@ def test_json_is_parsed_where_it_does_not_ask_for_too_much(monkeypatch):
     refused(ValueError, message, parse_json_text, "[" + "[]," * 2_250_000)
     refused(ValueError, "nested too deeply", parse_json_text, "[" * 100_000)
     refused(ValueError, "4300 digits", parse_json_text, "9" * 5000)
-    monkeypatch.setattr(plain_json, "MAX_JSON_VALUES", 3)
+    monkeypatch.setattr(text_file, "MAX_JSON_VALUES", 3)
     check_values('{"imageData": "' + "A" * 1000 + '"}')
     refused(ValueError, "found about 4", check_values, "[1,2,3,4]")

@@ -4,7 +4,7 @@ import argparse
 import re
 from collections.abc import Iterator
 
-from detection_core.artifacts.coco_names import (
+from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
     COCO_METRICS,
     GROUP_PREFIX,

@@ -17,8 +17,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from component_specs.example_gen import Spans
-from components.example_gen.ingestion import read_dataset
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.blessing import read_verdict
@@ -26,6 +24,7 @@ from detection_core.data.record_format import write_record
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
+from tests.support.input_data import read
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
@@ -208,7 +207,7 @@ def _records():
 
 
 def _ingest(root):
-    read_dataset(root, "coco", {"train": {"annotations": "a.json", "images": "images"}}, None, Spans())
+    read(root, "coco", {"train": {"annotations": "a.json", "images": "images"}})
 
 
 _NAMES = list(_readers("/nowhere"))

@@ -10,11 +10,10 @@ from component_specs.example_gen import Spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
-from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.artifacts.data_statistics import SampleStatistics, keep_spans
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
-from detection_core.validation.span_history import keep_spans
 from pipeline.dag import build_dag
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings

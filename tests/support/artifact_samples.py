@@ -3,8 +3,13 @@
 import dataclasses
 
 from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Machine, OperatorKind, Timing
-from detection_core.artifacts.quantization import QuantizationSettings
-from detection_core.artifacts.sensitivity_report import Accuracy, FloatGroup, LayerError, Sensitivity
+from detection_core.artifacts.quantization import (
+    Accuracy,
+    FloatGroup,
+    LayerError,
+    QuantizationSettings,
+    Sensitivity,
+)
 
 
 def benchmark() -> Benchmark:

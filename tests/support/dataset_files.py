@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from detection_core.data.encode import EncodedImage
-from detection_core.datasets.annotation_frame import place_objects
+from detection_core.datasets.shapes import place_objects
 
 CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
 

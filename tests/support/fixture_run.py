@@ -12,8 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.coco_names import MAP, MAP_50
-from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, EvalReport, finite
 from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.drawing import text_font

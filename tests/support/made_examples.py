@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from detection_core.data.encode import ObjectColumns, encode_example
+from detection_core.data.encode import ObjectColumns
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.record_format import write_record
 from tests.support.dataset_files import stored_image
+from tests.support.record_files import encode_example
 
 CLASSES = ("cat", "dog")
 

@@ -24,7 +24,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from detection_core.storage.schemes import store_of
+from detection_core.storage.files import store_of
 
 BUCKET = "bucket"
 _ACCOUNT = "devstoreaccount1"

@@ -9,6 +9,13 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from detection_core.data.encode import encode_features, serialise_features
+
+
+def encode_example(*image_and_objects: Any) -> bytes:
+    """The serialised example of an image; arguments as of `encode_features`."""
+    return serialise_features(encode_features(*image_and_objects))
+
 
 def image_bytes(height: int, width: int, number: int = 0, kind: str = "PNG") -> bytes:
     """An image that differs from number to number."""

@@ -3,12 +3,13 @@
 import json
 import os
 
-from detection_core.data.encode import ObjectColumns, encode_example
+from detection_core.data.encode import ObjectColumns
 from detection_core.data.record_format import write_record
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.shapes import make_object
 from tests.support.dataset_files import in_pixels, picture, stored_image, voc_xml
+from tests.support.record_files import encode_example
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ("cat", "dog")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from detection_core.artifacts.tflite_graph import network_outputs, read_graph
+from detection_core.artifacts.tflite_file import network_outputs, read_graph
 from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion

@@ -10,9 +10,8 @@ from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
-from detection_core.artifacts.coco_names import is_measured
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
-from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
+from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport, is_measured
 from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport

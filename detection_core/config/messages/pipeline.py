@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.artifacts.coco_names import SHAPE_METRICS
+from detection_core.artifacts.evaluation import SHAPE_METRICS
 from detection_core.config.messages.augmentations import reading_problems
 from detection_core.config.messages.detectors import unchecked_resizer
 from detection_core.config.messages.fine_tuning import fine_tuning_problems

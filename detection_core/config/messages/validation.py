@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import NOT_NEGATIVE, up_to
-from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import MAP
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

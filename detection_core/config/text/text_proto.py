@@ -48,8 +48,8 @@ def line_of(where: str, line: int) -> str:
 
 def _translate(error: text_format.ParseError, text: str, message: Message, where: str) -> ConfigError:
     line, column = error.GetLine() or 1, error.GetColumn() or 1
-    token = token_at(text, cast(Descriptor, message.DESCRIPTOR), line, column)
     raw = _bare_message(str(error), text, line, column)
+    token = token_at(text, cast(Descriptor, message.DESCRIPTOR), line, column)
     if token is None:
         return ConfigError(raw, where=line_of(where, line))
     reason = next((describe for pattern, describe in _REASONS if re.search(pattern, raw)), _syntax)

@@ -19,6 +19,7 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     ImageLabel,
     Keypoint,
+    Malformed,
     Polygons,
     Rejected,
     Rejection,
@@ -291,7 +292,7 @@ def _image(
 
 
 def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:
-    """Return the image-level labels, which COCO lacks and `coco_writer` adds."""
+    """Return the image-level labels, which COCO lacks and `dataset_conversion` adds."""
     given = beside.get("labels") if isinstance(beside, Mapping) else None
     if not isinstance(given, list):
         return ()
@@ -316,9 +317,9 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObjec
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         found = {key: get(key) for key in ("bbox", "area", "category_id")}
         detail = f"{label}: expected bbox of 4 numbers and category_id, found {found!r:.200}"
-        raise Rejected("malformed_annotation", detail) from e
+        raise Malformed(detail) from e
     if crowd not in (0, 1):
-        raise Rejected("malformed_annotation", f"{label}: expected iscrowd 0 or 1, found {crowd!r:.80}")
+        raise Malformed(f"{label}: expected iscrowd 0 or 1, found {crowd!r:.80}")
     if name is None:
         detail = f"{label}: category {annotation['category_id']!r:.80} is not listed"
         raise Rejected("unknown_category", detail)

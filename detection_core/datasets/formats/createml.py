@@ -9,19 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import (
-    AnnotatedObject,
-    Annotations,
-    Rejected,
-    check_count,
-    checked_text,
-)
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    candidates,
-)
-from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, read_entries
+from detection_core.datasets.annotated_images import AnnotatedObject, Malformed, check_count, checked_text
+from detection_core.datasets.formats.annotation_files import AnnotationFile, candidates
+from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import make_object
@@ -46,24 +36,6 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     return found
 
 
-_FORMAT = FileFormat(
-    name="createml", title="Create ML JSON", what="a JSON file of Create ML", find_files=find_files
-)
-find, locate = _FORMAT.find, _FORMAT.locate
-
-
-def read(root: str, location: Any) -> Annotations:
-    """Read the files of a split. The categories are the classes that occur.
-
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
-    format.
-
-    Raises:
-        DataError: if a whole file cannot be used.
-    """
-    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
-
-
 def _entries(path: str) -> Iterator[Any]:
     for _, elements in JsonLists(path, [OUTERMOST]):
         yield from elements
@@ -83,7 +55,19 @@ def _object(item: Mapping[str, Any], number: int) -> AnnotatedObject:
     label = f"annotation {number}"
     place = item.get("coordinates")
     if not isinstance(place, Mapping):
-        raise Rejected("malformed_annotation", f"{label}: expected coordinates, found {place!r:.80}")
+        raise Malformed(f"{label}: expected coordinates, found {place!r:.80}")
     x, y, width, height = (number_of(place.get(side), f"{label}: {side}") for side in _SIDES)
     box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     return make_object(checked_text(item.get("label"), f"{label}: label").strip(), box, label)
+
+
+_FORMAT = EntryFormat(
+    name="createml",
+    title="Create ML JSON",
+    what="a JSON file of Create ML",
+    find_files=find_files,
+    entries=_entries,
+    image_name=_name,
+    objects=_objects,
+)
+find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

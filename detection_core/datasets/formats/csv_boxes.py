@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -16,11 +17,7 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
 from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_head, open_csv, read_rows
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles, image_without_objects
@@ -61,36 +58,27 @@ find, locate = _FORMAT.find, _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read CSV files of boxes. The categories are the classes that occur; the format does not list them.
 
-    A row without class and box means an image without objects. Rows without a set belong to training.
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "TRAIN"` restricts
-    it to the rows of a set. None means all files of the format.
+    A row without class and box means an image without objects. Rows without a set belong to training. In the
+    location, `"subset": "TRAIN"` means the rows of a set; see `locate_sources`.
 
     Raises:
         DataError: if a whole file cannot be used.
     """
-    rejected = Rejections()
-    categories: dict[str, int] = {}
-    about: set[str] = set()
+    found = Annotations(rejected=Rejections())
     folders: dict[str, ImageFiles] = {}
     streams = []
     for source in _FORMAT.sources(root, location):
         available = folders.setdefault(source.images, ImageFiles(source.images))
-        rows = _group(source, rejected)
-        about.update(path for image in rows.names for path in _paths_of(image, available))
-        streams.append(_read_images(source, rows, available, categories, rejected))
-    unannotated = [
+        rows = _group(source, found.rejected)
+        found.about.update(path for image in rows.names for path in _paths_of(image, available))
+        streams.append(_read_images(source, rows, available, found))
+    found.unannotated.extend(
         image_without_objects(name, name, available.path(name))
         for available in folders.values()
         for name in available
-        if available.path(name) not in about and name.isprintable()
-    ]
-    return Annotations(
-        categories=categories,
-        images=itertools.chain.from_iterable(streams),
-        rejected=rejected,
-        unannotated=unannotated,
-        about=about,
+        if available.path(name) not in found.about and name.isprintable()
     )
+    return dataclasses.replace(found, images=itertools.chain.from_iterable(streams))
 
 
 class _Grouped(NamedTuple):
@@ -127,22 +115,18 @@ def _group(source: Source, rejected: list[Rejection]) -> _Grouped:
 
 
 def _read_images(
-    source: Source,
-    grouped: _Grouped,
-    available: ImageFiles,
-    categories: dict[str, int],
-    rejected: list[Rejection],
+    source: Source, grouped: _Grouped, available: ImageFiles, found: Annotations
 ) -> Iterator[AnnotatedImage]:
     name = source.annotations.rpartition("/")[2]
     for image, rows in grouped.by_image:
         try:
             check_count(len(rows))
-            found = _image(image, list(map(Row._make, rows)), available)
+            read = _image(image, list(map(Row._make, rows)), available)
         except Rejected as e:
-            rejected.append(Rejection(name, image, e.reason, e.detail))
+            found.rejected.append(Rejection(name, image, e.reason, e.detail))
             continue
-        categories.update((item.name, 0) for item in found.objects)
-        yield found._replace(in_fractions=found.in_fractions or grouped.in_fractions)
+        found.categories.update((item.name, 0) for item in read.objects)
+        yield read._replace(in_fractions=read.in_fractions or grouped.in_fractions)
 
 
 def _paths_of(image: str, available: ImageFiles) -> set[str]:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
+from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Malformed, Rejected
 from detection_core.datasets.layouts import is_image
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -93,19 +93,12 @@ class CsvLines:
         return line
 
 
+_IMAGE_NAMES = (
+    "filename", "file_name", "file", "image", "image_name", "image_id", "image_path", "imagepath", "path",
+    "img",
+)  # fmt: skip
 _NAMES = {
-    "image": (
-        "filename",
-        "file_name",
-        "file",
-        "image",
-        "image_name",
-        "image_id",
-        "image_path",
-        "imagepath",
-        "path",
-        "img",
-    ),
+    "image": _IMAGE_NAMES,
     "class": ("class", "label", "class_name", "classname", "name", "category", "category_name", "label_name"),
     "xmin": ("xmin", "x_min", "x1", "left"),
     "ymin": ("ymin", "y_min", "y1", "top"),
@@ -245,13 +238,10 @@ def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
 
 def _is_cloud(cells: Sequence[str]) -> bool:
     path = cells[1:2] if cells[0].strip().upper() in (*SETS, *UNASSIGNED) else cells[:1]
-    return (
-        len(cells) >= 2 and bool(path) and (path[0].startswith("gs://") or _is_divided_path(cells, path[0]))
-    )
-
-
-def _is_divided_path(cells: Sequence[str], path: str) -> bool:
-    return path is not cells[0] and bool(cells[0].strip()) and is_image(path.strip())
+    if len(cells) < 2 or not path:
+        return False
+    is_divided = path[0] is not cells[0] and bool(cells[0].strip()) and is_image(path[0].strip())
+    return path[0].startswith("gs://") or is_divided
 
 
 def _parse_cloud(cells: Sequence[str], line: int) -> Row:
@@ -260,11 +250,9 @@ def _parse_cloud(cells: Sequence[str], line: int) -> Row:
     image, name, places = rest[0], rest[1] if len(rest) > 1 else "", rest[2:]
     values = [_number(text, "a coordinate", line) for text in places[:8] if text]
     if name and not values:
-        raise Rejected("malformed_annotation", f"line {line}: expected the corners of a box, found none")
+        raise Malformed(f"line {line}: expected the corners of a box, found none")
     if len(values) not in (0, 4, 8):
-        raise Rejected(
-            "malformed_annotation", f"line {line}: expected two or four corners, found {len(values)} numbers"
-        )
+        raise Malformed(f"line {line}: expected two or four corners, found {len(values)} numbers")
     x, y = values[::2], values[1::2]
     box = (min(x), min(y), max(x), max(y)) if name else None
     return Row(line, word, image.partition("://")[2].partition("/")[2] or image, (0, 0), name, box, True)
@@ -285,7 +273,7 @@ def _box(texts: Sequence[str], name: str, line: int) -> Box | None:
     if not name and not any(texts):
         return None
     if not name:
-        raise Rejected("malformed_annotation", f"line {line}: expected a class, found none")
+        raise Malformed(f"line {line}: expected a class, found none")
     xmin, ymin, xmax, ymax = (_number(text, side, line) for text, side in zip(texts, _SIDES, strict=True))
     return xmin, ymin, xmax, ymax
 
@@ -296,9 +284,7 @@ def _number(text: str, what: str, line: int) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise Rejected(
-            "malformed_annotation", f"line {line}: expected {what} as a number, found {text!r:.80}"
-        )
+        raise Malformed(f"line {line}: expected {what} as a number, found {text!r:.80}")
     return number
 
 

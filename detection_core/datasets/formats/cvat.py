@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import math
@@ -10,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
     ImageLabel,
     Keypoint,
+    Malformed,
     Polygons,
     Rejected,
     Rejection,
@@ -102,37 +104,25 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`. `"subset": "Train"` restricts
-    it to the images of a subset. None means all files of the format.
+    In the location, `"subset": "Train"` means the images of a subset; see `locate_sources`.
 
     Raises:
         DataError: if a whole file cannot be used.
     """
-    rejected = Rejections()
-    categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
-    images = (
-        _read_images(source, categories, keypoint_names, rejected)
-        for source in _FORMAT.sources(root, location)
-    )
-    return Annotations(
-        categories=categories,
-        images=itertools.chain.from_iterable(images),
-        rejected=rejected,
-        keypoint_names=keypoint_names,
-    )
+    found = Annotations(rejected=Rejections(), keypoint_names=keypoint_names)
+    images = (_read_images(source, keypoint_names, found) for source in _FORMAT.sources(root, location))
+    return dataclasses.replace(found, images=itertools.chain.from_iterable(images))
 
 
-def _read_images(
-    source: Source, categories: dict[str, int], keypoint_names: Names, rejected: list[Rejection]
-) -> Iterator[AnnotatedImage]:
+def _read_images(source: Source, keypoint_names: Names, found: Annotations) -> Iterator[AnnotatedImage]:
     available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
-    found: dict[str, int] = {}
+    met: dict[str, int] = {}
     for element in _children(source.annotations):
         if element.tag == "meta":
             declared, points = _declared(element)
             # Projects list labels under every task, jobs under the job; old files list none.
-            categories |= dict.fromkeys(declared, 0)
+            found.categories.update(dict.fromkeys(declared, 0))
             keypoint_names |= points
             check_keypoint_names(keypoint_names, source.annotations)
         if element.tag != "image" or (source.subset and element.get("subset") != source.subset):
@@ -140,11 +130,11 @@ def _read_images(
         try:
             image = _image(element, available, keypoint_names)
         except Rejected as e:
-            rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
+            found.rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
             continue
-        found.update((item.name, 0) for item in image.objects)
+        met.update((item.name, 0) for item in image.objects)
         yield image
-    categories |= found
+    found.categories.update(met)
 
 
 def _children(path: str) -> Iterator[ElementTree.Element]:
@@ -211,9 +201,8 @@ def read_objects(
     for number, element in enumerate(shapes, start=1):
         label = f"{element.tag:.20} {number}"
         if element.tag not in _SHAPES:
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected one of {', '.join(_SHAPES)}, found a shape without area; leave it out",
+            raise Malformed(
+                f"{label}: expected one of {', '.join(_SHAPES)}, found a shape without area; leave it out"
             )
         name = checked_text(element.get("label"), f"{label}: label").strip()
         item = _SHAPES[element.tag](element, name, label, (width, height), keypoint_names)
@@ -248,7 +237,7 @@ def _numbers(element: ElementTree.Element, label: str, *keys: str) -> list[float
         values = [math.nan]
     if not all(map(math.isfinite, values)):
         found = {key: element.get(key) for key in keys}
-        raise Rejected("malformed_annotation", f"{label}: expected numbers, found {found!r:.120}")
+        raise Malformed(f"{label}: expected numbers, found {found!r:.120}")
     return values
 
 
@@ -261,7 +250,7 @@ def _points(element: ElementTree.Element, label: str) -> list[Point]:
             return [(point[0], point[1]) for point in points]
     except ValueError:
         pass
-    raise Rejected("malformed_annotation", f"{label}: expected points as x,y;x,y, found {text!r:.80}")
+    raise Malformed(f"{label}: expected points as x,y;x,y, found {text!r:.80}")
 
 
 Draw = Callable[[ElementTree.Element, str, str, tuple[int, int], Names], AnnotatedObject]
@@ -299,7 +288,7 @@ def _mask(
     try:
         counts = [int(count) for count in (element.get("rle") or "").split(",")]
     except ValueError as e:
-        raise Rejected("malformed_annotation", f"{label}: expected run lengths in rle: {e}") from e
+        raise Malformed(f"{label}: expected run lengths in rle: {e}") from e
     try:
         patch = row_mask(counts, width, height)
     except Rejected as e:
@@ -321,9 +310,7 @@ def _skeleton(
     names = keypoint_names.setdefault(name, sorted(points))
     placed = [(x, y) for x, y, seen in points.values() if seen]
     if not placed or not set(points) <= set(names):
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}"
-        )
+        raise Malformed(f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}")
     keypoints = [points.get(point, (0.0, 0.0, 0)) for point in names]
     return make_object(name, box_around(placed), label, keypoints=keypoints)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
-from detection_core.bounded.plain_json import parse_json_text
+from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, parse_json_text
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     Rejection,
     Rejections,
@@ -20,7 +21,7 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     read_annotation,
 )
-from detection_core.datasets.formats.annotation_files import Source
+from detection_core.datasets.formats.annotation_files import FileFormat, Source
 from detection_core.datasets.image_files import ImageFiles, images_without_annotation
 
 
@@ -50,7 +51,7 @@ def number_of(value: object, what: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    raise Rejected("malformed_annotation", f"expected {what} as a finite number, found {value!r:.80}")
+    raise Malformed(f"expected {what} as a finite number, found {value!r:.80}")
 
 
 def point_of(value: object, what: str) -> tuple[float, float]:
@@ -60,7 +61,7 @@ def point_of(value: object, what: str) -> tuple[float, float]:
         Rejected: as a malformed annotation.
     """
     if not isinstance(value, list) or len(value) != 2:
-        raise Rejected("malformed_annotation", f"expected {what} as x and y, found {value!r:.80}")
+        raise Malformed(f"expected {what} as x and y, found {value!r:.80}")
     return number_of(value[0], what), number_of(value[1], what)
 
 
@@ -98,49 +99,55 @@ def size_of(width: object, height: object) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
-def read_entries(
-    sources: Sequence[Source],
-    entries_of: Callable[[str], Iterable[Any]],
-    name_of: Callable[[Mapping[str, Any]], object],
-    objects_of: Callable[[Mapping[str, Any]], list[AnnotatedObject]],
-) -> Annotations:
-    """Read files of entries. The categories are the classes that occur.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EntryFormat(FileFormat):
+    """A format whose files are lists of entries, one for each image, without sizes and categories.
 
-    Images without an entry count as not annotated yet. The functions return a file's entries, an entry's
-    image name, and its objects; the last one may raise Rejected.
+    Attributes:
+        entries: returns a file's entries.
+        image_name: returns an entry's image name.
+        objects: returns an entry's objects; may raise Rejected.
     """
-    found = Annotations(categories={}, images=(), rejected=Rejections())
-    folders = {source.images: ImageFiles(source.images) for source in sources}
-    used: list[str] = []
 
-    def images(source: Source) -> Iterator[AnnotatedImage]:
-        available, file = folders[source.images], source.annotations.rpartition("/")[2]
-        for number, entry in enumerate(entries_of(source.annotations), start=1):
-            name: object = number
-            try:
-                if not isinstance(entry, Mapping):
-                    raise Rejected("malformed_record", f"expected an image, found {entry!r:.80}")
-                name = name_of(entry)
-                filename = available.find(checked_text(name, "the image's name"))
-                objects = objects_of(entry)
-            except Rejected as e:
-                found.rejected.append(Rejection(file, f"{name}"[:200], e.reason, e.detail))
-                found.about.update(available.paths_like(name) if isinstance(name, str) else ())
-                continue
-            found.categories.update((item.name, 0) for item in objects)
-            used.append(checked_id(filename))
-            found.about.add(path := available.path(filename))
-            yield AnnotatedImage(filename, filename, path, 0, 0, objects)
+    entries: Callable[[str], Iterable[Any]]
+    image_name: Callable[[Mapping[str, Any]], object]
+    objects: Callable[[Mapping[str, Any]], list[AnnotatedObject]]
 
-    def all_images() -> Iterator[AnnotatedImage]:
-        yield from itertools.chain.from_iterable(map(images, sources))
-        for available in folders.values():
-            found.unannotated.extend(images_without_annotation(available, found.about, used))
+    def read(self, root: str, location: Any) -> Annotations:
+        """Read the files of a split. The categories are the classes that occur.
 
-    return Annotations(
-        categories=found.categories,
-        images=all_images(),
-        rejected=found.rejected,
-        unannotated=found.unannotated,
-        about=found.about,
-    )
+        Images without an entry count as not annotated yet. See `locate_sources` for `location`.
+
+        Raises:
+            DataError: if a whole file cannot be used.
+        """
+        sources = self.sources(root, location)
+        found = Annotations(rejected=Rejections())
+        folders = {source.images: ImageFiles(source.images) for source in sources}
+        used: list[str] = []
+
+        def images(source: Source) -> Iterator[AnnotatedImage]:
+            available, file = folders[source.images], source.annotations.rpartition("/")[2]
+            for number, entry in enumerate(self.entries(source.annotations), start=1):
+                name: object = number
+                try:
+                    if not isinstance(entry, Mapping):
+                        raise Rejected("malformed_record", f"expected an image, found {entry!r:.80}")
+                    name = self.image_name(entry)
+                    filename = available.find(checked_text(name, "the image's name"))
+                    objects = self.objects(entry)
+                except Rejected as e:
+                    found.rejected.append(Rejection(file, f"{name}"[:200], e.reason, e.detail))
+                    found.about.update(available.paths_like(name) if isinstance(name, str) else ())
+                    continue
+                found.categories.update((item.name, 0) for item in objects)
+                used.append(checked_id(filename))
+                found.about.add(path := available.path(filename))
+                yield AnnotatedImage(filename, filename, path, 0, 0, objects)
+
+        def all_images() -> Iterator[AnnotatedImage]:
+            yield from itertools.chain.from_iterable(map(images, sources))
+            for available in folders.values():
+                found.unannotated.extend(images_without_annotation(available, found.about, used))
+
+        return dataclasses.replace(found, images=all_images())

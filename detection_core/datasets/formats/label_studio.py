@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 import os
 import re
@@ -10,13 +11,14 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
     Keypoint,
+    Malformed,
     Rejected,
     Rejection,
     Rejections,
@@ -24,12 +26,7 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-    candidates,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source, candidates
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists
@@ -92,8 +89,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
-    without any has not been annotated yet. `location` is `{"annotations": FILE, "images": FOLDER}`, relative
-    to `root`; None means the only export.
+    without any has not been annotated yet. See `locate_sources` for `location`.
 
     Raises:
         DataError: if the whole file cannot be used.
@@ -105,35 +101,25 @@ def read(root: str, location: Any) -> Annotations:
         for source in sources:
             collections.deque(_read_tasks(source, met, []), maxlen=0)
     in_order = {name: sorted(points) for name, points in sorted(met.items())}
-    rejected = Rejections()
-    unannotated: list[AnnotatedImage] = []
-    about: set[str] = set()
-    categories: dict[str, int] = {}
+    found = Annotations(rejected=Rejections(), keypoint_names=in_order)
 
     def images() -> Iterator[AnnotatedImage]:
         for source in sources:
-            for image, annotated in _read_tasks(source, met, rejected):
+            for image, annotated in _read_tasks(source, met, found.rejected):
                 if not annotated:
-                    unannotated.append(image)
+                    found.unannotated.append(image)
                     continue
-                about.add(image.path)
+                found.about.add(image.path)
                 try:
                     filled = _with_all_points(image, met, in_order) if met else image
                 except Rejected as e:
                     file = source.annotations.rpartition("/")[2]
-                    rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
+                    found.rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
                     continue
-                categories.update((item.name, 0) for item in image.objects)
+                found.categories.update((item.name, 0) for item in image.objects)
                 yield filled
 
-    return Annotations(
-        categories=categories,
-        images=images(),
-        rejected=rejected,
-        keypoint_names=in_order,
-        unannotated=unannotated,
-        about=about,
-    )
+    return dataclasses.replace(found, images=images())
 
 
 def _read_tasks(
@@ -261,16 +247,12 @@ def read_objects(
         if kind in _IMAGE_WIDE:
             continue
         if not isinstance(kind, str) or kind not in {*_REGIONS, _POINT}:
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected one of {', '.join([*_REGIONS, _POINT])}, found {kind!r:.40}",
-            )
+            raise Malformed(f"{label}: expected one of {', '.join([*_REGIONS, _POINT])}, found {kind!r:.40}")
         value = mapping_of(result.get("value"), f"{label}: value")
         size = size_of(result.get("original_width"), result.get("original_height"))
         if 0 in size or result.get("image_rotation"):
-            raise Rejected(
-                "malformed_annotation",
-                f"{label}: expected original_width and original_height of an image not turned in the tool",
+            raise Malformed(
+                f"{label}: expected original_width and original_height of an image not turned in the tool"
             )
         name = _name(value, kind, label)
         if kind == _POINT:
@@ -285,7 +267,7 @@ def read_objects(
 def _name(value: Result, kind: str, label: str) -> str:
     names = list_of(value.get(kind, value.get("labels")), f"{label}: {kind}")
     if len(names) != 1:
-        raise Rejected("malformed_annotation", f"{label}: expected one class, found {names!r:.80}")
+        raise Malformed(f"{label}: expected one class, found {names!r:.80}")
     return checked_text(names[0], f"{label}: a class").strip()
 
 
@@ -297,10 +279,9 @@ def _with_points(
     named: dict[str, dict[str, Keypoint]] = {}
     for parent, name, (x, y), label in points:
         if parent not in objects or name in named.get(parent, {}):
-            raise Rejected(
-                "malformed_annotation",
+            raise Malformed(
                 f"{label}: expected the keypoint {name!r:.40} once inside a region (parentID), found "
-                f"{parent!r:.40}; drop it onto its box in the outline",
+                f"{parent!r:.40}; drop it onto its box in the outline"
             )
         named.setdefault(parent, {})[name] = (x, y, 2)
         order = keypoint_names.setdefault(objects[parent].name, [])
@@ -350,7 +331,7 @@ def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> Annot
     mask = brush_mask(list_of(value.get("rle"), f"{label}: rle"), *size)
     rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
     if not rows.size:
-        raise Rejected("malformed_annotation", f"{label}: expected painted pixels, found none")
+        raise Malformed(f"{label}: expected painted pixels, found none")
     left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
     placed = place_mask(mask[top:bottom, left:right], left, top, *size)
     return make_object(name, (float(left), float(top), float(right), float(bottom)), label, placed)

@@ -13,11 +13,12 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     Rejection,
     check_count,
@@ -127,9 +128,7 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     available = ImageFiles(root)
-    found = Annotations(
-        categories={}, images=(), rejected=[], keypoint_names=_keypoint_names(root, names, available)
-    )
+    found = Annotations(keypoint_names=_keypoint_names(root, names, available))
     return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
 
 
@@ -265,10 +264,9 @@ def read_objects(
             points.append((group, name, corners[0], label))
             continue
         if not isinstance(kind, str) or kind not in _SHAPES:
-            raise Rejected(
-                "malformed_annotation",
+            raise Malformed(
                 f"{label}: expected one of {', '.join(_SHAPES)}, or a point with the group_id of one, "
-                f"found {kind!r:.40}",
+                f"found {kind!r:.40}"
             )
         item = _SHAPES[kind](shape, name, corners, label, (width, height))
         drawn = add_mask(drawn, item)
@@ -288,10 +286,9 @@ def _with_points(
     for group, name, point, label in points:
         owners = of_group.get(group, [])
         if len(owners) != 1 or name in named[owners[0]]:
-            raise Rejected(
-                "malformed_annotation",
+            raise Malformed(
                 f"{label}: expected one object with the point's group_id {group!r:.40}, and one point of its "
-                f"name, found {len(owners)} objects",
+                f"name, found {len(owners)} objects"
             )
         named[owners[0]][name] = point
     return [(item, named[key]) for key, item in objects.items()]
@@ -318,9 +315,7 @@ def _circle(
     shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
 ) -> AnnotatedObject:
     if len(points) != 2:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected center and edge of a circle, found {points!r:.80}"
-        )
+        raise Malformed(f"{label}: expected center and edge of a circle, found {points!r:.80}")
     radius = math.dist(*points)
     return polygon_object(name, [ellipse(points[0], (radius, radius))], label)
 
@@ -333,15 +328,13 @@ def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[
     from detection_core.data.pixels import open_picture
 
     if len(points) != 2:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected two corners of a mask, found {points!r:.80}"
-        )
+        raise Malformed(f"{label}: expected two corners of a mask, found {points!r:.80}")
     try:
         data = base64.b64decode(shape["mask"], validate=True)
         with open_picture(io.BytesIO(data)) as picture:
             patch = np.asarray(picture.convert("L")) > 0
     except (KeyError, TypeError, ValueError, ImageFault) as e:
-        raise Rejected("malformed_annotation", f"{label}: expected a PNG file as base64 text: {e}") from e
+        raise Malformed(f"{label}: expected a PNG file as base64 text: {e}") from e
     xmin, ymin, _, _ = box_around(points)
     left, top = round(xmin), round(ymin)
     # Both corners are pixels of the mask.

@@ -5,6 +5,7 @@ Only rows whose image is in the folder count: most users have all rows, but only
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import math
@@ -13,12 +14,13 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.bounded.text_file import MAX_JSON_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
     ImageLabel,
+    Malformed,
     MaskFile,
     Rejected,
     Rejection,
@@ -105,28 +107,21 @@ def read(root: str, location: Any) -> Annotations:
     """
     sources, hierarchy_path = _open(root, location)
     hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
-    rejected = Rejections()
-    categories: dict[str, int] = {}
+    found = Annotations(rejected=Rejections())
     listing = list_data_set(root)
-    streams = [_read_source(listing, source, hierarchy, categories, rejected) for source in sources]
-    return Annotations(
-        categories=categories, images=itertools.chain.from_iterable(streams), rejected=rejected
-    )
+    streams = [_read_source(listing, source, hierarchy, found) for source in sources]
+    return dataclasses.replace(found, images=itertools.chain.from_iterable(streams))
 
 
 def _read_source(
-    listing: FolderListing,
-    source: Source,
-    hierarchy: Hierarchy,
-    categories: dict[str, int],
-    rejected: list[Rejection],
+    listing: FolderListing, source: Source, hierarchy: Hierarchy, found: Annotations
 ) -> Iterator[AnnotatedImage]:
     more = find_companions(listing, os.path.relpath(source.annotations, listing.root))
     names = read_descriptions(listing.path(more.descriptions)) if more.descriptions else {}
     images = ImageFiles(source.images)
-    rows = _Rows(images, names, hierarchy, rejected)
+    rows = _Rows(images, names, hierarchy, found.rejected)
     rows.read(source.annotations, BOX_COLUMNS, _box_fields)
-    categories.update(dict.fromkeys(rows.classes, 0))
+    found.categories.update(dict.fromkeys(rows.classes, 0))
     for path in more.labels:
         rows.read(listing.path(path), LABEL_COLUMNS, _label_fields)
     for path in more.masks:
@@ -139,7 +134,7 @@ def _read_source(
     if rows.elsewhere:
         _logger.warning("ingest | %d rows are of images that %s lacks", rows.elsewhere, source.images)
     masks = {posixpath.basename(p): listing.path(p) for p in listing.paths(".png")} if more.masks else {}
-    return _read_images(rows, masks, rejected)
+    return _read_images(rows, masks)
 
 
 class _Part(NamedTuple):
@@ -155,11 +150,7 @@ class _Rows:
     """The rows of all files, by image."""
 
     def __init__(
-        self,
-        images: ImageFiles,
-        names: Mapping[str, str],
-        hierarchy: Hierarchy,
-        rejected: list[Rejection],
+        self, images: ImageFiles, names: Mapping[str, str], hierarchy: Hierarchy, rejected: list[Rejection]
     ) -> None:
         self.images, self.rejected = images, rejected
         self.grouping = Grouping()
@@ -207,9 +198,7 @@ def _mask_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
     return "mask", 1.0, (*(row[f"Box{side}"] for side in _SIDES), row["MaskPath"])
 
 
-def _read_images(
-    rows: _Rows, masks: Mapping[str, str], rejected: list[Rejection]
-) -> Iterator[AnnotatedImage]:
+def _read_images(rows: _Rows, masks: Mapping[str, str]) -> Iterator[AnnotatedImage]:
     for image, parts in rows.grouping:
         if not parts:
             continue
@@ -219,15 +208,11 @@ def _read_images(
             where = rows.images.path(checked_text(path, "the image's name"))
             yield _image(checked_id(image_id), path, where, map(_Part._make, parts), masks)
         except Rejected as e:
-            rejected.append(Rejection(path, image_id, e.reason, e.detail))
+            rows.rejected.append(Rejection(path, image_id, e.reason, e.detail))
 
 
 def _image(
-    image_id: str,
-    filename: str,
-    path: str,
-    parts: Iterable[_Part],
-    masks: Mapping[str, str],
+    image_id: str, filename: str, path: str, parts: Iterable[_Part], masks: Mapping[str, str]
 ) -> AnnotatedImage:
     of_kind: dict[str, list[_Part]] = {"box": [], "label": [], "mask": []}
     for part in parts:
@@ -244,7 +229,7 @@ def _object(part: _Part) -> AnnotatedObject:
     try:
         occluded, truncated, group_of, depiction = (_FLAG[flag] for flag in part.fields[4:])
     except KeyError as e:
-        raise Rejected("malformed_annotation", f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
+        raise Malformed(f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
     return AnnotatedObject(
         name=part.name,
         box=_box(part),
@@ -289,4 +274,4 @@ def _numbers(part: _Part, count: int) -> list[float]:
     try:
         return list(map(float, part.fields[:count]))
     except ValueError as e:
-        raise Rejected("malformed_annotation", f"line {part.line}: expected numbers: {e}") from e
+        raise Malformed(f"line {part.line}: expected numbers: {e}") from e

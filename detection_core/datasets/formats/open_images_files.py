@@ -11,10 +11,14 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_DEPTH, MAX_LONG_TEXT_BYTES, MAX_VALUES
-from detection_core.bounded.plain_json import parse_json_text
-from detection_core.bounded.text_file import read_text_file
-from detection_core.datasets.annotated_images import Rejected
+from detection_core.bounded.text_file import (
+    MAX_DEPTH,
+    MAX_LONG_TEXT_BYTES,
+    MAX_VALUES,
+    parse_json_text,
+    read_text_file,
+)
+from detection_core.datasets.annotated_images import Malformed, Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
 from detection_core.datasets.layouts import split_of_path
@@ -98,7 +102,7 @@ def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[
             yield line, dict(zip(header, fields, strict=True))
         elif fields:
             detail = f"line {line}: expected {len(header)} fields, found {len(fields)}"
-            yield line, Rejected("malformed_annotation", detail)
+            yield line, Malformed(detail)
 
 
 def _raw_rows(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
+from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES
 from detection_core.data.record_format import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES, masked_checksum
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -37,9 +37,8 @@ from detection_core.datasets.layouts import (
 )
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
-from detection_core.storage.file_parts import FilePart
+from detection_core.storage.file_parts import FilePart, PackedFile, is_packed, unpack_beginning
 from detection_core.storage.folder_listing import FolderListing
-from detection_core.storage.packed_files import PackedFile, is_packed, unpack_beginning
 
 LABEL_MAPS = (".pbtxt",)
 
@@ -122,19 +121,8 @@ def _learn(categories: dict[str, int], classes: Mapping[str, int], ids: Mapping[
 LOOKS_FOR = "TFRecord: files of any name with examples of the Object Detection API"
 
 _OTHERS = (
-    ".xml",
-    ".json",
-    ".txt",
-    ".csv",
-    ".yaml",
-    ".yml",
-    ".pbtxt",
-    ".config",
-    ".py",
-    ".md",
-    ".zip",
-    ".jsonl",
-)
+    ".xml", ".json", ".txt", ".csv", ".yaml", ".yml", ".pbtxt", ".config", ".py", ".md", ".zip", ".jsonl",
+)  # fmt: skip
 """Suffixes of files that are not opened to detect their format."""
 
 _SAMPLE = 20

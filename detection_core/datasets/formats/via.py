@@ -14,24 +14,14 @@ from typing import Any
 
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
-    Annotations,
+    Malformed,
     Rejected,
     check_count,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    candidates,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, candidates
 from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
-from detection_core.datasets.formats.json_files import (
-    list_of,
-    mapping_of,
-    number_of,
-    parse_json,
-    read_entries,
-)
+from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of, parse_json
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import spread
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
@@ -61,22 +51,6 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
             some = [name.decode(errors="replace") for name in dict.fromkeys(some)]
             found[path] = AnnotationFile(names=spread(some, _SAMPLE))
     return found
-
-
-_FORMAT = FileFormat(name="via", title="VIA", what=_WHAT, find_files=find_files)
-find, locate = _FORMAT.find, _FORMAT.locate
-
-
-def read(root: str, location: Any) -> Annotations:
-    """Read the files of a split. The categories are the classes that occur.
-
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None means all files of the
-    format.
-
-    Raises:
-        DataError: if a whole file cannot be used.
-    """
-    return read_entries(_FORMAT.sources(root, location), _entries, _name, _objects)
 
 
 def _entries(path: str) -> Iterator[Any]:
@@ -135,9 +109,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
     place = region.get("shape_attributes")
     kind = place.get("name") if isinstance(place, Mapping) else None
     if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _OUTLINES:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}"
-        )
+        raise Malformed(f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}")
     outline = _OUTLINES[kind](place, label)
     if kind == "rect":
         return make_object(name, (*outline[0], *outline[2]), label)
@@ -153,9 +125,7 @@ def _class_of(said: object, label: str) -> str:
         checked = [name for name, is_set in value.items() if is_set]
         value = checked[0] if len(checked) == 1 else None
     if not value:
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected a class in region_attributes, found {said!r:.80}"
-        )
+        raise Malformed(f"{label}: expected a class in region_attributes, found {said!r:.80}")
     return checked_text(value, f"{label}: its class").strip()
 
 
@@ -182,9 +152,7 @@ def _ellipse(place: Mapping[str, Any], label: str) -> list[Point]:
 def _polygon(place: Mapping[str, Any], label: str) -> list[Point]:
     xs, ys = (list_of(place.get(key), f"{label}: {key}") for key in ("all_points_x", "all_points_y"))
     if len(xs) != len(ys):
-        raise Rejected(
-            "malformed_annotation", f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}"
-        )
+        raise Malformed(f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}")
     return [(number_of(x, f"{label}: x"), number_of(y, f"{label}: y")) for x, y in zip(xs, ys, strict=True)]
 
 
@@ -194,3 +162,15 @@ _OUTLINES: dict[str, Callable[[Mapping[str, Any], str], list[Point]]] = {
     "ellipse": _ellipse,
     "polygon": _polygon,
 }
+
+
+_FORMAT = EntryFormat(
+    name="via",
+    title="VIA",
+    what=_WHAT,
+    find_files=find_files,
+    entries=_entries,
+    image_name=_name,
+    objects=_objects,
+)
+find, locate, read = _FORMAT.find, _FORMAT.locate, _FORMAT.read

@@ -15,6 +15,7 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Malformed,
     Rejected,
     Rejection,
     checked_id,
@@ -232,7 +233,7 @@ def read(root: str, location: Any) -> Annotations:
         [f"{plain_line(line)}.xml" for line in read_list(image_set)] if image_set else _all_files(annotations)
     )
     shown = os.path.relpath(annotations, root)
-    found = Annotations(categories={}, images=(), rejected=[])
+    found = Annotations()
     images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
     return dataclasses.replace(found, images=images)
 
@@ -299,9 +300,8 @@ def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
             for flag in ("difficult", "truncated")
         )
     except (Rejected, ValueError, KeyError) as e:
-        raise Rejected(
-            "malformed_annotation",
-            f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
+        raise Malformed(
+            f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}"
         ) from e
     pose = (element.findtext("pose") or "Unspecified").strip()
     # Other tools add this element, with any content.

@@ -12,12 +12,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_TEXT_BYTES
+from detection_core.bounded.text_file import MAX_TEXT_BYTES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
     Keypoint,
+    Malformed,
     Rejected,
     Rejection,
     check_count,
@@ -150,7 +151,7 @@ def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObjec
     try:
         index, values = float(words[0]), [float(word) for word in words[1:]]
     except ValueError as e:
-        raise Rejected("malformed_annotation", f"{label}: expected numbers, found {words!r:.120}") from e
+        raise Malformed(f"{label}: expected numbers, found {words!r:.120}") from e
     if not all(math.isfinite(value) for value in (index, *values)):
         raise Rejected("box_not_finite", f"{label}: expected finite numbers, found {words!r:.120}")
     if int(index) != index or int(index) not in found.names:
@@ -165,7 +166,7 @@ def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObjec
     if len(values) >= 6 and not len(values) % 2 and not count:
         return polygon_object(name, [list(zip(values[::2], values[1::2], strict=True))], label)
     expected = f"4 numbers or {4 + count * dims}" if count else "4 numbers, or those of an outline"
-    raise Rejected("malformed_annotation", f"{label}: expected a class and {expected}, found {len(words)}")
+    raise Malformed(f"{label}: expected a class and {expected}, found {len(words)}")
 
 
 def _keypoints(values: Sequence[float], dims: int) -> list[Keypoint] | None:

@@ -10,19 +10,11 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_TEXT_BYTES
 from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_lines
+from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_TEXT_BYTES, read_lines
 from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.datasets.annotated_images import Rejected, checked_text
-from detection_core.datasets.layouts import (
-    RATIOS,
-    Layout,
-    is_image,
-    name_splits,
-    split_of_path,
-    stem,
-)
+from detection_core.datasets.layouts import RATIOS, Layout, is_image, name_splits, split_of_path, stem
 from detection_core.errors import DataError, shorten
 from detection_core.storage.folder_listing import FolderListing
 

@@ -17,8 +17,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
-from detection_core.artifacts.tflite_file import damaged
-from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, damaged, read_graph
 from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.messages.tflite import OPERATION

@@ -63,13 +63,14 @@ def _check_within(search: _Search, findings: FindingList) -> None:
     split, images = search.split, len(search.here)
     near = find_near_duplicates(search.here, on_band=search.progress.advance)
     records = search.new(np.flatnonzero(near.groups != np.arange(images)))
-    findings.add_above(
+    findings.add_share(
         "near_duplicates",
         split,
-        f"{len(records):,}{_at_least(near.complete)} of {images:,} images of {split} look like another one of"
-        " it; they add little, and weigh more than others: keep some",
-        measured=len(records) / images,
-        count=len(records),
+        len(records),
+        images,
+        f"images of {split} look like another one of it; they add little, and weigh more than others: keep"
+        " some",
+        more="" if near.complete else " or more",
         examples=_examples(split, split, records, near),
     )
 
@@ -78,13 +79,14 @@ def _check_across(search: _Search, findings: FindingList) -> None:
     split, images = search.split, len(search.here)
     near = find_nearest_images(search.here, search.hashes[_TRAIN], on_band=search.progress.advance)
     records = search.new(np.flatnonzero(near.nearest >= 0))
-    findings.add_above(
+    findings.add_share(
         "near_leakage",
         split,
-        f"{len(records):,}{_at_least(near.complete)} of {images:,} images of {split} look like one of train;"
-        " what is learnt there is measured there: keep pictures of one scene in one split",
-        measured=len(records) / images,
-        count=len(records),
+        len(records),
+        images,
+        f"images of {split} look like one of train; what is learnt there is measured there: keep pictures of"
+        " one scene in one split",
+        more="" if near.complete else " or more",
         examples=_examples(split, _TRAIN, records, near),
     )
 
@@ -102,7 +104,3 @@ def _examples(
         )
         for record in records[:EXAMPLES_LISTED]
     ]
-
-
-def _at_least(complete: bool) -> str:
-    return "" if complete else " or more"

@@ -7,13 +7,14 @@ computes the statistics, in one pass and bounded memory. TFDV's tools read and c
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
+
+from detection_core.datasets.layouts import Reservoir
 
 _IS_BYTES = ("image/encoded", "image/object/mask")
 """Columns with files: only the lengths of their values are counted."""
@@ -93,9 +94,7 @@ class _NumberColumn:
         self.lengths = _Lengths()
         self._waiting: list[float] = []
         self._range = _Range()
-        self._sample: list[float] = []
-        self._seen = 0
-        self._random = random.Random(0)
+        self._sample: Reservoir[float] = Reservoir(_SAMPLED)
 
     def add(self, values: Any) -> None:
         self.lengths.add(len(values))
@@ -107,11 +106,7 @@ class _NumberColumn:
         values: np.ndarray = np.asarray(self._waiting, np.float64)
         self._range = self._range.with_values(values)
         for value in self._waiting:
-            self._seen += 1
-            if len(self._sample) < _SAMPLED:
-                self._sample.append(value)
-            elif (place := self._random.randrange(self._seen)) < _SAMPLED:
-                self._sample[place] = value
+            self._sample.add(value)
         self._waiting = []
 
     def fill(self, feature: Any, examples: int) -> None:
@@ -123,7 +118,7 @@ class _NumberColumn:
             return
         stats.mean, stats.std_dev = found.mean, float(np.sqrt(found.squares / found.count))
         stats.min, stats.max, stats.num_zeros = found.least, found.most, found.zeros
-        sample: np.ndarray = np.asarray(self._sample, np.float64)
+        sample: np.ndarray = np.asarray(self._sample.kept, np.float64)
         sample = sample[np.isfinite(sample)]
         if not len(sample):
             return

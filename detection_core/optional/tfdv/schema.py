@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.text.text_proto import parse_message
-from detection_core.data.example_columns import SIDES
+from detection_core.data.records import SIDES
 from detection_core.errors import ConfigError, shorten
 
 FEATURE_TYPES = {

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.builders.datasets import representative_pixels, sampled_evaluation
 from detection_core.builders.detector import configured_model

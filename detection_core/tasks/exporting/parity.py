@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
 from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance

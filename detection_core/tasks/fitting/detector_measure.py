@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.evaluation import finite
+from detection_core.artifacts.evaluation import MAP, finite
 from detection_core.builders.datasets import iterate_truth, sampled_evaluation
 from detection_core.builders.detector import configured_model
 from detection_core.builders.evaluation_settings import build_evaluation_settings

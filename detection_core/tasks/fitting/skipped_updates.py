@@ -13,9 +13,9 @@ from detection_core.artifacts.model_run import SKIPPED_BATCHES, LeftOut, Skipped
 from detection_core.builders.datasets import one_batch_config, training_records
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap
 from detection_core.data.record_format import write_record
+from detection_core.data.records import image_name
 from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
 from detection_core.training.guard import SkippedUpdate

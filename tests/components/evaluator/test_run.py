@@ -4,7 +4,7 @@ import pytest
 
 from component_specs import EvaluatorJob
 from components.evaluator.run import run
-from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.optional.ensembles.ensemble_runner import write_ensemble
 from tests.support.blobs import (

@@ -263,10 +263,20 @@ def test_a_given_label_map_decides_the_ids(tmp_path, plain):
 
 
 def test_a_parameter_that_cannot_be_used_and_a_dead_store_leave_no_artifact(tmp_path, plain):
-    for name, value in {"quarantine_limit": 1.5, "shard_examples": 0, "data_format": "x"}.items():
+    refusals = {
+        ("quarantine_limit", 1.5): "0 to 1",
+        ("shard_examples", 0): "1 or more",
+        ("data_format", "x"): "'coco'",
+        ("decode_images", "some"): "['all', 'none', 'sample']",
+        ("exif_annotations", "up"): "['upright', 'stored']",
+        ("unannotated_images", "x"): "['auto', 'background', 'leave_out']",
+        ("compression", "ZIP"): "['', 'GZIP']",
+    }
+    for (name, value), known in refusals.items():
         with pytest.raises(ConfigError) as caught:
             _run(tmp_path, plain[0], **{name: value})
-        assert caught.value.where == name and not (tmp_path / "examples").exists()
+        assert caught.value.where == name and known in str(caught.value)
+        assert not (tmp_path / "examples").exists()
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store"):
         _run(tmp_path, plain[0], shards_uri=f"{bucket}/shards")
     assert not (tmp_path / "examples").exists()
@@ -312,12 +322,12 @@ def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, p
     assert [name for name in kept if "tfrecord" in name] == listed
     assert _train_records(there) == _train_records(here)
     # A second time nothing is fetched, and nothing is written elsewhere.
-    states = files.etags(uri)
+    states = files.states(uri)
     assert _content(_run(tmp_path, data, "again", compression="GZIP", shards_uri=uri)[0]) == kept
-    assert [state.split()[0] for state in files.etags(uri)] == [state.split()[0] for state in states]
+    assert [state.split()[0] for state in files.states(uri)] == [state.split()[0] for state in states]
     # Other parameters are other data: what an older manifest lists stays.
     other, _ = _run(tmp_path, data, "other", compression="GZIP", shards_uri=uri, shard_examples=2)
-    assert set(states) <= set(files.etags(uri))
+    assert set(states) <= set(files.states(uri))
     # An unfinished training goes on with the same list of shards, and not with another.
     config = TrainEvalPipelineConfig()
     folders = (there, tmp_path / "again", other)

@@ -41,9 +41,8 @@ from detection_core.artifacts.published import (
     PushReport,
     write_deployment,
 )
-from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
+from detection_core.artifacts.quantization import QUANTIZATION, SENSITIVITY, QuantizedLayer
 from detection_core.artifacts.run_info import RUN
-from detection_core.artifacts.sensitivity_report import SENSITIVITY
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
 from detection_core.errors import ContractError
 from detection_core.evaluation.thresholds import judge, parse_thresholds
@@ -196,11 +195,11 @@ def test_a_file_says_class_and_five_decimals_and_is_read_back(tmp_path):
     assert written == FULL_PREDICTION.as_json()
     found = {"class": 3, "name": "cat", "score": 0.12346, "box": [0.1, 0.2, 0.33333, 1.0]}
     assert written["detections"] == [found]
-    assert prediction.read_prediction(str(tmp_path / "a.json")).as_json() == written
+    assert prediction.PREDICTION.parse((tmp_path / "a.json").read_text(), "a.json").as_json() == written
     shaped = dataclasses.replace(FOUND, mask=MaskRuns(size=(4, 6), counts="04"), keypoints=((1 / 3, 0.5),))
     full = dataclasses.replace(FULL_PREDICTION, detections=(shaped,))
     prediction.write_prediction(str(tmp_path / "a"), full)
-    (detection,) = prediction.read_prediction(str(tmp_path / "a.json")).detections
+    (detection,) = prediction.PREDICTION.parse((tmp_path / "a.json").read_text(), "a.json").detections
     assert detection == dataclasses.replace(shaped.rounded(), keypoints=((0.33333, 0.5),))
     assert Prediction(image="a.png", error="no image").as_json() == {"image": "a.png", "error": "no image"}
 

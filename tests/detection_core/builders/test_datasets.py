@@ -14,8 +14,8 @@ from PIL import Image
 from detection_core.builders import datasets
 from detection_core.config.check import check_evaluation, check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import label_map_from_names
+from detection_core.data.records import image_name
 from detection_core.errors import DataError
 from detection_core.protos import pipeline_pb2
 from tests.support.cases import cases, config_refused, refused

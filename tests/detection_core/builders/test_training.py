@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import MAP
 from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.builders.input_pipeline import ScoreColumns, build_label_targets, score_columns
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
@@ -30,7 +30,7 @@ from detection_core.config.check import check_message, check_pipeline_config, ch
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import label_problems
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.data.label_targets import LabelTargets
+from detection_core.data.batch import LabelTargets
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError

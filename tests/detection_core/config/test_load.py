@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.artifacts.coco_names import COCO_METRICS
+from detection_core.artifacts.evaluation import COCO_METRICS
 from detection_core.config import graph_rewriter as blocks
 from detection_core.config import load, metric_names, num_classes
 from detection_core.config.anchor_match import fit_anchors

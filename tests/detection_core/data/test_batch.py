@@ -9,9 +9,8 @@ from google.protobuf import text_format
 from detection_core.builders.input_pipeline import build_image_resizer
 from detection_core.config.check import check_message
 from detection_core.data import resize
-from detection_core.data.batch import batched, network_input, pad_objects
+from detection_core.data.batch import LabelTargets, batched, network_input, pad_objects
 from detection_core.data.decode import DecodedExample, drop_unusable_objects
-from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer, PadToMultipleResizer
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth

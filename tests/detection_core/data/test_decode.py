@@ -15,15 +15,15 @@ from PIL import Image
 from detection_core.data import decode as module
 from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
-from detection_core.data.encode import bytes_feature, encode_example, float_feature, int64_feature
-from detection_core.data.example_columns import column_fault, encoded_image, image_name
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.data.example_wire import Span, find_features, merge_example, parse_example
 from detection_core.data.label_map import LabelMapItem
+from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture
 from tests.support.golden_cases import load_cases
-from tests.support.record_files import example, image_bytes, numbered_example
+from tests.support.record_files import encode_example, example, image_bytes, numbered_example
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")

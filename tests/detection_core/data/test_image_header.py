@@ -17,7 +17,6 @@ from PIL import Image, ImageOps, PngImagePlugin
 from detection_core.data import image_header
 from detection_core.data import orientation as module
 from detection_core.data.image_header import MAX_PIXELS, ImageFault, ImageHeader, read_header, read_structure
-from detection_core.data.mask_png import encode_mask_pngs
 from detection_core.data.orientation import (
     CONVERTIBLE,
     convert_to_png,
@@ -27,6 +26,7 @@ from detection_core.data.orientation import (
     turn_upright,
 )
 from detection_core.data.pixels import read_pixels, read_thumbnail
+from detection_core.datasets.masks import encode_mask_pngs
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import HEIGHT, WIDTH, encoded, exif, smooth_picture, turned_by_xmp
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import DecodeOptions, class_text_table
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.reader import Reader
+from detection_core.data.records import done_ahead
 from detection_core.data.sequence import SequenceOptions, find_repeat_factors
 from detection_core.errors import DataError
 from detection_core.ops.mask_runs import decode_mask

@@ -14,12 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.data import records
-from detection_core.data.ahead import done_ahead
+from detection_core.data.batch import LabelTargets, merge_equal_boxes
 from detection_core.data.decode import decode_example
 from detection_core.data.label_map import LabelMap, LabelMapItem, format_label_map, label_map_from_names
-from detection_core.data.label_targets import LabelTargets, merge_equal_boxes
 from detection_core.data.record_format import count_local_records, masked_checksum, write_record
-from detection_core.data.records import check_readable, check_records, count_records, expand_patterns
+from detection_core.data.records import (
+    check_readable,
+    check_records,
+    count_records,
+    done_ahead,
+    expand_patterns,
+)
 from detection_core.data.sequence import SeededElement, element_at, window_size, with_following
 from detection_core.errors import DataError
 from detection_core.ops.objects import new_truth

@@ -10,28 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from components.example_gen.ingestion import read_dataset
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.example_wire import find_features, parse_example
 from detection_core.data.pixels import check_with_both
 from detection_core.datasets import annotated_images
 from detection_core.datasets.annotated_images import AnnotatedImage, Polygons, Rejected, Rejection
+from detection_core.datasets.card import check_limit, count_reasons, write_quarantine
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.quarantine import check_limit, count_reasons, write_quarantine
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, exif, picture, subfolder, voc_xml, write_voc
 from tests.support.faulty_sets import COCO_FAULTS, VOC_FAULTS
+from tests.support.input_data import read
 from tests.support.storage_faults import few_descriptors
 
 
 def _read(path, data_format="coco", splits=None):
-    return read_dataset(path, data_format, splits or {"train": 1}, None)
+    return read(path, data_format, splits or {"train": 1})
 
 
 def test_used_up_descriptors_and_other_formats_are_no_faults_of_an_image(tmp_path):

@@ -18,14 +18,13 @@ from pycocotools import mask as coco_mask
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images, grouping
 from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.coco_writer import BESIDE, open_coco
-from detection_core.datasets.dataset_conversion import convert_to_coco
+from detection_core.datasets.dataset_conversion import BESIDE, convert_to_coco, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layout_search import find_layout
+from detection_core.datasets.layouts import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.datasets.shapes import make_object
-from detection_core.datasets.splits import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, subfolder, voc_xml, write_files
@@ -265,9 +264,14 @@ def _assign(ids):
 
 
 def test_splits_are_ratios_or_locations_and_shares_about_what_was_asked():
-    assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
-    assert is_by_ratio(check_splits({"train": 1}))
-    assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
+    by_ratio, located = (
+        check_splits({"train": 0.8, "eval": 0.2}),
+        check_splits({"b": "b.json", "a": "a.json"}),
+    )
+    assert list(by_ratio.ratios.items()) == [("eval", 0.2), ("train", 0.8)]
+    assert by_ratio.locations == {"": None} and by_ratio.names == ["eval", "train"]
+    assert list(located.locations) == located.names == ["a", "b"] and not located.ratios
+    assert is_by_ratio({"train": 1}) and not is_by_ratio({"train": "ImageSets/Main/train.txt"})
     assigned = _assign([*map(str, range(10_000))])
     assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
     # Three standard deviations of a share of 0.1 among 10,000 are 0.009.

@@ -345,6 +345,3 @@ def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_pat
     assert [image.filename for image in below] == ["deep/c.jpg"]
     a, b, c = (image_files.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert image_files.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
-    assert all(image_files.check_unannotated_images(word) == word for word in image_files.CHOICES)
-    message = r"expected one of \['auto', 'background', 'leave_out'\]"
-    refused(ConfigError, message, image_files.check_unannotated_images, "negative")

@@ -28,7 +28,7 @@ from detection_core.datasets.counts import (
     Counts,
 )
 from detection_core.datasets.encoding import CheckedExample
-from detection_core.datasets.splits import check_splits, split_at, split_position
+from detection_core.datasets.layouts import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
@@ -53,7 +53,6 @@ def test_what_is_seen_is_what_is_there(tmp_path):
     assert (seen.sizes == (30, 40)).all() and len(seen.sizes) == 30
     expected = [(0, 0, 15 / 30, 20 / 40), (3 / 30, 2 / 40, 23 / 30, 12 / 40)]
     np.testing.assert_allclose(np.unique(seen.boxes, axis=0), expected, rtol=1e-6)
-    assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
 
 
 def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(tmp_path, monkeypatch):
@@ -63,7 +62,9 @@ def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(
     assert len(seen.examples) == 4
     assert any(item.name == "rare" for image in seen.examples for item in image.objects)
     for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
-        made = collections.Counter(split_at(split_position(name), check_splits(ratios)) for name in names)
+        made = collections.Counter(
+            split_at(split_position(name), check_splits(ratios).ratios) for name in names
+        )
         assert {name: seen.count(name, ratios) for name in ratios} == made
     write_files(tmp_path / "ImageSets" / "Main", {"val.txt": "image-0\nimage-1\n"})
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
@@ -114,7 +115,7 @@ def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
     for name in ("yolo", "coco"):  # boxes in fractions, and in pixels
         WRITERS[name](tmp_path / name)
     by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
-    for field in ("boxes", "box_sides", "sizes"):
+    for field in ("boxes", "sizes"):
         one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
         np.testing.assert_allclose(one, other, atol=1e-4)
     assert by_format[0].empty_images == by_format[1].empty_images == 1

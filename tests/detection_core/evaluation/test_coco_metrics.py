@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import COCO_METRICS, category_metric
+from detection_core.artifacts.evaluation import COCO_METRICS, category_metric
 from detection_core.errors import ConfigError
 from detection_core.evaluation import matching, metric_sets
 from detection_core.evaluation.coco_matches import match_class

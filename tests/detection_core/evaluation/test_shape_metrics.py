@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import KEYPOINT_METRICS, MASK_METRICS
+from detection_core.artifacts.evaluation import KEYPOINT_METRICS, MASK_METRICS
 from detection_core.config.metric_names import check_metric_names, register_metric_set
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco

@@ -8,8 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50, category_metric, group_metric
-from detection_core.artifacts.evaluation import CURVES
+from detection_core.artifacts.evaluation import (
+    COCO_METRICS,
+    CURVES,
+    MAP,
+    MAP_50,
+    category_metric,
+    group_metric,
+)
 from detection_core.errors import ConfigError
 from detection_core.evaluation import bootstrap
 from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, known_intervals, resample

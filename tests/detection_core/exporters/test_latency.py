@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
-from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.errors import DataError, ModelError
 from detection_core.exporters import operator_times as module
 from detection_core.exporters.cold_start import measure_cold_start

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.tflite_graph import network_operators, read_graph
+from detection_core.artifacts.tflite_file import network_operators, read_graph
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8

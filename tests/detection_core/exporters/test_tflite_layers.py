@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.tools import flatbuffer_utils
 
-from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescription, read_description
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters import tflite_layers

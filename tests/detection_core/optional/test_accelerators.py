@@ -4,7 +4,7 @@ import tensorflow as tf
 import yaml
 
 from detection_core.artifacts.flatbuffer_table import read_root, tables
-from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import configured_model
 from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions

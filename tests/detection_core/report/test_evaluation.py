@@ -1,9 +1,16 @@
 """What a page says of artifacts."""
 
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample
 from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, QuarantinedEntry
-from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.artifacts.evaluation import (
+    MAP,
+    MAP_50,
+    ClassCurve,
+    Confusion,
+    Curves,
+    EvalReport,
+    ThresholdVerdict,
+)
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.report.benchmark_page import benchmark_page
 from detection_core.report.data_findings import FindingsSummary

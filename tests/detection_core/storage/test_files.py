@@ -15,7 +15,7 @@ import pytest
 
 from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files, local_files
-from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
+from detection_core.storage.files import is_remote, opened_by_tensorflow, store_of
 from tests.support.cases import cases, refused
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 from tests.support.threads import at_once

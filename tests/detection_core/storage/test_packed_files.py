@@ -15,10 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.errors import DataError
-from detection_core.storage import files, folder_listing, packed_files, zip_archive
-from detection_core.storage.file_parts import FilePart, file_part, part_path
+from detection_core.storage import file_parts, files, folder_listing, zip_archive
+from detection_core.storage.file_parts import (
+    FilePart,
+    PackedFile,
+    PackedFiles,
+    file_part,
+    is_packed,
+    part_path,
+    unpack_beginning,
+)
 from detection_core.storage.folder_listing import list_folder
-from detection_core.storage.packed_files import PackedFile, PackedFiles, is_packed, unpack_beginning
 from detection_core.storage.zip_archive import describe_zip, is_zip, unpack_zip
 from tests.support.cases import cases, refused
 from tests.support.object_store import s3_server
@@ -67,7 +74,7 @@ def test_states_are_kept_for_a_second_read_and_bounded(monkeypatch):
     read.clear()
     assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]
     assert min(read) > len(FORMS["gzip"]) // 2
-    monkeypatch.setattr(packed_files, "MOST_PLACES", 2)
+    monkeypatch.setattr(file_parts, "MOST_PLACES", 2)
     files = PackedFiles()
     for key in "abc":
         assert files.read(key, _opener(FORMS["gzip"]), len(CONTENT) - 10, 10) == CONTENT[-10:]

@@ -15,7 +15,7 @@ from moto.backends import get_backend
 
 from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files, object_store, store_connection, store_lock
-from detection_core.storage.schemes import store_of
+from detection_core.storage.files import store_of
 from tests.support.cases import cases, refused
 from tests.support.local_server import serve_raw
 from tests.support.object_store import dead_server, s3_server, without_pauses
@@ -221,7 +221,7 @@ def test_of_many_that_find_a_dead_holder_one_takes_over(path, monkeypatch):
     held, most = [], []
 
     def work(_):
-        with store_lock.lock(path):
+        with files.exclusive(path):
             held.append(1)
             most.append(len(held))
             time.sleep(0.05)
@@ -236,11 +236,11 @@ def test_a_lock_that_is_held_is_renewed_again_and_again_and_not_taken_over(path,
     versions, taken = set(), threading.Event()
 
     def wait():
-        with store_lock.lock(path):
+        with files.exclusive(path):
             taken.set()
 
     waiter = threading.Thread(target=wait)
-    with store_lock.lock(path):
+    with files.exclusive(path):
         waiter.start()
         while len(versions) < 5:
             versions.add(store_of(path).head(path).version)
@@ -272,7 +272,7 @@ def _lost_answers(path):
 
 
 def test_a_lost_answer_is_no_lost_lock_nor_lost_work(path, caplog):
-    with store_lock.lock(path) as confirm:
+    with files.exclusive(path) as confirm:
         for times in (1, 3):
             for _ in range(times):
                 with _lost_answers(path), pytest.raises(DataError, match="expected an answer"):
@@ -282,7 +282,7 @@ def test_a_lost_answer_is_no_lost_lock_nor_lost_work(path, caplog):
             confirm()
     assert files.read_bytes(path).startswith(b"free ")
     lost = contextlib.ExitStack()
-    with lost, store_lock.lock(path):
+    with lost, files.exclusive(path):
         lost.enter_context(_lost_answers(path))
     assert "could not be released" in caplog.text
 
@@ -291,7 +291,7 @@ def test_a_holder_that_stood_still_is_told_and_leaves_the_lock_to_its_new_holder
     for answered in (True, False):
         with (
             pytest.raises(StorageError, match="another writer took it over"),
-            store_lock.lock(f"{path}{answered}") as confirm,
+            files.exclusive(f"{path}{answered}") as confirm,
         ):
             with (
                 contextlib.nullcontext() if answered else _lost_answers(path),

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.evaluation import EvalReport
+from detection_core.artifacts.evaluation import MAP, EvalReport
 from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.artifacts.published import PublishedVersion, version_file, write_version
 from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest

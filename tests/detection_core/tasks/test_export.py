@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_provenance import read_provenance

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.evaluation import MAP_50
 from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.artifacts.tflite_provenance import read_provenance

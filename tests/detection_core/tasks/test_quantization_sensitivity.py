@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.sensitivity_report import Sensitivity
+from detection_core.artifacts.evaluation import MAP
+from detection_core.artifacts.quantization import Sensitivity
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner

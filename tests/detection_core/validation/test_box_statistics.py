@@ -15,9 +15,16 @@ from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepA
 from detection_core.datasets.counts import SIDES
 from detection_core.report.figures import anchor_charts, anchor_maps
 from detection_core.validation import box_statistics
-from detection_core.validation.box_statistics import ASPECTS, GRID, SIZES, SampleCounter
-from detection_core.validation.class_balance import check_classes
-from detection_core.validation.homogeneity import compare, holm, jensen_shannon
+from detection_core.validation.box_statistics import (
+    ASPECTS,
+    GRID,
+    SIZES,
+    SampleCounter,
+    compare,
+    holm,
+    jensen_shannon,
+)
+from detection_core.validation.checks import check_classes
 from detection_core.validation.labelled_images import parse_record
 from detection_core.validation.network_view import (
     BoxSample,

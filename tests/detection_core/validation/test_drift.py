@@ -11,7 +11,13 @@ from scipy import stats
 from tensorflow.core.example.example_pb2 import Example
 
 from benchmarks.drift_false_alarms import draw_images, false_alarms
-from detection_core.artifacts.data_statistics import DataStatistics
+from detection_core.artifacts.data_statistics import (
+    DataStatistics,
+    keep_spans,
+    read_spans,
+    span_digests,
+    span_names,
+)
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
 from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation import drift
@@ -25,7 +31,6 @@ from detection_core.validation.drift import (
 )
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
-from detection_core.validation.span_history import keep_spans, read_spans, span_digests, span_names
 from tests.detection_core.validation.pictures import jpeg, natural
 from tests.detection_core.validation.samples import findings_of
 from tests.support.cases import cases

@@ -20,16 +20,20 @@ from detection_core.optional.near_duplicates.perceptual_hash import hash_image_f
 from detection_core.progress import Progress
 from detection_core.validation import labelled_images
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
-from detection_core.validation.decoded_images import ImageFiles
-from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
-from detection_core.validation.duplicates import Pair
-from detection_core.validation.found_examples import complete_examples
+from detection_core.validation.duplicates import AnnotationChecker, Pair, check_copies, same_boxes
 from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
-from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
-from detection_core.validation.sample_pictures import SamplePictures
+from detection_core.validation.sample_pictures import (
+    Emphasis,
+    SamplePictures,
+    box_of,
+    complete_examples,
+    draw_image,
+    pixels_of,
+)
 from detection_core.validation.split_pass import (
     MOST_FOLDERS,
     FolderCounters,
+    ImageFiles,
     ObjectCounter,
     PassOptions,
     counted_card,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components.example_gen.ingestion import read_dataset
 from detection_core.datasets.encoding import make_example
+from tests.support.input_data import read
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "digits" / "compose.py"
 
@@ -38,7 +38,7 @@ def _content(folder):
 
 def test_the_scenes_are_a_sound_coco_data_set(scenes):
     splits = {s: {"annotations": f"{s}.json", "images": f"images/{s}"} for s in ("train", "eval", "test")}
-    dataset = read_dataset(str(scenes), "coco", splits, None)
+    dataset = read(str(scenes), "coco", splits)
     assert {name: len(images) for name, images in dataset.splits.items()} == COUNTS
     assert not any(dataset.rejected.values())
     assert [item.name for item in dataset.label_map.items] == [str(digit) for digit in range(10)]

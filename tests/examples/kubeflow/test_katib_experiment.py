@@ -10,7 +10,7 @@ import yaml
 
 from component_specs import TrainerJob
 from components.runtime.bind import bind_arguments
-from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import MAP
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.loggers.metric_lines import metric_name

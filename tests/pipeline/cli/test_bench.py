@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts.benchmark import BENCHMARK
-from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.artifacts.parity import LayerNoise, NetworkParity
-from detection_core.artifacts.quantization import QuantizationSettings
-from detection_core.artifacts.sensitivity_report import (
+from detection_core.artifacts.quantization import (
     SENSITIVITY,
     Accuracy,
     FloatGroup,
     LayerError,
+    QuantizationSettings,
     Sensitivity,
 )
 from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription

@@ -14,10 +14,9 @@ import markupsafe
 import numpy as np
 import pytest
 
-from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
-from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
+from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.artifacts.published import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY

@@ -15,9 +15,8 @@ from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats.csv_rows import SETS, CsvLines, open_csv
 from detection_core.datasets.layout_search import find_layouts
-from detection_core.datasets.layouts import is_image
+from detection_core.datasets.layouts import is_by_ratio, is_image, split_at, split_position
 from detection_core.datasets.readers import find_reader
-from detection_core.datasets.splits import is_by_ratio, split_at, split_position
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from detection_core.api import evaluate
-from detection_core.artifacts.coco_names import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
 from detection_core.artifacts.detector import LABEL_MAP
+from detection_core.artifacts.evaluation import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.errors import DataError

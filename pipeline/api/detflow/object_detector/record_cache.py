@@ -18,8 +18,8 @@ import yaml
 from detection_core.config.automl.yaml_text import read_yaml_file
 from detection_core.data.record_format import count_local_records, write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.card import check_limit, count_reasons
 from detection_core.datasets.encoding import find_decoding, make_example
-from detection_core.datasets.quarantine import check_limit, count_reasons
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache

@@ -4,10 +4,9 @@ import json
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import annotation_files
-from detection_core.datasets.formats.annotation_files import AnnotationFile, Source, describe_files, divide
-from detection_core.datasets.formats.json_files import read_entries
-from detection_core.datasets.formats.others import name_other
-from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files, divide
+from detection_core.datasets.formats.json_files import EntryFormat
+from detection_core.datasets.layout_search import find_layouts, name_other
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
@@ -90,8 +89,17 @@ def test_images_that_no_entry_is_about_are_known_when_all_was_read(tmp_path):
         return [make_object("cat", (0, 0, 1, 1), "object 1")]
 
     entries = [{"name": "/home/me/a.jpg"}, {"name": "b"}, {"name": "c.jpg"}, 7, {"name": "\n"}]
-    source = Source(annotations=str(tmp_path / "all.json"), images=str(tmp_path))
-    found = read_entries([source], lambda path: entries, lambda entry: entry["name"], objects_of)
+    (tmp_path / "all.json").touch()
+    made = EntryFormat(
+        name="toy",
+        title="Toy",
+        what="a toy",
+        find_files=lambda listing: {},
+        entries=lambda path: entries,
+        image_name=lambda entry: entry["name"],
+        objects=objects_of,
+    )
+    found = made.read(str(tmp_path), {"annotations": "all.json", "images": "."})
     assert not found.categories
     found = whole(found)
     assert [image.filename for image in found.images] == ["a.jpg", "b.jpg"] and found.categories == {"cat": 0}

@@ -33,7 +33,8 @@ MORE = {
 
 def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
     stored = stored_image(picture() if image is None else image, *size, source_id=source_id)
-    return encode.encode_example(stored, encode.ObjectColumns(**(columns or COLUMNS)), **more)
+    features = encode.encode_features(stored, encode.ObjectColumns(**(columns or COLUMNS)), **more)
+    return encode.serialise_features(features)
 
 
 def _write(path, *records):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.artifacts.detector import DetectorInfo
 from detection_core.artifacts.parity import NetworkParity
-from detection_core.artifacts.sensitivity_report import LayerError
+from detection_core.artifacts.quantization import LayerError
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.config.input_paths import evaluating_training, point_at_examples, point_at_other_split
 from detection_core.errors import ConfigError, ModelError

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from detection_core.allowed_values import TFLITE_FORMS
-from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.evaluation import MAP_50
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map, label_map_from_names

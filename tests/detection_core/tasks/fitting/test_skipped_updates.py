@@ -14,7 +14,7 @@ from detection_core.artifacts.model_run import SKIPPED_BATCHES, TRAIN_REPORT
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.data.example_columns import image_name
+from detection_core.data.records import image_name
 from detection_core.detectors.base import TOTAL_LOSS, with_total
 from detection_core.detectors.family import register_family, unregister_family
 from detection_core.errors import ModelError

@@ -6,7 +6,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 import detection_core
 from detection_core import ConfigError, DataError
-from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_file import read_graph
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.families.efficientdet.checkpoint_names import automl_variables
 from detflow import model_spec, object_detector

@@ -1,4 +1,4 @@
-"""Resolves the spans of data that a run reads.
+"""The data that a run reads: spans, folder, format and fingerprint.
 
 A path may contain the input patterns of TFX's ExampleGen: `{SPAN}` for a number, or `{YYYY}`, `{MM}` and
 `{DD}` for a date. `{SPAN:3}` is a number of three digits with leading zeros. Each match of a pattern is a
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from component_specs.example_gen import Spans, span_order
-from detection_core.datasets.splits import check_splits, is_by_ratio
+from component_specs.example_gen import SPANS, Spans, span_order
+from detection_core.datasets.layout_search import AUTO, find_format
+from detection_core.datasets.layouts import CheckedSplits
+from detection_core.datasets.readers import AnnotationReader, find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 
@@ -45,6 +49,102 @@ class SpanQuery:
 NO_SPANS = Spans()
 
 
+class Source(NamedTuple):
+    """One span of a data set's part, with patterns filled in.
+
+    Attributes:
+        span: "" for paths without a pattern.
+        folder: of the data set.
+        location: of the part's annotations in it; None for all images.
+        split: of the part; "" if its images are divided by ratio.
+    """
+
+    span: str
+    folder: str
+    location: Any
+    split: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputData:
+    """The data that a run reads.
+
+    Attributes:
+        path: its folder, which may hold a span pattern.
+        format: a key of `readers.READERS`.
+        splits: their locations may hold a span pattern.
+        spans: to read; empty for data without a pattern.
+    """
+
+    path: str
+    format: str
+    splits: CheckedSplits
+    spans: Spans
+
+    @property
+    def reader(self) -> AnnotationReader:
+        """The reader of the format."""
+        return find_reader(self.format)
+
+    @property
+    def spans_by_split(self) -> dict[str, tuple[str, ...]]:
+        """Split name to its spans; empty for data without a pattern."""
+        return {name: self.spans.of(name) for name in self.splits.names} if self.spans.all() else {}
+
+    def sources(self) -> Iterator[Source]:
+        """Yield what to read."""
+        for split, location in self.splits.locations.items():
+            spans = self.spans.of(split) if split else self.spans.all()
+            for source in fill_spans(self.path, location, spans):
+                yield source._replace(split=split)
+
+
+def find_data(path: str, data_format: str, splits: CheckedSplits, spans: Spans = NO_SPANS) -> InputData:
+    """Find the format of a data set and its folder at or below `path`, if the format is `auto`.
+
+    For data with spans, the newest span is searched.
+
+    Raises:
+        DataError: if no matching data set is found; the message lists what was searched.
+    """
+    if data_format == AUTO:
+        newest = spans.all()[-1:]
+        filled = [
+            source for location in splits.locations.values() for source in fill_spans(path, location, newest)
+        ]
+        _, root, _, _ = filled[0]
+        found, data_format = find_format(root, [source.location for source in filled])
+        if found != root:
+            path = files.join(path, os.path.relpath(found, root))
+    return InputData(path=path, format=data_format, splits=splits, spans=spans)
+
+
+def fingerprint(data: InputData) -> str:
+    """Return a text that changes when a file of the data set is added, removed or written.
+
+    Local files count by name, size and modification time; objects on S3 by name, size and ETag. Objects of
+    other stores count by name, size and modification time; single files there, such as annotations, by
+    content. For data with spans, only the spans to read count.
+
+    Raises:
+        ConfigError: for an unknown format or invalid locations.
+        DataError: if an annotation file or image folder is missing.
+    """
+    paths = {
+        path
+        for source in data.sources()
+        for path in data.reader.locate_split(source.folder, source.location)
+        if path
+    }
+    digest = hashlib.sha256(SPANS.encode(data.spans).encode())
+    for path in sorted(paths):
+        # Use relative paths, so that moving a data set does not change the fingerprint.
+        name = os.path.relpath(path, data.path)
+        for state in files.states(path):
+            digest.update(bytes(f"{name}\0{state}\0", "utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
 def has_pattern(path: str) -> bool:
     """Return whether a path contains a span pattern."""
     return bool(_TOKEN.search(path))
@@ -68,26 +168,21 @@ def fill(text: str, span: str) -> str:
     return _TOKEN.sub(value, text)
 
 
-def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[str, str, Any]]:
-    """List the sources of a split; a location of None means a split by ratio.
-
-    Returns:
-        (span, folder, location) of each source, with patterns filled in; span is "" for paths without a
-        pattern.
-    """
-    if not any(has_pattern(text) for text in (data_path, *_texts(location))):
-        return [("", data_path, location)]
-    return [(span, fill(data_path, span), _fill_location(location, span)) for span in spans]
+def fill_spans(path: str, location: Any, spans: Sequence[str]) -> list[Source]:
+    """Return the source of each span; a single one if neither path nor location has a pattern."""
+    if not any(has_pattern(text) for text in (path, *_texts(location))):
+        return [Source("", path, location)]
+    return [Source(span, fill(path, span), _fill_location(location, span)) for span in spans]
 
 
-def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -> Spans:
+def resolve_spans(data_path: str, splits: CheckedSplits, query: SpanQuery) -> Spans:
     """Find the spans that a run reads, from the patterns in the data path and the splits' locations.
 
     Raises:
         ConfigError: for an invalid pattern.
         DataError: if the requested span is missing or incomplete.
     """
-    patterns = _patterns(data_path, splits)
+    patterns = _patterns(data_path, splits.locations)
     if not patterns:
         return Spans()
     found = _complete_spans(patterns, query.ready_file)
@@ -104,11 +199,10 @@ def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -
     return Spans(train=tuple(until[-query.window :]), evaluate=tuple(until[-query.eval_window :]))
 
 
-def _patterns(data_path: str, splits: Mapping[str, Any]) -> set[str]:
+def _patterns(data_path: str, locations: Mapping[str, Any]) -> set[str]:
     """Return every path with a pattern, cut off after the part with the last pattern."""
-    checked = check_splits(splits)
-    locations: Iterable[Any] = [None] if is_by_ratio(checked) else checked.values()
-    paths = {files.join(data_path, text) for location in locations for text in ("", *_texts(location))}
+    texts = {text for location in locations.values() for text in ("", *_texts(location))}
+    paths = {files.join(data_path, text) for text in texts}
     found = set()
     for path in filter(has_pattern, paths):
         parts = path.rstrip("/").split("/")
