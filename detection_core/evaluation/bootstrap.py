@@ -92,12 +92,12 @@ def resample(
     """
     options = options or BootstrapOptions()
     measures = find_measures(metrics, split.class_names, groups)
-    if len(split.images) < 2:
+    if len(split.counted) < 2:
         return {}
-    drawn = _draw(len(split.images), options)
+    drawn = _draw(len(split.counted), options)
     found = _measured(split, measures, drawn)
     other = _measured(baseline, measures, drawn) if baseline else {}
-    images = len(split.images)
+    images = len(split.counted)
     return {
         metric: Resampled(values=values, baseline=other.get(metric), images=images)
         for metric, values in found.items()
@@ -129,7 +129,7 @@ def _measured(
         for class_ in measure.classes:
             place = (summary.area, class_)
             if place not in matches:
-                matches[place] = match_class(split.images, class_, summary.area)
+                matches[place] = match_class(split.counted, class_, summary.area)
             key = (summary.is_precision, summary.iou, summary.area, summary.max_detections, class_)
             if key not in cells:
                 cells[key] = _of_class(matches[place], measure, drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from PIL import Image
@@ -77,7 +77,7 @@ def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> 
         score_threshold: detections below it are not drawn, and do not count as found.
     """
     return PicturePlan(
-        side_by_side=spread_evenly(len(split.images), count),
+        side_by_side=spread_evenly(len(split.counted), count),
         mistakes=(
             *worst_false_positives(split, count),
             *largest_misses(split, score_threshold, count),
@@ -94,28 +94,23 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 
 
 def write_pictures(
-    plan: PicturePlan,
-    pixels: Iterable[tuple[np.ndarray, Instances]],
-    split: EvaluatedSplit,
-    folder: str,
-    options: PictureOptions | None = None,
+    plan: PicturePlan, split: EvaluatedSplit, folder: str, options: PictureOptions | None = None
 ) -> list[PictureEntry]:
     """Draw the planned pictures as JPEG files and write their `index.json`.
 
     Args:
         plan: what to draw.
-        pixels: the images again, uint8 [H, W, 3], in the order of the split; read only as far as needed.
-        split: ground truth and detections.
+        split: ground truth, detections and pixels, which are read only as far as needed.
         folder: output folder.
         options: sizes and labels.
 
     Returns:
         The contents of `index.json`, in the order of the plan.
     """
-    options, images, class_names = options or PictureOptions(), split.images, split.class_names
+    options, images, class_names = options or PictureOptions(), split.counted, split.class_names
     drawn: dict[tuple[str, int, int], PictureEntry] = {}
     last = max(plan.images, default=-1)
-    for i, (image, _) in enumerate(itertools.islice(pixels, last + 1)):
+    for i, (image, _) in enumerate(itertools.islice(split.pixels(), last + 1)):
         if i in plan.side_by_side:
             picture = draw_both(image, images[i], class_names, plan.score_threshold, options)
             caption = _describe(images[i], plan.score_threshold)

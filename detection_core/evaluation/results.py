@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,11 +34,6 @@ def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
     found = image.detections
     kept = np.isin(found.classes, image.labelled_classes)
     return dataclasses.replace(image, detections=found.take(kept))
-
-
-def counted_images(images: Sequence[EvaluatedImage], *, labelled_only: bool) -> tuple[EvaluatedImage, ...]:
-    """Return images with the detections that count for COCO's metrics: all, or only of verified classes."""
-    return tuple(map(only_labelled, images) if labelled_only else images)
 
 
 def to_px(boxes: np.ndarray, truth: Instances) -> np.ndarray:

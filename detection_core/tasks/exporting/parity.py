@@ -21,7 +21,7 @@ from detection_core.detectors.base import Detector
 from detection_core.errors import DataError
 from detection_core.evaluation.bootstrap import LEVEL, resample
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import Measurement, class_names, measure
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
@@ -108,7 +108,7 @@ def measure_parity(
     """
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
-    names = class_names(label_map)
+    names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
     reference = splits[REFERENCE].coco.metrics()
     for candidate in candidates:
@@ -120,15 +120,15 @@ def measure_parity(
         )
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
     networks = _networks(candidates, runners, images)
-    intervals = _drop_intervals(found, label_map)
-    expected = found[REFERENCE].images
+    intervals = _drop_intervals(splits)
+    expected = splits[REFERENCE].images
     reports = [
         _report(
             _compare(c, reference, splits[c.path], options),
             intervals.get(c.path),
             networks.get(c.path),
             compare_boxes(
-                expected, found[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
+                expected, splits[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
             ),
         )
         for c in candidates
@@ -210,15 +210,9 @@ def _networks(
     return found
 
 
-def _drop_intervals(
-    found: Mapping[str, Measurement], label_map: LabelMap
-) -> dict[str, tuple[float, float] | None]:
+def _drop_intervals(splits: Mapping[str, EvaluatedSplit]) -> dict[str, tuple[float, float] | None]:
     """Return the confidence interval of each file's drop; all are resampled alike."""
-    names = class_names(label_map)
-    drawn = {
-        path: resample(EvaluatedSplit(images=one.images, class_names=names), None, [MAP_50], groups={})
-        for path, one in found.items()
-    }
+    drawn = {path: resample(split, None, [MAP_50], groups={}) for path, split in splits.items()}
     if MAP_50 not in drawn[REFERENCE]:
         return {}
     intervals = {}
