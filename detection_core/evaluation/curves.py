@@ -8,7 +8,7 @@ from detection_core.artifacts.coco_names import MAP_50, NOTHING_TO_MEASURE, is_m
 from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves
 from detection_core.evaluation.coco_metrics import RECALLS
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
+from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
 
 BACKGROUND = "background"
 

@@ -10,8 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
-from detection_core.evaluation.matching import ImageMatch, best_score_threshold, finds_any, match_image
-from detection_core.evaluation.results import EvaluatedImage, only_labelled
+from detection_core.evaluation.results import (
+    EvaluatedImage,
+    ImageMatch,
+    best_score_threshold,
+    finds_any,
+    match_image,
+    only_labelled,
+)
 from detection_core.structures import Instances
 
 # Steps of a rounded score threshold.

@@ -9,8 +9,7 @@ import numpy as np
 
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED
-from detection_core.evaluation.results import box_areas, to_px
+from detection_core.evaluation.results import IOU_THRESHOLD, NOT_MATCHED, box_areas, to_px
 
 # so that one image full of mistakes does not crowd out the others
 MOST_OF_AN_IMAGE = 3

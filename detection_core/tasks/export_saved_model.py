@@ -16,9 +16,13 @@ from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.automl_signatures import automl_functions
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
-from detection_core.exporters.frozen_graph import FROZEN_GRAPH, frozen_graph
+from detection_core.exporters.frozen_graph import (
+    FROZEN_GRAPH,
+    PORTABLE_INPUT,
+    frozen_graph,
+    portable_function,
+)
 from detection_core.exporters.plain_graph import plain_graph
-from detection_core.exporters.portable_graph import PORTABLE_INPUT, portable_function
 from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
 from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
 from detection_core.exporters.tflite import check_convertible
@@ -107,7 +111,7 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
 
 
 def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
-    """Make the signature for converters to other runtimes; see `portable_graph.portable_function`."""
+    """Make the signature for converters to other runtimes; see `portable_function`."""
     if options.additional_output_tensor_names or options.input_type != IMAGE_TENSOR or options.batch_size > 1:
         raise ConfigError(
             f"expected input_type {IMAGE_TENSOR}, no additional tensors and no batch size above 1, found"

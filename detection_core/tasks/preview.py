@@ -18,8 +18,7 @@ from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
-from detection_core.evaluation.drawing import side_by_side
-from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
+from detection_core.evaluation.drawing import DrawnTruth, draw_truth, side_by_side
 from detection_core.report.page import render
 from detection_core.report.pictures import Picture
 from detection_core.storage import files

@@ -21,7 +21,7 @@ import tf_keras
 from detection_core.detectors.base import Detector
 from detection_core.errors import ModelError, as_user_error
 from detection_core.parts.layers.layer_names import in_backbone, scoped_name, split_norm
-from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
+from detection_core.training.checkpoint_variables import Outcome, RestoredVariable, RestoreReport
 
 _logger = logging.getLogger(__name__)
 

@@ -12,9 +12,11 @@ from detection_core.detectors.checkpoint_names import CheckpointNames, FineTuneO
 from detection_core.errors import ConfigError, ModelError
 from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX, NamedCheckpoint, ObjectCheckpoint
-from detection_core.training.restore_report import (
+from detection_core.training.checkpoint_variables import (
     OPTIMIZER_SLOT,
+    VARIABLE_SUFFIX,
+    NamedCheckpoint,
+    ObjectCheckpoint,
     Outcome,
     RestoredVariable,
     RestoreReport,

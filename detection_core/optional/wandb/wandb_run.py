@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.loggers.base import Histogram, Logger, Status
-from detection_core.loggers.run_ids import RunIds
+from detection_core.loggers.base import Histogram, Logger, RunIds, Status
 from detection_core.storage import files
 
 _STEP = "step"

@@ -25,7 +25,7 @@ from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
-from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.operator_times import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files

@@ -13,13 +13,23 @@ import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS, category_metric
 from detection_core.errors import ConfigError
-from detection_core.evaluation import matching, metric_sets
-from detection_core.evaluation.coco_matches import match_class
+from detection_core.evaluation import metric_sets
+from detection_core.evaluation.bootstrap import match_class
 from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import IN_CROWD, NOT_MATCHED, match_image
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
-from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, only_labelled, to_px
+from detection_core.evaluation.results import (
+    IN_CROWD,
+    NOT_MATCHED,
+    EvaluatedImage,
+    best_score_threshold,
+    box_areas,
+    finds_any,
+    iou_px,
+    match_image,
+    only_labelled,
+    to_px,
+)
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import (
@@ -93,10 +103,10 @@ def test_each_object_is_found_once_and_a_score_has_the_best_balance():
     some = [LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0]
     for found, threshold in ((some, 0.6), (([], [], []), 0.5)):
         images = [evaluated([LEFT, RIGHT], [0, 0], *found)]
-        assert matching.best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
+        assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
     for found, is_found in ((LEFT, True), (RIGHT, False)):
-        assert matching.finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
-    assert matching.best_score_threshold([], []) == 0.5
+        assert finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
+    assert best_score_threshold([], []) == 0.5
 
 
 def test_agrees_with_pycocotools_on_which_detections_are_hits():

@@ -12,12 +12,18 @@ from PIL import Image
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
 from detection_core.evaluation import drawing, pictures
-from detection_core.evaluation.drawing import PALETTE, LabelledBox, class_colour, draw_boxes
+from detection_core.evaluation.drawing import (
+    PALETTE,
+    DrawnTruth,
+    LabelledBox,
+    class_colour,
+    draw_boxes,
+    draw_truth,
+)
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.pictures import PictureOptions, PicturePlan, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Instances

@@ -12,8 +12,12 @@ from detection_core.errors import DataError, ModelError
 from detection_core.exporters import operator_times as module
 from detection_core.exporters.cold_start import measure_cold_start
 from detection_core.exporters.delegation import DELEGATES, make_interpreter
-from detection_core.exporters.latency import fill_inputs, measure_latency, time_inferences
-from detection_core.exporters.operator_times import operator_times
+from detection_core.exporters.operator_times import (
+    fill_inputs,
+    measure_latency,
+    operator_times,
+    time_inferences,
+)
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up

@@ -17,8 +17,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.config.messages.tflite import OPERATION
 from detection_core.errors import ExportError
-from detection_core.evaluation.tflite_heads import suppressed_heads
-from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_forms import CLASSES_OF_THREADS, suppression_function

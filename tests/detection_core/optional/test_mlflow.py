@@ -11,8 +11,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from detection_core.loggers.base import EVAL, TRAIN
-from detection_core.loggers.run_ids import RunIds
+from detection_core.loggers.base import EVAL, TRAIN, RunIds
 from detection_core.optional.mlflow.mlflow_run import MlflowLogger, MlflowOptions, run_name
 from tests.support.cases import cases
 
