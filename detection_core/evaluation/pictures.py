@@ -15,8 +15,9 @@ from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
-from detection_core.structures import Instances
+from detection_core.structures import GroundTruth, Instances
 
 _JPEG_QUALITY = 82
 
@@ -177,6 +178,29 @@ def truth_boxes(
     """
     texts = [class_names[label] if names else "" for label in truth.classes.tolist()]
     return _labelled(truth, texts, edges=edges, colour=colour)
+
+
+def host_truth(truth: GroundTruth) -> Instances:
+    """Return unbatched ground truth on the host, without its padding."""
+    valid = np.asarray(truth.valid, bool)
+    masks = np.asarray(truth.masks)[valid]
+    height, width = masks.shape[1:]
+    return Instances(
+        source_id="",
+        height=height,
+        width=width,
+        boxes=np.asarray(truth.boxes)[valid],
+        classes=np.asarray(truth.classes)[valid],
+        is_crowd=np.asarray(truth.is_crowd)[valid],
+        masks=encode_masks(masks) if height and width else np.full(len(masks), b"", object),
+        keypoints=np.asarray(truth.keypoints)[valid],
+    )
+
+
+def draw_truth(image: np.ndarray, truth: Instances, names: Sequence[str], *, longest: int) -> Image.Image:
+    """Draw the objects of an image, uint8 [H, W, 3], with `longest` pixels on its longer side."""
+    known = {label: names[label] if 0 <= label < len(names) else str(label) for label in truth.classes}
+    return draw_boxes(fit(image, longest=longest, smallest=longest), truth_boxes(truth, known))
 
 
 def _labelled(

@@ -17,7 +17,7 @@ from detection_core.artifacts.tflite_metadata import (
     read_tensor_names,
 )
 from detection_core.errors import ModelError
-from detection_core.evaluation.checked_detections import checked_detections
+from detection_core.evaluation.signature_runner import checked_detections
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
 from detection_core.ops.nms import NmsOptions, multiclass_nms

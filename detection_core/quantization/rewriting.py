@@ -30,8 +30,7 @@ from detection_core.quantization.aware import (
     read_ranges,
     set_ranges,
 )
-from detection_core.quantization.bias_correction import add_to_biases, correct_biases
-from detection_core.quantization.equalisation import equalise
+from detection_core.quantization.equalisation import add_to_biases, correct_biases, equalise
 from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.layer_errors import OutputNoise, layer_errors, layer_groups

@@ -40,8 +40,13 @@ from detection_core.tasks.exporting.export_networks import (
     ExportSource,
     FloatLayerChoice,
 )
-from detection_core.tasks.exporting.file_limits import Limits, check_limits
-from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.parity import (
+    Candidate,
+    Limits,
+    ParityOptions,
+    check_limits,
+    measure_parity,
+)
 
 _logger = logging.getLogger(__name__)
 

@@ -14,17 +14,23 @@ from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import expand_patterns, read_records
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
-from detection_core.exporters.automl_signatures import automl_functions
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.frozen_graph import (
     FROZEN_GRAPH,
     PORTABLE_INPUT,
     frozen_graph,
+    plain_graph,
     portable_function,
 )
-from detection_core.exporters.plain_graph import plain_graph
-from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
-from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
+from detection_core.exporters.signatures import (
+    IMAGE_TENSOR,
+    INPUT_TYPES,
+    SERVING_DEFAULT,
+    automl_functions,
+    find_input_type,
+    save_signatures,
+    serving_function,
+)
 from detection_core.exporters.tflite import check_convertible
 from detection_core.exporters.warm_up import MOST_REQUESTS, write_warm_up
 from detection_core.storage import files

@@ -14,11 +14,9 @@ from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
 from detection_core.evaluation import drawing, pictures
 from detection_core.evaluation.drawing import (
     PALETTE,
-    DrawnTruth,
     LabelledBox,
     class_colour,
     draw_boxes,
-    draw_truth,
 )
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
@@ -86,8 +84,10 @@ def test_boxes_and_names_without_an_end_are_drawn_to_the_picture_s(*, box, text)
 
 
 def drawn(**fields):
-    truth = DrawnTruth.of(new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields))
-    return np.asarray(draw_truth(GREY, truth, ["cat", "dog"], longest=320)).astype(int)
+    truth = pictures.host_truth(
+        new_truth(tf.constant([[0.25, 0.25, 0.75, 0.75]]), tf.constant([1]), **fields)
+    )
+    return np.asarray(pictures.draw_truth(GREY, truth, ["cat", "dog"], longest=320)).astype(int)
 
 
 def is_colour(pixel, colour):
