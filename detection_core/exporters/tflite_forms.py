@@ -32,7 +32,7 @@ def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcess
     class-by-class suppression with more than two classes. With T > 1 threads LiteRT's kernel of that
     operation skips class T. This holds for 2.3, and for TensorFlow Lite since the kernel has threads. Its
     threads start with classes 0 to T - 1. The counter of the next class starts at T but is incremented before
-    it is read. `ops.nms` cannot be used here: LiteRT lacks its kernel for all classes, its branches and loops.
+    it is read. `ops.nms` cannot be used here: LiteRT lacks its kernel for all classes, branches and loops.
 
     Returns:
         (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as

@@ -14,8 +14,7 @@ from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
-from detection_core.quantization.folding import fold_batch_norms
-from detection_core.quantization.fusions import ScaledMap, split_fusions
+from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from detection_core.quantization.layer_errors import OTHER, layer_groups
 from detection_core.quantization.quantizers import SMALLEST_FACTOR, Clock, FactorQuantizer, ProductQuantizer

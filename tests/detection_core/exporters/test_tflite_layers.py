@@ -18,6 +18,7 @@ from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescri
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters import tflite_layers
 from detection_core.exporters.operator_times import xnnpack_delegation
+from detection_core.exporters.tflite import repeat_by_copies
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
@@ -28,7 +29,6 @@ from detection_core.exporters.tflite_quantizer import (
     quantize_weights,
     restore_biases,
 )
-from detection_core.exporters.tflite_upsampling import repeat_by_copies
 from tests.support.cases import cases, refused
 from tests.support.edge_files import converted, convolutions, upsampling
 from tests.support.tflite_operations import infer

@@ -27,9 +27,12 @@ from detection_core.training.checkpoint_variables import (
     is_averaged,
 )
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.restore import restore_fine_tune_checkpoint
+from detection_core.training.restore import (
+    check_same_classes,
+    copy_matching_weights,
+    restore_fine_tune_checkpoint,
+)
 from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
-from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 from tests.detection_core.training.runs import assert_equal
 from tests.support.cases import cases, refused
 from tests.support.field_checkpoints import named_weight, write_named_checkpoint, write_object_checkpoint
