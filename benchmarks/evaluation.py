@@ -14,8 +14,7 @@ import numpy as np
 
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.coco_objects import coco_dictionaries
-from detection_core.evaluation.matching import match_image
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.results import EvaluatedImage, match_image
 from detection_core.structures import Instances
 
 NAMES = {c: str(c) for c in range(80)}

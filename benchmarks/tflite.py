@@ -23,7 +23,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.operator_times import measure_latency
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.families.ssd.tflite import post_process_options, tflite_function

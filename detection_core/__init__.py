@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
     from detection_core.artifacts.prediction import DetectedObject, Prediction
+    from detection_core.builders.evaluation_settings import EvaluateOptions
     from detection_core.detectors.base import Detector
     from detection_core.errors import (
         ConfigError,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         StorageError,
     )
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.evaluate import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
 
 _MODULES = {
@@ -63,7 +63,7 @@ _MODULES = {
     "ExportedFiles": "api",
     "TrainEvalPipelineConfig": "protos.pipeline_pb2",
     "Detector": "detectors.base",
-    "EvaluateOptions": "tasks.evaluate",
+    "EvaluateOptions": "builders.evaluation_settings",
     "TFLiteExportOptions": "tasks.export",
     "TrainReport": "artifacts.model_run",
     "EvalReport": "artifacts.evaluation",

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
     from detection_core.artifacts.prediction import Prediction
+    from detection_core.builders.evaluation_settings import EvaluateOptions
     from detection_core.config.paths.overrides import Overrides
     from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.evaluate import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
 
 Path = str | os.PathLike[str]
@@ -199,8 +199,9 @@ def evaluate(
         DataError: if there is no image, or a record is damaged.
         ModelError: if a detector cannot be run or returns NaN or infinity.
     """
+    from detection_core.builders.evaluation_settings import EvaluateOptions
     from detection_core.config.input_paths import require_evaluation_input
-    from detection_core.tasks.evaluate import EvaluateOptions, evaluate_config, own_config
+    from detection_core.tasks.evaluate import evaluate_config, own_config
 
     path = os.fspath(model)
     options = options or EvaluateOptions()

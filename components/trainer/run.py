@@ -18,7 +18,7 @@ from detection_core.tasks.examples import check_split
 from detection_core.tasks.fitting.starting_files import starting_files
 from detection_core.tasks.fitting.work_folder import ResumeOptions
 from detection_core.tasks.train import train
-from detection_core.training.warm_start import check_same_classes
+from detection_core.training.restore import check_same_classes
 
 
 def run(job: TrainerJob) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def build_eval_dataset(
     Raises:
         DataError: when there are no records.
     """
-    return _plain_batches(_eval_reader(config, label_map), model_image_resizer(config.model), batch_size)
+    return _plain_batches(eval_reader(config, label_map), model_image_resizer(config.model), batch_size)
 
 
 def build_representative_dataset(
@@ -269,7 +269,7 @@ def iterate_truth(config: CheckedConfig, *, label_map: LabelMap) -> Iterator[tup
     Raises:
         DataError: when there are no records, or one is damaged.
     """
-    return _eval_reader(config, label_map).truth()
+    return eval_reader(config, label_map).truth()
 
 
 def sampled_evaluation(
@@ -285,7 +285,7 @@ def sampled_evaluation(
     Raises:
         DataError: when there are no records, or a file is damaged.
     """
-    found = _eval_reader(config, label_map).examples()
+    found = eval_reader(config, label_map).examples()
     if not images or found <= images:
         return config, found
     sampled = copy.deepcopy(config)
@@ -294,5 +294,6 @@ def sampled_evaluation(
     return sampled, -(-found // every)
 
 
-def _eval_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
+def eval_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
+    """Return the reader of the first eval_input_reader; raise DataError when there are no records."""
     return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")

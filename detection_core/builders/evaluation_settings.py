@@ -1,41 +1,59 @@
-"""Read evaluation options from EvalConfig messages."""
+"""Options of an evaluation, and reading them from EvalConfig messages."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from PIL import ImageColor
 
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.evaluation.drawing import named_colour
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 from detection_core.protos.eval_pb2 import EvalConfig
 
+AS_CONFIGURED = -1
+"""Number of pictures: the config's value."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluationSettings:
-    """The options of an evaluation.
+class EvaluateOptions:
+    """Options of an evaluation.
 
     Attributes:
-        label_map_path: of the first eval_input_reader; "" without one.
-        pictures: number of images to draw.
-        min_score: lowest score of drawn detections; None: the score with the best F1.
-        drawing: style of the images.
-        metrics: which metrics to report.
+        split: name of the split.
+        thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
+        pictures: number of whole images to draw, and of mistakes of each kind to crop. `AS_CONFIGURED` takes
+            the number from the config, if there is one.
+        min_score: lowest score of the detections that are drawn; None: the score with the best F1.
+        drawing: style of the pictures.
+        metrics: what to report.
+        images: number of images, for the progress lines; 0 if unknown.
+        trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
-    label_map_path: str
-    pictures: int
-    min_score: float | None
-    drawing: PictureOptions
-    metrics: MetricOptions
+    split: str = "eval"
+    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pictures: int = 12
+    min_score: float | None = None
+    drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
+    metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
+    images: int = 0
+    trust: bool = False
 
 
-def build_evaluation_settings(config: CheckedConfig) -> EvaluationSettings:
-    """Read the `eval_config` of a checked config, and the label map of its first reader."""
-    message, readers = config.eval_config, config.eval_input_reader
-    return EvaluationSettings(
-        label_map_path=readers[0].label_map_path if readers else "",
-        pictures=message.num_visualizations,
+def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
+    """Return the options with the metrics and pictures of a config's `eval_config`.
+
+    Args:
+        options: its number of pictures takes precedence, unless it is `AS_CONFIGURED`.
+        config: a checked config.
+    """
+    message = config.eval_config
+    return dataclasses.replace(
+        options,
+        pictures=message.num_visualizations if options.pictures == AS_CONFIGURED else options.pictures,
         min_score=message.min_score_threshold if message.HasField("min_score_threshold") else None,
         drawing=_drawing(message),
         metrics=_metrics(message),
@@ -43,12 +61,12 @@ def build_evaluation_settings(config: CheckedConfig) -> EvaluationSettings:
 
 
 def _drawing(message: EvalConfig) -> PictureOptions:
-    colour = named_colour(message.groundtruth_box_visualization_color)
+    red, green, blue = ImageColor.getrgb(message.groundtruth_box_visualization_color)[:3]
     return PictureOptions(
         most_boxes=message.max_num_boxes_to_visualize,
         names=not message.skip_labels,
         scores=not message.skip_scores,
-        truth_colour=colour if message.visualize_groundtruth_boxes else None,
+        truth_colour=(red, green, blue) if message.visualize_groundtruth_boxes else None,
         keypoint_edges=tuple((edge.start, edge.end) for edge in message.keypoint_edge),
     )
 

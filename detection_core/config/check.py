@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from google.protobuf.message import Message
 
-from detection_core.config.contradictions import contradictions
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.pipeline import size_problems
 from detection_core.config.messages.table import RULES
@@ -16,8 +15,13 @@ from detection_core.config.messages.validation import validation_problems
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.problems import raise_first
-from detection_core.config.ranges import range_problems
-from detection_core.config.refusals import find_refused, warn_without_effect
+from detection_core.config.refusals import (
+    contradictions,
+    find_refused,
+    message_problems,
+    range_problems,
+    warn_without_effect,
+)
 from detection_core.config.text.positions import nearest_line
 from detection_core.config.text.text_proto import line_of
 from detection_core.detectors.family import FAMILIES, family_name, find_family
@@ -117,7 +121,7 @@ def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
     """Refuse an invalid `eval_config` or evaluation reader as `check_message` does; check nothing else."""
     check_message(config.eval_config, "eval_config")
     _check_evaluation_readers(config)
-    check_evaluated_input(CheckedConfig(config))
+    check_evaluated_input(config)
     return CheckedConfig(config)
 
 
@@ -126,7 +130,7 @@ def _check_evaluation_readers(config: TrainEvalPipelineConfig) -> None:
         check_message(reader, f"eval_input_reader[{i}]")
 
 
-def check_evaluated_input(config: CheckedConfig) -> None:
+def check_evaluated_input(config: TrainEvalPipelineConfig) -> None:
     """Refuse a config without evaluation images, which the whole check accepts for training.
 
     Raises:
@@ -163,8 +167,4 @@ def check_message(message: Message, where: str) -> None:
     Raises:
         ConfigError: for the first problem, with its field path as `where`.
     """
-    raise_first(
-        itertools.chain(
-            find_refused(message, where), contradictions(message, where), range_problems(message, where)
-        )
-    )
+    raise_first(message_problems(message, where))

@@ -117,6 +117,11 @@ class LabelMap:
         return tuple(sorted({item.id - 1 for item in self.items}))
 
     @functools.cached_property
+    def class_names(self) -> dict[int, str]:
+        """Class in [0, num_classes) to display name, without gaps."""
+        return {c: self.names[c] for c in self.classes}
+
+    @functools.cached_property
     def ids_by_text(self) -> dict[str, int]:
         """Id for every name and display name; for an ambiguous text, the larger id."""
         ids: dict[str, int] = {}

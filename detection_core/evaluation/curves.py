@@ -14,7 +14,7 @@ from detection_core.artifacts.evaluation import (
 )
 from detection_core.evaluation.coco_metrics import RECALLS
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
+from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
 
 BACKGROUND = "background"
 
@@ -64,7 +64,7 @@ def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> Class
 def _counts(split: EvaluatedSplit, label: int, score_threshold: float) -> tuple[int, int, int]:
     """Return the numbers of objects, found objects and false positives of a class."""
     objects = found = false_positives = 0
-    for image, match in zip(split.images, split.matches, strict=True):
+    for image, match in zip(split.counted, split.matches, strict=True):
         objects += int(((image.truth.classes == label) & ~image.truth.is_crowd).sum())
         counted = (image.detections.classes == label) & (image.detections.scores >= score_threshold)
         found += int((counted & (match.found_by > NOT_MATCHED)).sum())
@@ -88,7 +88,7 @@ def confusion_matrix(split: EvaluatedSplit, score_threshold: float) -> np.ndarra
     row_of = {label: k for k, label in enumerate(split.coco.classes)}
     background = len(row_of)
     matrix: np.ndarray = np.zeros((background + 1, background + 1), np.int64)
-    for image, match in zip(split.images, split.matches, strict=True):
+    for image, match in zip(split.counted, split.matches, strict=True):
         truth, detections = image.truth, image.detections
         confident = (detections.scores >= score_threshold) & (match.found_by != IN_CROWD)
         true_left: set[int] = set(np.flatnonzero(~truth.is_crowd).tolist())

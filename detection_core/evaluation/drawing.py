@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from PIL import Image, ImageChops, ImageColor, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from detection_core.errors import one_line
 from detection_core.ops.mask_runs import decode_mask
@@ -59,16 +59,6 @@ class LabelledBox:
     def drawn_colour(self) -> tuple[int, int, int]:
         """The drawing colour."""
         return self.colour or class_colour(self.label)
-
-
-def named_colour(name: str) -> tuple[int, int, int]:
-    """Return the RGB colour of a CSS name or of `#rrggbb`.
-
-    Raises:
-        ValueError: for an unknown name.
-    """
-    red, green, blue = ImageColor.getrgb(name)[:3]
-    return red, green, blue
 
 
 def class_colour(label: int) -> tuple[int, int, int]:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
-from detection_core.evaluation.matching import ImageMatch, best_score_threshold, finds_any, match_image
-from detection_core.evaluation.results import EvaluatedImage, counted_images
+from detection_core.evaluation.results import (
+    EvaluatedImage,
+    ImageMatch,
+    best_score_threshold,
+    finds_any,
+    match_image,
+    only_labelled,
+)
+from detection_core.structures import Instances
 
 # Steps of a rounded score threshold.
 _STEPS = 10_000
@@ -22,38 +31,35 @@ class EvaluatedSplit:
     Attributes:
         images: every image once.
         class_names: class in [0, C) to name.
+        labelled_only: for all but Pascal VOC's and Open Images' metrics, leave out detections of classes that
+            were not verified in an image.
+        pixels: yields the images again, uint8 [H, W, 3], with their ground truth; without it none are drawn.
     """
 
     images: tuple[EvaluatedImage, ...]
     class_names: Mapping[int, str]
+    labelled_only: bool = False
+    pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple
 
-    @classmethod
-    def counting(
-        cls, images: tuple[EvaluatedImage, ...], class_names: Mapping[int, str], *, labelled_only: bool
-    ) -> EvaluatedSplit:
-        """Make a split with the detections that count for COCO's metrics.
-
-        Args:
-            images: every image once.
-            class_names: class in [0, C) to name.
-            labelled_only: leave out detections of classes that were not verified in an image.
-        """
-        return cls(images=counted_images(images, labelled_only=labelled_only), class_names=class_names)
+    @functools.cached_property
+    def counted(self) -> tuple[EvaluatedImage, ...]:
+        """Every image once, with the detections that count for COCO's metrics."""
+        return tuple(map(only_labelled, self.images)) if self.labelled_only else self.images
 
     @functools.cached_property
     def coco(self) -> CocoResult:
         """COCO's precision and recall."""
-        return evaluate_coco(self.images, self.class_names)
+        return evaluate_coco(self.counted, self.class_names)
 
     @functools.cached_property
     def matches(self) -> tuple[ImageMatch, ...]:
         """Detections and objects of each image, matched at IoU 0.5."""
-        return tuple(map(match_image, self.images))
+        return tuple(map(match_image, self.counted))
 
     @functools.cached_property
     def best_score(self) -> float:
         """The score with the highest F1 over all classes."""
-        return best_score_threshold(self.images, self.matches)
+        return best_score_threshold(self.counted, self.matches)
 
     @functools.cached_property
     def score_threshold(self) -> float:

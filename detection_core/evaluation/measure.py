@@ -35,11 +35,6 @@ class Measurement:
     seconds_per_image: float
 
 
-def class_names(label_map: LabelMap) -> dict[int, str]:
-    """Return class in [0, C) to name, without gaps of the label map."""
-    return {c: label_map.names[c] for c in label_map.classes}
-
-
 def measure(
     runners: Mapping[str, Runner],
     truth: Iterable[tuple[np.ndarray, Instances]],
@@ -120,5 +115,5 @@ def known_classes(path: str) -> dict[int, str]:
     path = members(path)[0]
     if files.is_dir(path):
         label_map = layout.extra_file(path, layout.LABEL_MAP)
-        return class_names(load_label_map(label_map)) if files.exists(label_map) else {}
+        return load_label_map(label_map).class_names if files.exists(label_map) else {}
     return dict(enumerate(read_description(read_tflite(path), where=path).labels))

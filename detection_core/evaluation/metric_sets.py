@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from detection_core.artifacts.evaluation import category_metric, group_metric
 from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, CocoResult, Kind, evaluate_coco
-from detection_core.evaluation.results import EvaluatedImage, counted_images
+from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 
 
@@ -77,32 +78,23 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
         known += (category_metric(name, kind.map_name) for name in class_names.values())
         known += (group_metric(group, kind.map_name) for group in options.groups)
     for voc in _voc(options):
-        known += evaluate_voc([], class_names, voc)
+        known += voc.names(class_names)
     return known + list(_registered([], class_names, options))
 
 
 def compute_metrics(
-    images: Sequence[EvaluatedImage],
-    coco: CocoResult,
-    class_names: Mapping[int, str],
-    options: MetricOptions,
-    further: Sequence[str] = (),
+    split: EvaluatedSplit, options: MetricOptions, further: Sequence[str] = ()
 ) -> dict[str, float]:
     """Return the metrics of an evaluation.
 
     Args:
-        images: every image.
-        coco: result of the same images.
-        class_names: class in [0, C) to name.
+        split: the detector's findings.
         options: what to report.
         further: more metrics of `known_metrics` to report, because they have a threshold.
     """
-    shapes = (
-        evaluate_coco(counted_images(images, labelled_only=options.only_labelled), class_names, kind)
-        for kind in _shape_kinds(options)
-    )
+    shapes = (evaluate_coco(split.counted, split.class_names, kind) for kind in _shape_kinds(options))
     found: dict[str, float] = {}
-    for result in (coco, *shapes):
+    for result in (split.coco, *shapes):
         found |= result.metrics(
             per_category=options.per_category,
             all_per_category=options.all_per_category,
@@ -111,8 +103,8 @@ def compute_metrics(
         by_class = result.metrics(per_category=True)
         found |= {name: by_class[name] for name in further if name in by_class}
     for voc in _voc(options):
-        found |= evaluate_voc(images, class_names, voc)
-    return found | _registered(images, class_names, options)
+        found |= evaluate_voc(split.images, split.class_names, voc)
+    return found | _registered(split.images, split.class_names, options)
 
 
 def _shape_kinds(options: MetricOptions) -> list[Kind]:

@@ -9,8 +9,7 @@ import numpy as np
 
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED
-from detection_core.evaluation.results import box_areas, to_px
+from detection_core.evaluation.results import IOU_THRESHOLD, NOT_MATCHED, box_areas, to_px
 
 # so that one image full of mistakes does not crowd out the others
 MOST_OF_AN_IMAGE = 3
@@ -41,7 +40,7 @@ def worst_false_positives(split: EvaluatedSplit, count: int) -> list[Mistake]:
     """Return the false positives with the highest scores, at most three an image."""
     found = [
         (float(image.detections.scores[row]), i, int(row))
-        for i, (image, match) in enumerate(zip(split.images, split.matches, strict=True))
+        for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True))
         for row in np.flatnonzero(match.found_by == NOT_MATCHED)
     ]
     return [
@@ -65,7 +64,7 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
         count: number of misses to return.
     """
     found: list[tuple[float, int, int]] = []
-    for i, (image, match) in enumerate(zip(split.images, split.matches, strict=True)):
+    for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True)):
         hits = match.found_by[image.detections.scores >= score_threshold]
         missed = ~image.truth.is_crowd
         missed[hits[hits >= 0]] = False
@@ -97,7 +96,7 @@ def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float
 
 
 def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:
-    image, match, class_names = split.images[index], split.matches[index], split.class_names
+    image, match, class_names = split.counted[index], split.matches[index], split.class_names
     label = int(image.detections.classes[row])
     said = f"{class_names[label]} {image.detections.scores[row]:.2f}"
     overlaps = match.overlaps[row]
@@ -113,7 +112,7 @@ def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:
 
 
 def _explain_miss(split: EvaluatedSplit, index: int, row: int) -> str:
-    image, match, class_names = split.images[index], split.matches[index], split.class_names
+    image, match, class_names = split.counted[index], split.matches[index], split.class_names
     label = int(image.truth.classes[row])
     ymin, xmin, ymax, xmax = to_px(image.truth.boxes[row : row + 1], image.truth)[0]
     missed = f"{class_names[label]}, {xmax - xmin:.0f} x {ymax - ymin:.0f} px"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from PIL import Image
@@ -15,8 +15,9 @@ from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
-from detection_core.structures import Instances
+from detection_core.structures import GroundTruth, Instances
 
 _JPEG_QUALITY = 82
 
@@ -77,7 +78,7 @@ def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> 
         score_threshold: detections below it are not drawn, and do not count as found.
     """
     return PicturePlan(
-        side_by_side=spread_evenly(len(split.images), count),
+        side_by_side=spread_evenly(len(split.counted), count),
         mistakes=(
             *worst_false_positives(split, count),
             *largest_misses(split, score_threshold, count),
@@ -94,28 +95,23 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 
 
 def write_pictures(
-    plan: PicturePlan,
-    pixels: Iterable[tuple[np.ndarray, Instances]],
-    split: EvaluatedSplit,
-    folder: str,
-    options: PictureOptions | None = None,
+    plan: PicturePlan, split: EvaluatedSplit, folder: str, options: PictureOptions | None = None
 ) -> list[PictureEntry]:
     """Draw the planned pictures as JPEG files and write their `index.json`.
 
     Args:
         plan: what to draw.
-        pixels: the images again, uint8 [H, W, 3], in the order of the split; read only as far as needed.
-        split: ground truth and detections.
+        split: ground truth, detections and pixels, which are read only as far as needed.
         folder: output folder.
         options: sizes and labels.
 
     Returns:
         The contents of `index.json`, in the order of the plan.
     """
-    options, images, class_names = options or PictureOptions(), split.images, split.class_names
+    options, images, class_names = options or PictureOptions(), split.counted, split.class_names
     drawn: dict[tuple[str, int, int], PictureEntry] = {}
     last = max(plan.images, default=-1)
-    for i, (image, _) in enumerate(itertools.islice(pixels, last + 1)):
+    for i, (image, _) in enumerate(itertools.islice(split.pixels(), last + 1)):
         if i in plan.side_by_side:
             picture = draw_both(image, images[i], class_names, plan.score_threshold, options)
             caption = _describe(images[i], plan.score_threshold)
@@ -182,6 +178,29 @@ def truth_boxes(
     """
     texts = [class_names[label] if names else "" for label in truth.classes.tolist()]
     return _labelled(truth, texts, edges=edges, colour=colour)
+
+
+def host_truth(truth: GroundTruth) -> Instances:
+    """Return unbatched ground truth on the host, without its padding."""
+    valid = np.asarray(truth.valid, bool)
+    masks = np.asarray(truth.masks)[valid]
+    height, width = masks.shape[1:]
+    return Instances(
+        source_id="",
+        height=height,
+        width=width,
+        boxes=np.asarray(truth.boxes)[valid],
+        classes=np.asarray(truth.classes)[valid],
+        is_crowd=np.asarray(truth.is_crowd)[valid],
+        masks=encode_masks(masks) if height and width else np.full(len(masks), b"", object),
+        keypoints=np.asarray(truth.keypoints)[valid],
+    )
+
+
+def draw_truth(image: np.ndarray, truth: Instances, names: Sequence[str], *, longest: int) -> Image.Image:
+    """Draw the objects of an image, uint8 [H, W, 3], with `longest` pixels on its longer side."""
+    known = {label: names[label] if 0 <= label < len(names) else str(label) for label in truth.classes}
+    return draw_boxes(fit(image, longest=longest, smallest=longest), truth_boxes(truth, known))
 
 
 def _labelled(

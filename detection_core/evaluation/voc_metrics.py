@@ -44,9 +44,10 @@ class VocOptions:
         part = "" if self.recall_bounds == WHOLE_CURVE else f"@[{low:.1f},{high:.1f}]Recall"
         return f"{self.prefix}_Precision/mAP@{self.iou_threshold}IOU{part}"
 
-    def category_name(self, name: str) -> str:
-        """Name of a class's metric."""
-        return f"{self.prefix}_PerformanceByCategory/AP@{self.iou_threshold}IOU/{name}"
+    def names(self, class_names: Mapping[int, str]) -> list[str]:
+        """Names of the metrics: over all classes, and of each by rising number."""
+        by_class = f"{self.prefix}_PerformanceByCategory/AP@{self.iou_threshold}IOU"
+        return [self.map_name, *(f"{by_class}/{class_names[c]}" for c in sorted(class_names))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,17 +73,15 @@ def evaluate_voc(
         options: thresholds, weighting, and ignored objects.
     """
     bounds = options.recall_bounds
-    ranked = {c: _concatenated([_rank(image, c, options) for image in images]) for c in sorted(class_names)}
-    own = {c: average_precision(r.scores, r.hits, r.objects, bounds) for c, r in ranked.items()}
+    ranked = [_concatenated([_rank(image, c, options) for image in images]) for c in sorted(class_names)]
+    own = [average_precision(r.scores, r.hits, r.objects, bounds) for r in ranked]
     if options.weighted:
-        everything = _concatenated([r for r in ranked.values() if r.objects])
+        everything = _concatenated([r for r in ranked if r.objects])
         overall = average_precision(everything.scores, everything.hits, everything.objects, bounds)
     else:
-        known = [value for value in own.values() if not np.isnan(value)]
+        known = [value for value in own if not np.isnan(value)]
         overall = float(np.mean(known)) if known else float("nan")
-    return {options.map_name: overall} | {
-        options.category_name(class_names[c]): value for c, value in own.items()
-    }
+    return dict(zip(options.names(class_names), [overall, *own], strict=True))
 
 
 def average_precision(

@@ -61,8 +61,7 @@ def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
 
 
 def _measure(path: str, threads: int, delegate: str) -> ColdStart:
-    from detection_core.exporters.delegation import make_interpreter
-    from detection_core.exporters.latency import fill_inputs
+    from detection_core.exporters.operator_times import fill_inputs, make_interpreter
 
     import_litert()
     before = _reset_peak()

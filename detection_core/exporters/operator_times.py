@@ -1,4 +1,4 @@
-"""Time each operation of a TensorFlow Lite file.
+"""Time a TensorFlow Lite file in LiteRT on this machine's CPU, and each of its operations.
 
 LiteRT's Python interface has no profiler. So each operation is copied to a separate file with its constants.
 It is timed on the inputs that the whole file computes for one image. Operations share no caches, and each
@@ -9,8 +9,10 @@ reported.
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import struct
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,127 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
 from detection_core.artifacts.tflite_file import damaged, verify_tflite
-from detection_core.exporters.delegation import make_interpreter
-from detection_core.exporters.latency import fill_inputs
+from detection_core.storage import files
+
+DELEGATES = ("xnnpack", "none")
+"""`xnnpack` is LiteRT's default on CPUs; the other uses only LiteRT's own kernels."""
+_DELEGATE_NODE = "DELEGATE"
+
+
+def make_interpreter(model: bytes | str, *, threads: int, delegate: str, keep_tensors: bool = False) -> Any:
+    """Return a LiteRT interpreter with allocated tensors.
+
+    Args:
+        model: a TensorFlow Lite file, or its local path, which is memory-mapped.
+        threads: threads that it may use.
+        delegate: of `DELEGATES`.
+        keep_tensors: whether each tensor can be read after a run.
+    """
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolvers = {
+        "xnnpack": OpResolverType.AUTO,
+        "none": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    }
+    interpreter = Interpreter(
+        model_path=model if isinstance(model, str) else None,
+        model_content=None if isinstance(model, str) else model,
+        num_threads=threads,
+        experimental_op_resolver_type=resolvers[delegate],
+        experimental_preserve_all_tensors=keep_tensors,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """Operations that a delegate runs.
+
+    Attributes:
+        partitions: operations of each delegated partition, as indices into the graph's operators, in
+            partition order.
+        left: indices of the operations that run in LiteRT's own kernels.
+    """
+
+    partitions: tuple[tuple[int, ...], ...]
+    left: tuple[int, ...]
+
+
+def xnnpack_delegation(content: bytes) -> Delegation:
+    """Ask LiteRT which operations XNNPACK runs, in this build and on this machine."""
+    interpreter = make_interpreter(content, threads=1, delegate="xnnpack")
+    nodes: Sequence[Mapping[str, Any]] = interpreter._get_ops_details()
+    operators = [node for node in nodes if node["op_name"] != _DELEGATE_NODE]
+    partitions = [_behind(node, operators) for node in nodes if node["op_name"] == _DELEGATE_NODE]
+    taken = {index for partition in partitions for index in partition}
+    return Delegation(
+        partitions=tuple(partitions),
+        left=tuple(index for index in range(len(operators)) if index not in taken),
+    )
+
+
+def _behind(delegate: Mapping[str, Any], operators: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the operations between a delegate's inputs and its outputs."""
+    producers = {int(t): index for index, op in enumerate(operators) for t in op["outputs"]}
+    inputs = {int(t) for t in delegate["inputs"]}
+    pending, found = [int(t) for t in delegate["outputs"]], set()
+    while pending:
+        index = producers.get(pending.pop(), -1)
+        if index < 0 or index in found:
+            continue
+        found.add(index)
+        pending += [int(t) for t in operators[index]["inputs"] if t >= 0 and int(t) not in inputs]
+    return tuple(sorted(found))
+
+
+WARM_UP_RUNS = 3
+
+
+def measure_latency(path: str, *, threads: int, runs: int = 20) -> float:
+    """Return the median time of an inference with XNNPACK, post-processing included, in milliseconds.
+
+    Args:
+        path: of a TensorFlow Lite file.
+        threads: threads that the interpreter may use.
+        runs: timed inferences, after a few warm-up runs.
+    """
+    content = files.read_bytes(path)
+    return statistics.median(time_inferences(content, threads=threads, delegate="xnnpack", runs=runs))
+
+
+def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -> list[float]:
+    """Return the times of single inferences on noise, in milliseconds and in order.
+
+    Args:
+        content: a TensorFlow Lite file.
+        threads: threads that the interpreter may use.
+        delegate: of `delegation.DELEGATES`.
+        runs: timed inferences, after a few warm-up runs.
+    """
+    interpreter = make_interpreter(content, threads=threads, delegate=delegate)
+    fill_inputs(interpreter)
+    times = []
+    for run in range(WARM_UP_RUNS + runs):
+        began = time.perf_counter()
+        interpreter.invoke()
+        if run >= WARM_UP_RUNS:
+            times.append((time.perf_counter() - began) * 1000)
+    return times
+
+
+def fill_inputs(interpreter: Any) -> None:
+    """Fill an interpreter's inputs with noise: all codes of an integer input, -1..1 of a float one."""
+    for details in interpreter.get_input_details():
+        noise = np.random.default_rng(0).uniform(0, 1, details["shape"])
+        dtype = np.dtype(details["dtype"])
+        if np.issubdtype(dtype, np.integer):
+            codes = np.iinfo(dtype)
+            noise = np.floor(codes.min + noise * (float(codes.max) - codes.min))
+        else:
+            noise = noise * 2 - 1
+        interpreter.set_tensor(details["index"], noise.astype(dtype))
+
 
 _WARM_UP_RUNS = 2
 

@@ -1,4 +1,4 @@
-"""Serving signatures of an exported detector, and its SavedModel.
+"""Serving signatures of an exported detector with their input types, and its SavedModel.
 
 Names, dtypes, shapes and classes counted from 1 follow the Object Detection API's exporter, so that its
 consumers can read ours.
@@ -6,23 +6,131 @@ consumers can read ours.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from detection_core.data.decode import decode_pixels
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import Detector
+from detection_core.detectors.family import Family
 from detection_core.errors import ExportError
-from detection_core.exporters.served_inputs import (
-    IMAGE_TENSOR,
-    find_input_type,
-    largest_batch,
-    served_images,
-)
 from detection_core.storage import files
-from detection_core.structures import Images
+from detection_core.structures import FIRST_CLASS, Images
+
+SAVED_MODEL_INPUT = "input_tensor"
+IMAGE_TENSOR = "image_tensor"
+IMAGE_KEY = "image/encoded"
+_CHANNELS = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServedInput:
+    """An input type.
+
+    Attributes:
+        dtype: of the input.
+        shape: of one element of the batch.
+        pixels: one element -> image [H, W, 3], uint8 or float32 0..255, RGB.
+        of_example: a serialised `tf.Example` -> the element of the batch.
+    """
+
+    dtype: tf.DType
+    shape: tuple[int | None, ...]
+    pixels: Callable[[tf.Tensor], tf.Tensor]
+    of_example: Callable[[tf.Tensor], tf.Tensor]
+
+    def spec(self, batch: int | None, name: str = SAVED_MODEL_INPUT) -> tf.TensorSpec:
+        """Return the signature's input; a batch of None means any size."""
+        return tf.TensorSpec([batch, *self.shape], self.dtype, name=name)
+
+
+def _itself(element: tf.Tensor) -> tf.Tensor:
+    return element
+
+
+def _decode(encoded: tf.Tensor) -> tf.Tensor:
+    return decode_pixels(encoded, channels=_CHANNELS)
+
+
+def _encoded(serialized: tf.Tensor) -> tf.Tensor:
+    fields = tf.io.parse_single_example(serialized, {IMAGE_KEY: tf.io.FixedLenFeature([], tf.string)})
+    return fields[IMAGE_KEY]
+
+
+def _decode_example(serialized: tf.Tensor) -> tf.Tensor:
+    return _decode(_encoded(serialized))
+
+
+_IMAGE = (None, None, _CHANNELS)
+INPUT_TYPES: Mapping[str, ServedInput] = {
+    IMAGE_TENSOR: ServedInput(dtype=tf.uint8, shape=_IMAGE, pixels=_itself, of_example=_decode_example),
+    "float_image_tensor": ServedInput(
+        dtype=tf.float32,
+        shape=_IMAGE,
+        pixels=_itself,
+        of_example=lambda example: tf.cast(_decode_example(example), tf.float32),
+    ),
+    "encoded_image_string_tensor": ServedInput(
+        dtype=tf.string, shape=(), pixels=_decode, of_example=_encoded
+    ),
+    "tf_example": ServedInput(dtype=tf.string, shape=(), pixels=_decode_example, of_example=_itself),
+}
+"""Name, as in `exporter_main_v2.py --input_type`, to the input type."""
+
+
+def find_input_type(name: str) -> ServedInput:
+    """Return an input type.
+
+    Raises:
+        ExportError: for an unknown name.
+    """
+    if name not in INPUT_TYPES:
+        reason = (
+            "; boxes as input are for detectors that predict masks for given boxes, which none here does"
+            if name == "image_and_boxes_tensor"
+            else "; choose one"
+        )
+        raise ExportError(f"expected {', '.join(INPUT_TYPES)}, found {name!r}{reason}", where="input_type")
+    return INPUT_TYPES[name]
+
+
+def largest_batch(served: ServedInput, resizer: Resizer) -> int | None:
+    """Return the batch size: None for any, or 1 if images of a batch may not fit into one tensor.
+
+    Encoded images vary in size, and some resizers keep part of it.
+    """
+    return 1 if served.dtype == tf.string and None in resizer.static_shape else None
+
+
+def served_images(batch: tf.Tensor, served: ServedInput, resizer: Resizer) -> Images:
+    """Decode and resize a batch.
+
+    Args:
+        batch: as `served.spec` says.
+        served: its input type.
+        resizer: turns an image into the network's input, as in training.
+    """
+
+    def prepare(element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        image = served.pixels(element)
+        resized = resizer(image, tf.zeros([0, 0, 0], tf.uint8))
+        return resized.image, resized.true_size, tf.shape(image)[:2]
+
+    size = tf.TensorSpec([2], tf.int32)
+    specs = tf.TensorSpec(resizer.static_shape, tf.float32), size, size
+    # A batch of one, the usual request, needs no loop.
+    if batch.shape[0] == 1:
+        parts = [part[tf.newaxis] for part in prepare(batch[0])]
+    else:
+        parts = tf.map_fn(prepare, batch, fn_output_signature=specs)
+    pixels, true_sizes, original_sizes = parts
+    names = tf.fill([tf.shape(batch)[0]], "")
+    return Images(pixels=pixels, true_sizes=true_sizes, original_sizes=original_sizes, source_ids=names)
+
 
 SERVING_DEFAULT = "serving_default"
 TFLITE_INPUT = "input"
@@ -155,3 +263,70 @@ def name_by_content(path: str) -> None:
     digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
     fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))
     files.write_bytes(path, fingerprint.SerializeToString(deterministic=True))
+
+
+IMAGES, IMAGE_FILES = "images", "image_files"
+SERVING_BASE64, PREDICT = "serving_base64", "predict"
+# Outputs of serving_default.
+BOXES, SCORES, CLASSES, COUNT = (f"output_{i}" for i in range(4))
+
+
+def automl_functions(
+    model: Detector, family: Family, resizer: Resizer, batch_size: int | None
+) -> dict[str, Any]:
+    """Make the signatures.
+
+    Args:
+        model: detector.
+        family: the detector's family.
+        resizer: turns an image into the network's input, as in training.
+        batch_size: fixed batch size of requests; None: any.
+
+    Returns:
+        Name of a signature to its concrete function. Inputs: `serving_default` takes `images` uint8 [B, H, W,
+            3], `serving_base64` takes `image_files` string [B]. Both return output_0 boxes float32 [B, D, 4]
+            (ymin, xmin, ymax, xmax in image pixels), output_1 scores float32 [B, D], output_2 classes float32
+            [B, D] (from 1), and output_3 the number of detections, int32 [B]. `predict` takes `images`
+            float32 [B, h, w, 3], normalised, of the network's size. It returns output_0, ...: class outputs
+            of each level [B, h, w, K], then box outputs.
+
+    Raises:
+        ExportError: if the detector has no levels of fixed size.
+    """
+
+    def detect(images: Images) -> dict[str, tf.Tensor]:
+        found = model.detect(images)
+        sides = tf.cast(tf.tile(images.original_sizes, [1, 2]), tf.float32)[:, tf.newaxis]
+        return {
+            BOXES: found.boxes * sides,
+            SCORES: found.scores,
+            CLASSES: tf.cast(found.classes + FIRST_CLASS, tf.float32),
+            COUNT: found.count,
+        }
+
+    def of(input_type: str, name: str) -> Any:
+        return images_function(detect, resizer, input_type=input_type, batch_size=batch_size, input_name=name)
+
+    return {
+        SERVING_DEFAULT: of("image_tensor", IMAGES),
+        SERVING_BASE64: of("encoded_image_string_tensor", IMAGE_FILES),
+        PREDICT: head_function(model, family, batch_size),
+    }
+
+
+def head_function(model: Detector, family: Family, batch_size: int | None) -> Any:
+    """Make a function of the class and box nets' raw outputs; see `automl_functions`.
+
+    Raises:
+        ExportError: if the detector has no levels of fixed size.
+    """
+    level_outputs, size = family.require_level_outputs(), model.input_shape.size
+    if size is None:
+        raise ExportError("expected a detector whose images have one size, found one with bounds only")
+
+    def predict(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        classes, boxes = level_outputs(model, images)
+        return {f"output_{i}": output for i, output in enumerate([*classes, *boxes])}
+
+    spec = tf.TensorSpec([batch_size, *size, 3], tf.float32, name=IMAGES)
+    return tf.function(predict, autograph=False).get_concrete_function(spec)

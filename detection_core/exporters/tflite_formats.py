@@ -54,7 +54,7 @@ _COARSE = Tolerance(heads_db=10.0, matched_boxes=0.5)
 _ROUGH = Tolerance(heads_db=3.0, matched_boxes=0.0)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class FileFormat:
     """A kind of TensorFlow Lite file.
 
@@ -64,8 +64,6 @@ class FileFormat:
         convert: makes the file of it.
         tolerance: for raw heads and boxes in the parity check.
         quantized: whether anything in it is in integers.
-        measures_ranges: whether the conversion itself runs the network on images. Networks that are quantized
-            after training are calibrated before.
     """
 
     description: str
@@ -73,7 +71,6 @@ class FileFormat:
     convert: Callable[[Conversion], bytes]
     tolerance: Tolerance
     quantized: bool = True
-    measures_ranges: bool = False
 
     @property
     def integer(self) -> bool:
@@ -82,80 +79,54 @@ class FileFormat:
 
 
 _FORMATS: Mapping[str, FileFormat] = {
-    "float32": FileFormat(
-        description="everything in float32",
-        network=Network.FLOAT,
-        convert=tflite.to_float32,
-        tolerance=_EXACT,
-        quantized=False,
-    ),
+    "float32": FileFormat("everything in float32", Network.FLOAT, tflite.to_float32, _EXACT, quantized=False),
     "float16": FileFormat(
-        description="weights in float16, computed in float32",
-        network=Network.FLOAT,
-        convert=tflite.to_float16,
-        tolerance=_HALF,
-        quantized=False,
+        "weights in float16, computed in float32", Network.FLOAT, tflite.to_float16, _HALF, quantized=False
     ),
     "dynamic_range": FileFormat(
-        description="weights in 8 bits, activations turned into 8 bits as the file runs",
-        network=Network.FLOAT,
-        convert=tflite.to_dynamic_range,
-        tolerance=_COARSE,
+        "weights in 8 bits, activations turned into 8 bits as the file runs",
+        Network.FLOAT,
+        tflite.to_dynamic_range,
+        _COARSE,
     ),
     "int8": FileFormat(
-        description="weights and activations in 8 bits, uint8 pixels",
-        network=Network.AWARE,
-        convert=tflite.to_int8,
-        tolerance=_COARSE,
+        "weights and activations in 8 bits, uint8 pixels", Network.AWARE, tflite.to_int8, _COARSE
     ),
     "int8_post_training": FileFormat(
-        description="as int8, quantized after training even beside a quantization-aware network",
-        network=Network.POST_TRAINING,
-        convert=tflite.to_int8,
-        tolerance=_COARSE,
+        "as int8, quantized after training even beside a quantization-aware network",
+        Network.POST_TRAINING,
+        tflite.to_int8,
+        _COARSE,
     ),
     "int8_mixed": FileFormat(
-        description="as int8_post_training, with layers in float32 until it loses little enough",
-        network=Network.MIXED,
-        convert=tflite.to_int8,
-        tolerance=_COARSE,
+        "as int8_post_training, with layers in float32 until it loses little enough",
+        Network.MIXED,
+        tflite.to_int8,
+        _COARSE,
     ),
     "int8_int8_input": FileFormat(
-        description="as int8, with int8 input: a pixel less 128",
-        network=Network.AWARE,
-        convert=tflite.to_int8_of_int8,
-        tolerance=_COARSE,
+        "as int8, with int8 input: a pixel less 128", Network.AWARE, tflite.to_int8_of_int8, _COARSE
     ),
     "int8_float32_input": FileFormat(
-        description="as int8, with the input of float32",
-        network=Network.AWARE,
-        convert=tflite.to_int8_of_float32,
-        tolerance=_COARSE,
+        "as int8, with the input of float32", Network.AWARE, tflite.to_int8_of_float32, _COARSE
     ),
     "int16x8": FileFormat(
-        description="weights in 8 bits, activations in 16, the input of float32",
-        network=Network.FLOAT,
-        convert=tflite.to_int16x8,
-        tolerance=_FINE,
-        measures_ranges=True,
+        "weights in 8 bits, activations in 16, the input of float32", Network.FLOAT, tflite.to_int16x8, _FINE
     ),
     "int8_weights": FileFormat(
-        description="weights in 8 bits, computed in float32",
-        network=Network.FLOAT,
-        convert=tflite.to_int8_weights,
-        tolerance=_FINE,
+        "weights in 8 bits, computed in float32", Network.FLOAT, tflite.to_int8_weights, _FINE
     ),
     "int4_weights": FileFormat(
-        description="weights in 4 bits, those of depthwise convolutions in 8, computed in float32",
-        network=Network.FLOAT,
-        convert=tflite.to_int4_weights,
-        tolerance=_ROUGH,
+        "weights in 4 bits, those of depthwise convolutions in 8, computed in float32",
+        Network.FLOAT,
+        tflite.to_int4_weights,
+        _ROUGH,
     ),
     "int8_mixed_aware": FileFormat(
-        description="as int8 of the quantization-aware network, with layers in float32 likewise",
-        network=Network.AWARE_MIXED,
-        convert=tflite.to_int8,
-        tolerance=_COARSE,
+        "as int8 of the quantization-aware network, with layers in float32 likewise",
+        Network.AWARE_MIXED,
+        tflite.to_int8,
+        _COARSE,
     ),
 }
 _OF_TRAINED_WEIGHTS = ("float16", "dynamic_range", "int16x8", "int8_weights", "int4_weights")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from detection_core.errors import DataError
-from detection_core.exporters.served_inputs import IMAGE_KEY, ServedInput
+from detection_core.exporters.signatures import IMAGE_KEY, ServedInput
 from detection_core.storage import files
 
 WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"

@@ -15,14 +15,15 @@ from detection_core.errors import ModelError
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.placement import Placement, Quantized, RangeSource, place_quantizers
-from detection_core.quantization.product_quantizers import FactorQuantizer, ProductQuantizer
 from detection_core.quantization.quantizers import (
     ActivationQuantizer,
     BiasRule,
     CallConfig,
     Clock,
+    FactorQuantizer,
     InputQuantizer,
     KernelQuantizer,
+    ProductQuantizer,
     QuantizedCall,
     SigmoidQuantizer,
 )

@@ -17,7 +17,7 @@ import tf_keras
 
 from detection_core.parts.layers.keras_layers import FUNCTIONS, AddConstant, MultiplyByConstant, NearestResize
 from detection_core.parts.necks.bifpn import WeightedFusion
-from detection_core.quantization.fusions import ScaledMap
+from detection_core.quantization.folding import ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers

@@ -1,4 +1,4 @@
-"""Add fake quantization to a float detector, and record how to rebuild it."""
+"""Add fake quantization to a float detector, record how to rebuild it, and remove it again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -30,15 +30,13 @@ from detection_core.quantization.aware import (
     read_ranges,
     set_ranges,
 )
-from detection_core.quantization.bias_correction import add_to_biases, correct_biases
-from detection_core.quantization.equalisation import equalise
+from detection_core.quantization.equalisation import add_to_biases, correct_biases, equalise
 from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
-from detection_core.quantization.graph import read_graph
-from detection_core.quantization.groups import layer_groups
-from detection_core.quantization.layer_errors import OutputNoise, layer_errors
+from detection_core.quantization.graph import LayerCall, read_graph, rebuild
+from detection_core.quantization.layer_errors import OutputNoise, layer_errors, layer_groups
 from detection_core.quantization.placement import WEIGHTED
+from detection_core.quantization.quantizers import InputQuantizer, QuantizedCall
 from detection_core.quantization.range_checks import check_ranges
-from detection_core.quantization.stripping import strip_fake_quantization
 
 _logger = logging.getLogger(__name__)
 
@@ -302,3 +300,38 @@ def read_options(text: str, *, where: str = "") -> QuantizationOptions:
         ContractError: if the text does not describe a quantization.
     """
     return QuantizationOptions(**dataclasses.asdict(QUANTIZATION.parse(text, where).settings))
+
+
+def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:
+    """Return a quantization-aware network in float, with the original layer names.
+
+    Args:
+        network: from `aware.add_fake_quantization`, possibly trained; not changed.
+        name: of the new network.
+        rounded: round kernels to the grid of their bits; otherwise keep the trained variables.
+    """
+
+    def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
+        if not call.inputs or isinstance(call.layer, InputQuantizer):
+            return None
+        return _plain(call.layer, rounded)
+
+    return rebuild(read_graph(network), make_layer, name=name)
+
+
+def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
+    """Return a copy of a layer without its wrapper, with name and weights."""
+    wrapped = layer.layer if isinstance(layer, QuantizedCall) else layer
+    copy = type(wrapped).from_config(wrapped.get_config())
+    if not layer.weights:
+        return copy
+    copy.build(layer.input_shape)
+    if not isinstance(layer, QuantizedCall):
+        copy.set_weights(layer.get_weights())
+        return copy
+    for weight, quantizer, variables in layer._weight_vars:
+        value = quantizer(weight, False, weights=variables) if rounded else weight
+        getattr(copy, layer.quantize_config.weights).assign(value)
+    if getattr(wrapped, "use_bias", False):
+        copy.bias.assign(wrapped.bias)
+    return copy

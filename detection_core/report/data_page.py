@@ -2,13 +2,223 @@
 
 from __future__ import annotations
 
-from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES
-from detection_core.artifacts.data_findings import FINDINGS
-from detection_core.artifacts.dataset_card import CARD, QUARANTINE
-from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.dataset import DatasetSummary, embed_samples
+import base64
+import dataclasses
+import functools
+import heapq
+import itertools
+from collections.abc import Mapping, Sequence
+
+from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, AnchorMatches, BoxProfiles
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
+from detection_core.artifacts.dataset_card import (
+    CARD,
+    QUARANTINE,
+    ClassCard,
+    DatasetCard,
+    QuarantinedEntry,
+    SplitCard,
+)
+from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
+from detection_core.report.figures import (
+    Chart,
+    HeatMap,
+    anchor_charts,
+    anchor_maps,
+    profile_charts,
+    profile_maps,
+)
 from detection_core.report.page import render
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.storage import files
+
+_EXAMPLES = 5
+_FINDING_BYTES = 1_500_000
+_PICTURES = "pictures"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShownFinding:
+    """A finding with its pictures.
+
+    Attributes:
+        finding: from findings.json.
+        pictures: of its examples.
+    """
+
+    finding: Finding
+    pictures: Sequence[Picture]
+
+    @property
+    def rows(self) -> Sequence[FoundExample]:
+        """The listed examples."""
+        return self.finding.examples[:_EXAMPLES]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FindingsSummary:
+    """The findings' section of a page.
+
+    Attributes:
+        found: content of findings.json.
+        folder: with findings.json and the pictures.
+    """
+
+    found: DataFindings
+    folder: str
+
+    @property
+    def shown(self) -> list[ShownFinding]:
+        """The findings with their pictures, within the byte budget."""
+        left, shown = _FINDING_BYTES, []
+        for finding in self.found.findings:
+            pictures = []
+            for example in finding.examples:
+                data = self._read(example)
+                if data and len(data) <= left:
+                    left -= len(data)
+                    pictures.append(Picture(source_id=_ids(example), caption=example.note, data=data))
+            shown.append(ShownFinding(finding=finding, pictures=pictures))
+        return shown
+
+    @property
+    def not_made(self) -> dict[str, str]:
+        """Skipped checks, each with the reason."""
+        made = ("passed", "warn", "stop")
+        return {name: how for name, how in self.found.checks.items() if how not in made}
+
+    @property
+    def list(self) -> str:
+        """Path of the complete list."""
+        return FINDINGS.path(self.folder)
+
+    def _read(self, example: FoundExample) -> str:
+        # Only a file name, never a path: the file may come from elsewhere.
+        name = example.picture
+        if not name or "/" in name or "\\" in name or name.startswith("."):
+            return ""
+        path = files.join(self.folder, _PICTURES, name)
+        if not files.exists(path):
+            return ""
+        data = files.read_bytes(path)
+        is_jpeg = data.startswith(b"\xff\xd8\xff")
+        return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}" if is_jpeg else ""
+
+
+def _ids(example: FoundExample) -> str:
+    other = example.other
+    here = f"{example.split}: {example.source_id}"
+    return f"{here} | {other.split}: {other.source_id}" if other else here
+
+
+_ROWS, _CLASSES = 50, 1_000
+TRAIN = "train"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatasetSummary:
+    """A data set's section of a page.
+
+    Attributes:
+        card: the data set's statistics.
+        quarantined: rejected images and annotations.
+        folder: of the examples.
+        profiles: statistics of the boxes; None for examples from an older version.
+        samples: class to images with objects of it.
+        smallest: the smallest boxes, enlarged.
+        anchors: fit of a config's anchors to the boxes; None without a config or for a family without
+            anchors.
+    """
+
+    card: DatasetCard
+    quarantined: Sequence[QuarantinedEntry] = ()
+    folder: str = ""
+    profiles: BoxProfiles | None = None
+    samples: Mapping[str, Sequence[Picture]] = dataclasses.field(default_factory=dict)
+    smallest: Sequence[Picture] = ()
+    anchors: AnchorMatches | None = None
+
+    @property
+    def splits(self) -> dict[str, SplitCard]:
+        """The splits, `train` first."""
+        return dict(sorted(self.card.splits.items(), key=lambda item: item[0] != TRAIN))
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Charts of the boxes; empty if unknown."""
+        return profile_charts(self.profiles.splits) if self.profiles else []
+
+    @property
+    def maps(self) -> list[HeatMap]:
+        """Maps of the boxes; empty if unknown."""
+        return profile_maps(self.profiles.splits) if self.profiles else []
+
+    @property
+    def anchor_charts(self) -> list[Chart]:
+        """Charts of the anchors' fit; empty if unknown."""
+        return anchor_charts(self.anchors) if self.anchors else []
+
+    @property
+    def anchor_maps(self) -> list[HeatMap]:
+        """Maps of boxes and anchors; empty if unknown."""
+        return anchor_maps(self.anchors) if self.anchors else []
+
+    @functools.cached_property
+    def most_objects(self) -> int:
+        """Objects of the most frequent class, at least 1: the value of a full-width bar."""
+        return max((c.objects for c in self.card.classes), default=0) or 1
+
+    @functools.cached_property
+    def classes(self) -> Sequence[ClassCard]:
+        """The listed classes, in order: all, or in large sets those with the most objects."""
+        found = self.card.classes
+        if len(found) <= _CLASSES:
+            return found
+        most = heapq.nlargest(_CLASSES, range(len(found)), key=lambda index: (found[index].objects, -index))
+        return [found[index] for index in sorted(most)]
+
+    @property
+    def more_classes(self) -> int:
+        """Number of unlisted classes."""
+        return len(self.card.classes) - len(self.classes)
+
+    @property
+    def rows(self) -> Sequence[QuarantinedEntry]:
+        """The listed entries."""
+        return self.quarantined[:_ROWS]
+
+    @property
+    def more_rows(self) -> int:
+        """Number of unlisted entries."""
+        return max(0, len(self.quarantined) - _ROWS)
+
+    @property
+    def list(self) -> str:
+        """Path of the complete list."""
+        return QUARANTINE.path(self.folder)
+
+
+def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
+    """Return DataValidator's pictures by class, and its pictures of the smallest boxes.
+
+    A folder without `pictures/index.json`, or "", has none.
+    """
+    entries: dict[str, list[PictureFile]] = {}
+    for entry in list_pictures(folder) if folder else []:
+        if entry.kind in (SAMPLE, SMALLEST):
+            entries.setdefault("" if entry.kind == SMALLEST else entry.caption, []).append(entry)
+    # In rounds of one picture per class, so that a short page shows at least one image of each class.
+    smallest = entries.pop("", [])
+    rounds = [row for row in itertools.zip_longest(*entries.values())]
+    rounds.insert(1, tuple(smallest))
+    embedded = {entry.path: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
+
+    def shown(some: Sequence[PictureFile]) -> list[Picture]:
+        return [picture for entry in some if (picture := embedded[entry.path]) is not None]
+
+    samples = {name: shown(some) for name, some in entries.items()}
+    return {name: pictures for name, pictures in samples.items() if pictures}, shown(smallest)
+
 
 PAGE = "index.html"
 SAMPLE_BYTES = 1_500_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from detection_core.artifacts.benchmark import Benchmark
 from detection_core.redaction import visible
 from detection_core.report import formats
 
@@ -51,3 +52,13 @@ def render(template: str, context: dict[str, Any], *, folders: tuple[str, ...] =
 def _visible_text(value: Any) -> Any:
     """Make text visible before it is escaped; markup from a template's macros is unchanged."""
     return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+BENCHMARK_PAGE = "index.html"
+
+
+def benchmark_page(benchmark: Benchmark) -> str:
+    """Return the page of a benchmark."""
+    kinds = dict.fromkeys(kind.name for file in benchmark.files for kind in file.operators)
+    by_name = [{kind.name: kind for kind in file.operators} for file in benchmark.files]
+    return render("benchmark_page.html", {"b": benchmark, "kinds": list(kinds), "by_name": by_name})

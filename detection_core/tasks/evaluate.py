@@ -6,7 +6,6 @@ import dataclasses
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,79 +14,31 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport, finite
 from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
-from detection_core.builders.datasets import build_eval_dataset, iterate_truth
-from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.builders.datasets import build_eval_dataset, eval_reader
+from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
 from detection_core.config.check import check_evaluation
-from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
-from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
+from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import Measurement, class_names, measure
-from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
-from detection_core.evaluation.pictures import PictureOptions, plan_pictures, write_pictures
+from detection_core.evaluation.measure import measure
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
-from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
+from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import Instances
-from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
 
-AS_CONFIGURED = -1
-"""Number of pictures: the config's value."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateOptions:
-    """Options of an evaluation.
-
-    Attributes:
-        split: name of the split.
-        thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
-        pictures: number of whole images to draw, and of mistakes of each kind to crop. `AS_CONFIGURED` takes
-            the number from the config, if there is one.
-        min_score: lowest score of the detections that are drawn; None: the score with the best F1.
-        drawing: style of the pictures.
-        metrics: what to report.
-        images: number of images, for the progress lines; 0 if unknown.
-        trust: run SavedModels even if their graphs do more than compute, such as reading files.
-    """
-
-    split: str = "eval"
-    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    pictures: int = 12
-    min_score: float | None = None
-    drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
-    metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
-    images: int = 0
-    trust: bool = False
-
-
-def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
-    """Return the options with the metrics and pictures of a config's `eval_config`.
-
-    Args:
-        options: its number of pictures takes precedence, unless it is `AS_CONFIGURED`.
-        config: a checked config.
-    """
-    found = build_evaluation_settings(config)
-    return dataclasses.replace(
-        options,
-        pictures=found.pictures if options.pictures == AS_CONFIGURED else options.pictures,
-        min_score=found.min_score,
-        drawing=found.drawing,
-        metrics=found.metrics,
-    )
-
-
 _logger = logging.getLogger(__name__)
+
 
 TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
 """Yields the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
@@ -123,68 +74,67 @@ def evaluate(
         DataError: if there is no image.
     """
     options = options or EvaluateOptions()
-    names = class_names(label_map)
-    thresholds = parse_thresholds(options.thresholds, known_metrics(options.metrics, names), "thresholds")
-    note = _why_not_comparable(baseline_path, label_map) if baseline_path else ""
+    names, sets = label_map.class_names, options.metrics
+    thresholds = parse_thresholds(options.thresholds, known_metrics(sets, names), "thresholds")
+    note = _why_not_comparable(baseline_path, names) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
-    measured = _measured(paths, truth, label_map, options)
-    demanded = [t.metric for t in thresholds]
-    splits = _counted(measured, names, options)
-    metrics = {
-        name: compute_metrics(m.images, splits[name].coco, names, options.metrics, demanded)
+    runners: dict[str, Runner] = {
+        name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
+        for name, path in paths.items()
+    }
+    measured = measure(runners, truth(), label_map, total=options.images)
+    for runner in runners.values():
+        if isinstance(runner, CocoResults):
+            runner.check_all_seen()
+    splits = {
+        name: EvaluatedSplit(
+            images=m.images, class_names=names, labelled_only=sets.only_labelled, pixels=truth
+        )
         for name, m in measured.items()
     }
-    resampled = _resampled(splits, demanded, options)
-    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
-    report = EvalReport(
-        split=options.split,
-        images=len(measured[_MODEL].images),
-        metrics=finite(metrics[_MODEL]),
-        baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
-        score_threshold=splits[_MODEL].score_threshold,
-        intervals=known_intervals(resampled),
-        thresholds=verdicts,
-        blessed=all(v.passed for v in verdicts),
-        reasons=(*((note,) if note else ()), *reasons_of(verdicts)),
-        seconds_per_image=measured[_MODEL].seconds_per_image,
-        peak_memory_bytes=peak_host_memory(),
-    )
+    report = _report(splits, thresholds, options, seconds_per_image=measured[_MODEL].seconds_per_image)
+    if note:
+        report = dataclasses.replace(report, reasons=(note, *report.reasons))
     with files.atomic_dir(evaluation_dir) as folder:
-        _write_all(folder, report, splits[_MODEL], truth, options)
+        _write_details(folder, splits[_MODEL], options)
+        METRICS.write(folder, report)
     _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
     return report
 
 
-def evaluate_examples(
+def _report(
+    splits: Mapping[str, EvaluatedSplit],
+    thresholds: Sequence[Threshold],
+    options: EvaluateOptions,
     *,
-    model_path: str,
-    examples_dir: str,
-    evaluation_dir: str,
-    baseline_path: str = "",
-    options: EvaluateOptions | None = None,
+    seconds_per_image: float,
 ) -> EvalReport:
-    """Measure a detector on a split of ingested examples, as its own config's `eval_config` says.
-
-    Args:
-        model_path: as in `evaluate`.
-        examples_dir: output of ExampleGen.
-        evaluation_dir: as in `evaluate`.
-        baseline_path: as in `evaluate`.
-        options: the split, the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. The
-            config defines the rest.
-
-    Raises:
-        DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
-    """
-    options = options or EvaluateOptions()
-    images = check_split(examples_dir, options.split)
-    return evaluate_config(
-        model_path=model_path,
-        config=point_at_examples(own_config(model_path), examples_dir, eval_split=options.split),
-        evaluation_dir=evaluation_dir,
-        baseline_path=baseline_path,
-        options=dataclasses.replace(options, images=images),
+    """Compute the metrics, compare them with the baseline's, and check the thresholds."""
+    split, demanded = splits[_MODEL], [t.metric for t in thresholds]
+    metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
+    resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
+    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
+    return EvalReport(
+        split=options.split,
+        images=len(split.images),
+        metrics=finite(metrics[_MODEL]),
+        baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
+        score_threshold=split.score_threshold,
+        intervals=known_intervals(resampled),
+        thresholds=verdicts,
+        blessed=all(v.passed for v in verdicts),
+        reasons=reasons_of(verdicts),
+        seconds_per_image=seconds_per_image,
+        peak_memory_bytes=peak_host_memory(),
     )
+
+
+def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
+    """Write the curves, the pictures and the mistakes."""
+    CURVES.write(folder, make_curves(split, split.best_score))
+    score_threshold = split.best_score if options.min_score is None else options.min_score
+    plan = plan_pictures(split, options.pictures, score_threshold)
+    write_pictures(plan, split, files.join(folder, PICTURES), options.drawing)
 
 
 def evaluate_config(
@@ -202,16 +152,17 @@ def evaluate_config(
         config: its `eval_input_reader` is filled in.
         evaluation_dir: as in `evaluate`.
         baseline_path: as in `evaluate`.
-        options: as in `evaluate_examples`; `split` is only reported.
+        options: the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. `split` is only
+            reported. The config defines the rest.
 
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
     checked = check_evaluation(config)
-    label_map = load_label_map(build_evaluation_settings(checked).label_map_path)
+    label_map = load_label_map(checked.eval_input_reader[0].label_map_path)
     return evaluate(
         model_path=model_path,
-        truth=lambda: iterate_truth(checked, label_map=label_map),
+        truth=eval_reader(checked, label_map).truth,
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
@@ -233,37 +184,7 @@ def own_config(model_path: str) -> PipelineConfig:
     return parse_pipeline_config(files.read_text(path), path)
 
 
-def _measured(
-    paths: Mapping[str, str], truth: TruthSource, label_map: LabelMap, options: EvaluateOptions
-) -> dict[str, Measurement]:
-    runners: dict[str, Runner] = {
-        name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
-        for name, path in paths.items()
-    }
-    measured = measure(runners, truth(), label_map, total=options.images)
-    for runner in runners.values():
-        if isinstance(runner, CocoResults):
-            runner.check_all_seen()
-    return measured
-
-
-def _counted(
-    measured: Mapping[str, Measurement], names: Mapping[int, str], options: EvaluateOptions
-) -> dict[str, EvaluatedSplit]:
-    labelled = options.metrics.only_labelled
-    return {
-        name: EvaluatedSplit.counting(m.images, names, labelled_only=labelled) for name, m in measured.items()
-    }
-
-
-def _resampled(
-    splits: Mapping[str, EvaluatedSplit], demanded: Sequence[str], options: EvaluateOptions
-) -> dict[str, Resampled]:
-    metrics = list(dict.fromkeys([MAP, *demanded]))
-    return resample(splits[_MODEL], splits.get(_BASELINE), metrics, groups=options.metrics.groups)
-
-
-def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
+def _why_not_comparable(baseline_path: str, class_names: Mapping[int, str]) -> str:
     """Return "" if the baseline has the same classes, otherwise the reason it cannot be compared."""
     detector = members(baseline_path)[0]
     if not files.is_dir(detector):
@@ -272,28 +193,12 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
         text = layout.read_extra(detector, layout.LABEL_MAP)
     except ContractError:  # a SavedModel of another program: its classes are known only from its detections
         return ""
-    other = class_names(parse_label_map(text, baseline_path))
-    if other == class_names(label_map):
+    other = parse_label_map(text, baseline_path).class_names
+    if other == class_names:
         return ""
     note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])
     _logger.warning("evaluate | %s (%s)", note, baseline_path)
     return note
-
-
-def _write_all(
-    folder: str, report: EvalReport, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions
-) -> None:
-    """Write the details, then the report."""
-    _write_details(folder, split, truth, options)
-    METRICS.write(folder, report)
-
-
-def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions) -> None:
-    """Write the curves, the pictures and the mistakes."""
-    CURVES.write(folder, make_curves(split, split.best_score))
-    score_threshold = split.best_score if options.min_score is None else options.min_score
-    plan = plan_pictures(split, options.pictures, score_threshold)
-    write_pictures(plan, truth(), split, files.join(folder, PICTURES), options.drawing)
 
 
 def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int = 1) -> dict[str, float]:
@@ -314,7 +219,7 @@ def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int =
         DataError: if there are no records, or one is damaged.
     """
     checked = check_evaluation(config)
-    label_map = load_label_map(build_evaluation_settings(checked).label_map_path)
+    label_map = load_label_map(checked.eval_input_reader[0].label_map_path)
     model = load_detector(model_path).model
     losses = tf.function(lambda batch: model.losses(batch, training=False))
     sums: defaultdict[str, float] = defaultdict(float)

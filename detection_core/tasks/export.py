@@ -27,7 +27,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError
-from detection_core.evaluation.tflite_heads import MOST_DETECTIONS
+from detection_core.evaluation.tflite_runner import MOST_DETECTIONS
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
@@ -40,8 +40,13 @@ from detection_core.tasks.exporting.export_networks import (
     ExportSource,
     FloatLayerChoice,
 )
-from detection_core.tasks.exporting.file_limits import Limits, check_limits
-from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.parity import (
+    Candidate,
+    Limits,
+    ParityOptions,
+    check_limits,
+    measure_parity,
+)
 
 _logger = logging.getLogger(__name__)
 

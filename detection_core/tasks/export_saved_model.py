@@ -14,13 +14,23 @@ from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import expand_patterns, read_records
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
-from detection_core.exporters.automl_signatures import automl_functions
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
-from detection_core.exporters.frozen_graph import FROZEN_GRAPH, frozen_graph
-from detection_core.exporters.plain_graph import plain_graph
-from detection_core.exporters.portable_graph import PORTABLE_INPUT, portable_function
-from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
-from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
+from detection_core.exporters.frozen_graph import (
+    FROZEN_GRAPH,
+    PORTABLE_INPUT,
+    frozen_graph,
+    plain_graph,
+    portable_function,
+)
+from detection_core.exporters.signatures import (
+    IMAGE_TENSOR,
+    INPUT_TYPES,
+    SERVING_DEFAULT,
+    automl_functions,
+    find_input_type,
+    save_signatures,
+    serving_function,
+)
 from detection_core.exporters.tflite import check_convertible
 from detection_core.exporters.warm_up import MOST_REQUESTS, write_warm_up
 from detection_core.storage import files
@@ -107,7 +117,7 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
 
 
 def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
-    """Make the signature for converters to other runtimes; see `portable_graph.portable_function`."""
+    """Make the signature for converters to other runtimes; see `portable_function`."""
     if options.additional_output_tensor_names or options.input_type != IMAGE_TENSOR or options.batch_size > 1:
         raise ConfigError(
             f"expected input_type {IMAGE_TENSOR}, no additional tensors and no batch size above 1, found"

@@ -19,9 +19,13 @@ from detection_core.artifacts.tflite_file import TFLiteGraph, read_graph, read_t
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.cold_start import measure_cold_start
-from detection_core.exporters.delegation import DELEGATES, Delegation, xnnpack_delegation
-from detection_core.exporters.latency import time_inferences
-from detection_core.exporters.operator_times import operator_times
+from detection_core.exporters.operator_times import (
+    DELEGATES,
+    Delegation,
+    operator_times,
+    time_inferences,
+    xnnpack_delegation,
+)
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 

@@ -16,8 +16,8 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_variables import Outcome, RestoredVariable, RestoreReport
 from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.starting_points import ZOO, FetchedStart, fetch_start, is_named
 

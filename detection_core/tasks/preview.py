@@ -19,7 +19,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import side_by_side
-from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
+from detection_core.evaluation.pictures import draw_truth, host_truth
 from detection_core.report.page import render
 from detection_core.report.pictures import Picture
 from detection_core.storage import files
@@ -96,7 +96,7 @@ def preview_training_input(
 def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Image.Image]:
     """Return the image's id, a caption, and its two pictures side by side."""
     before, after = np.asarray(sample.image), np.asarray(batch.images.pixels)
-    objects = [DrawnTruth.of(truth) for truth in (sample.truth, batch.truth)]
+    objects = [host_truth(truth) for truth in (sample.truth, batch.truth)]
     visible, note = _visible(after)
     pictures = [
         draw_truth(pixels, truth, names, longest=_LONGEST)

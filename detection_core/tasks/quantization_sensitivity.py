@@ -32,7 +32,7 @@ from detection_core.detectors.base import Detector
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.signatures import serving_function
@@ -158,7 +158,7 @@ def coco_metrics_of(
     resizer = configured_model(config).build_resizer()
     runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
     found = measure(runners, iterate_truth(config, label_map=labels), labels, job=job, total=total)
-    names = class_names(labels)
+    names = labels.class_names
     return {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
-from detection_core.evaluation.served_file import ServedFile
-from detection_core.evaluation.served_model import ServedModel
+from detection_core.evaluation.served_file import ServedFile, ServedModel
 
 _WARM_UP_RUNS = 3
 

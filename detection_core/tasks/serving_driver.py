@@ -22,8 +22,7 @@ from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.measure import known_classes
-from detection_core.evaluation.served_file import ServedFile
-from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
+from detection_core.evaluation.served_file import BatchDetections, ServedFile, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model

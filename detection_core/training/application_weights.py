@@ -21,7 +21,7 @@ import tf_keras
 from detection_core.detectors.base import Detector
 from detection_core.errors import ModelError, as_user_error
 from detection_core.parts.layers.layer_names import in_backbone, scoped_name, split_norm
-from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
+from detection_core.training.checkpoint_variables import Outcome, RestoredVariable, RestoreReport
 
 _logger = logging.getLogger(__name__)
 
@@ -203,58 +203,39 @@ def _names_of(backbone: str, source: str) -> Callable[[str], _Names | None]:
             f"expected a backbone that Keras publishes, found {backbone}; start from something else",
             where=source,
         )
-    return _NAMES[kind]
+    ends, pattern, inner = _NAMES[kind]
+
+    def rename(name: str) -> _Names | None:
+        match = re.fullmatch(f"backbone_{pattern}", name)
+        return inner(*match.groups()) if match else ends.get(name)
+
+    return rename
 
 
-def _mobilenet_v1(name: str) -> _Names | None:
-    if name == "backbone_stem":
-        return _Names("conv1", "conv1_bn")
-    match = re.fullmatch(r"backbone_separable_(\d+)_(depthwise|pointwise)", name)
-    if match is None:
-        return None
-    layer = f"conv_{'dw' if match[2] == 'depthwise' else 'pw'}_{match[1]}"
+def _mobilenet_v1(number: str, piece: str) -> _Names:
+    layer = f"conv_{'dw' if piece == 'depthwise' else 'pw'}_{number}"
     return _Names(layer, f"{layer}_bn")
 
 
-def _mobilenet_v2(name: str) -> _Names | None:
-    if name in _MOBILENET_V2_ENDS:
-        return _MOBILENET_V2_ENDS[name]
-    match = re.fullmatch(r"backbone_block_(\d+)_(expand|depthwise|project)", name)
-    if match is None:
-        return None
-    layer = f"block_{match[1]}_{match[2]}" if match[1] != "0" else f"expanded_conv_{match[2]}"
+def _mobilenet_v2(number: str, piece: str) -> _Names:
+    layer = f"block_{number}_{piece}" if number != "0" else f"expanded_conv_{piece}"
     return _Names(layer, f"{layer}_BN")
 
 
-_MOBILENET_V2_ENDS = {
-    "backbone_stem": _Names("Conv1", "bn_Conv1"),
-    "backbone_head": _Names("Conv_1", "Conv_1_bn"),
-}
 _MOBILENET_V3_PIECES = {"gate_reduce": "squeeze_excite/Conv", "gate_expand": "squeeze_excite/Conv_1"}
 
 
-def _mobilenet_v3(name: str) -> _Names | None:
-    if name in ("backbone_stem", "backbone_head"):
-        layer = "Conv" if name == "backbone_stem" else "Conv_1"
-        return _Names(layer, f"{layer}/BatchNorm")
-    match = re.fullmatch(r"backbone_block_(\d+)_(expand|depthwise|project|gate_reduce|gate_expand)", name)
-    if match is None:
-        return None
-    block = f"expanded_conv_{match[1]}" if match[1] != "0" else "expanded_conv"
-    layer = f"{block}/{_MOBILENET_V3_PIECES.get(match[2], match[2])}"
+def _mobilenet_v3(number: str, piece: str) -> _Names:
+    block = f"expanded_conv_{number}" if number != "0" else "expanded_conv"
+    layer = f"{block}/{_MOBILENET_V3_PIECES.get(piece, piece)}"
     return _Names(layer, f"{layer}/BatchNorm")
 
 
 _RESNET_PIECES = {"shortcut": 0, "reduce": 1, "spatial": 2, "expand": 3}
 
 
-def _resnet_v1(name: str) -> _Names | None:
-    if name == "backbone_stem":
-        return _Names("conv1_conv", "conv1_bn")
-    match = re.fullmatch(rf"backbone_block_(\d+)_(\d+)_({'|'.join(_RESNET_PIECES)})", name)
-    if match is None:
-        return None
-    layer = f"conv{int(match[1]) + 2}_block{int(match[2]) + 1}_{_RESNET_PIECES[match[3]]}"
+def _resnet_v1(stage: str, block: str, piece: str) -> _Names:
+    layer = f"conv{int(stage) + 2}_block{int(block) + 1}_{_RESNET_PIECES[piece]}"
     return _Names(f"{layer}_conv", f"{layer}_bn")
 
 
@@ -267,23 +248,40 @@ _EFFICIENTNET_PIECES = {
 }
 
 
-def _efficientnet(name: str) -> _Names | None:
-    if name == "backbone_stem":
-        return _Names("stem_conv", "stem_bn")
-    match = re.fullmatch(rf"backbone_block_(\d+)_(\d+)_({'|'.join(_EFFICIENTNET_PIECES)})", name)
-    if match is None:
-        return None
-    block, names = f"block{int(match[1]) + 1}{chr(ord('a') + int(match[2]))}_", _EFFICIENTNET_PIECES[match[3]]
+def _efficientnet(stage: str, place: str, piece: str) -> _Names:
+    block, names = f"block{int(stage) + 1}{chr(ord('a') + int(place))}_", _EFFICIENTNET_PIECES[piece]
     return _Names(block + names.layer, block + names.norm)
 
 
-_NAMES: dict[str, Callable[[str], _Names | None]] = {
-    "mobilenet_v1": _mobilenet_v1,
-    "mobilenet_v2": _mobilenet_v2,
-    "mobilenet_v3": _mobilenet_v3,
-    "resnet_v1": _resnet_v1,
-    "efficientnet_b": _efficientnet,
+_STEM, _HEAD = "backbone_stem", "backbone_head"
+_NAMES: dict[str, tuple[dict[str, _Names], str, Callable[..., _Names]]] = {
+    "mobilenet_v1": (
+        {_STEM: _Names("conv1", "conv1_bn")},
+        r"separable_(\d+)_(depthwise|pointwise)",
+        _mobilenet_v1,
+    ),
+    "mobilenet_v2": (
+        {_STEM: _Names("Conv1", "bn_Conv1"), _HEAD: _Names("Conv_1", "Conv_1_bn")},
+        r"block_(\d+)_(expand|depthwise|project)",
+        _mobilenet_v2,
+    ),
+    "mobilenet_v3": (
+        {_STEM: _Names("Conv", "Conv/BatchNorm"), _HEAD: _Names("Conv_1", "Conv_1/BatchNorm")},
+        r"block_(\d+)_(expand|depthwise|project|gate_reduce|gate_expand)",
+        _mobilenet_v3,
+    ),
+    "resnet_v1": (
+        {_STEM: _Names("conv1_conv", "conv1_bn")},
+        rf"block_(\d+)_(\d+)_({'|'.join(_RESNET_PIECES)})",
+        _resnet_v1,
+    ),
+    "efficientnet_b": (
+        {_STEM: _Names("stem_conv", "stem_bn")},
+        rf"block_(\d+)_(\d+)_({'|'.join(_EFFICIENTNET_PIECES)})",
+        _efficientnet,
+    ),
 }
+"""Kind of backbone to its first and last layers, the pattern of the others and what its groups are called."""
 
 
 def load_application(

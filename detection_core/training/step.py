@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,40 @@ from detection_core.ops.update_draws import update_draws
 from detection_core.optimizers.optimization import MovingAverage, Optimization
 from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.structures import Batch, GroundTruth
-from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
 from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard, StepOutputs
 from detection_core.training.histograms import measured_histograms
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.precision import updates_in
+from detection_core.training.precision import Precision, updates_in
 from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
+
+_DISABLED = "disable_meta_optimizer"
+
+
+def gains_nothing_from_rewrites(precision: Precision) -> bool:
+    """Return whether a step in the current strategy is as fast without graph rewrites.
+
+    On CPUs in float32, no step becomes faster or smaller, and rewriting takes up to half of the first step
+    (see `benchmarks/training_step.py`). They help elsewhere. GPUs want another layout, several
+    replicas want joined collectives, and 16-bit products want fusion.
+    """
+    alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
+    return alone and precision is Precision.FLOAT32 and not tf.config.list_logical_devices("GPU")
+
+
+@contextlib.contextmanager
+def without_rewrites() -> Iterator[None]:
+    """Run functions without TensorFlow's graph optimizers (Grappler).
+
+    A function's first call inside is reused by further calls inside; a call outside is optimized again.
+    Placement and lowering to CPU kernels still take place.
+    """
+    before = tf.config.optimizer.get_experimental_options().get(_DISABLED, False)
+    tf.config.optimizer.set_experimental_options({_DISABLED: True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({_DISABLED: before})
+
 
 Losses = Callable[[Batch, bool], dict[str, tf.Tensor]]
 """Signature of `TrainableModel.losses`."""

@@ -126,7 +126,7 @@ def _numbers(text: str, where: str) -> tuple[int, ...]:
 
 def _write(found: Benchmark, folder: str) -> None:
     from detection_core.artifacts.benchmark import BENCHMARK
-    from detection_core.report.benchmark_page import BENCHMARK_PAGE, benchmark_page
+    from detection_core.report.page import BENCHMARK_PAGE, benchmark_page
     from detection_core.storage import files
 
     with output_folder(folder) as output:

@@ -20,9 +20,13 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.redaction import redact
 from detection_core.report import formats
-from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.data_page import SAMPLE_BYTES, read_dataset
-from detection_core.report.dataset import DatasetSummary, embed_samples
+from detection_core.report.data_page import (
+    SAMPLE_BYTES,
+    DatasetSummary,
+    FindingsSummary,
+    embed_samples,
+    read_dataset,
+)
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart, metric_table
 from detection_core.report.formats import seconds_between
 from detection_core.report.page import render

@@ -13,13 +13,11 @@ from detection_core.families.efficientdet.feature_network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant
 from detection_core.parts.necks.bifpn import WeightedFusion
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
-from detection_core.quantization.bias_correction import correct_biases
-from detection_core.quantization.folding import fold_batch_norms
-from detection_core.quantization.fusions import ScaledMap, split_fusions
+from detection_core.quantization.equalisation import correct_biases
+from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
-from detection_core.quantization.groups import OTHER, layer_groups
-from detection_core.quantization.product_quantizers import SMALLEST_FACTOR, FactorQuantizer, ProductQuantizer
-from detection_core.quantization.quantizers import Clock
+from detection_core.quantization.layer_errors import OTHER, layer_groups
+from detection_core.quantization.quantizers import SMALLEST_FACTOR, Clock, FactorQuantizer, ProductQuantizer
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
 from tests.support.tiny_network import tiny_network

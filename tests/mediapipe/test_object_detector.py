@@ -24,8 +24,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions, model_message
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.evaluation import tflite_runner
-from detection_core.evaluation.tflite_heads import decoded_heads, suppressed_heads
-from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner, decoded_heads, suppressed_heads
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS

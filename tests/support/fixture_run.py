@@ -66,7 +66,7 @@ def write_evaluation(step, scenes, noise, thresholds, baseline):
     folder = step / "evaluation"
     rng = np.random.default_rng(int(noise * 1000))
     images = tuple(EvaluatedImage(truth=t, detections=_found(rng, t, noise)) for _, t in scenes)
-    split = EvaluatedSplit(images=images, class_names=NAMES)
+    split = EvaluatedSplit(images=images, class_names=NAMES, pixels=lambda: scenes)
     metrics = split.coco.metrics(per_category=True)
     verdicts = judge(parse_thresholds(thresholds, metrics), metrics, baseline)
     report = EvalReport(
@@ -81,7 +81,7 @@ def write_evaluation(step, scenes, noise, thresholds, baseline):
     )
     plan = plan_pictures(split, 12, split.best_score)
     folder.mkdir(parents=True)
-    write_pictures(plan, scenes, split, str(folder / "pictures"))
+    write_pictures(plan, split, str(folder / "pictures"))
     METRICS.write(str(folder), report)
     CURVES.write(str(folder), make_curves(split, split.best_score))
     write_blessing(str(step / "blessing"), report.blessed, report.reasons)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.exporters.delegation import make_interpreter
+from detection_core.exporters.operator_times import make_interpreter
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

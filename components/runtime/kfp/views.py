@@ -15,8 +15,7 @@ from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Cur
 from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport
-from detection_core.report.data_page import PAGE
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.data_page import PAGE, DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
 from detection_core.report.page import render, shown
 from detection_core.report.pictures import Picture, PictureBudget

@@ -28,8 +28,7 @@ from detection_core.parts.layers.layer_names import (
     parse_layer_name,
     parse_variable_name,
 )
-from detection_core.training.checkpoint_variables import escaped_child
-from detection_core.training.restore_report import AVERAGED, OPTIMIZER_SLOT
+from detection_core.training.checkpoint_variables import AVERAGED, OPTIMIZER_SLOT, escaped_child
 
 _REGULARIZED = ("kernel", "weight")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import posixpath
@@ -13,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.loggers.base import EVAL, Logger, Status
-from detection_core.loggers.run_ids import RunIds
+from detection_core.loggers.base import EVAL, Logger, RunIds, Status
 from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
@@ -25,29 +23,17 @@ _BATCH, _LONGEST_VALUE, _LONGEST_NAME = 100, 6000, 250
 _STATUS: Mapping[Status, str] = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MlflowOptions:
-    """The location of a run.
-
-    Attributes:
-        tracking_uri: server or store; "": MLFLOW_TRACKING_URI.
-        experiment: its name; created if missing.
-        run_name: "": MLflow chooses one.
-    """
-
-    tracking_uri: str = ""
-    experiment: str = "detflow"
-    run_name: str = ""
-
-
 class MlflowLogger(Logger):
     """Logs to one run, which starts with the first entry; a resumed training continues its run by `ids`.
 
     Characters that MLflow rejects in names become `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are skipped,
     because MLflow has none; TensorBoard's files have them.
+
+    `options` has the tracking_uri of a server or store ("": MLFLOW_TRACKING_URI), the experiment, created if
+    missing, and the run_name ("": MLflow chooses one).
     """
 
-    def __init__(self, options: MlflowOptions, ids: RunIds) -> None:
+    def __init__(self, options: Mapping[str, str], ids: RunIds) -> None:
         self._options, self._ids = options, ids
         self._client: Any = None
         self._run_id = ""
@@ -98,7 +84,7 @@ class MlflowLogger(Logger):
         import mlflow
 
         if self._client is None:
-            client = mlflow.MlflowClient(tracking_uri=self._options.tracking_uri or None)
+            client = mlflow.MlflowClient(tracking_uri=self._options["tracking_uri"] or None)
             self._run_id = self._resumed(client) or self._begun(client)
             self._ids.keep("mlflow", self._run_id)
             self._client = client
@@ -120,16 +106,16 @@ class MlflowLogger(Logger):
         return run_id
 
     def _begun(self, client: Any) -> str:
-        found = client.get_experiment_by_name(self._options.experiment)
-        experiment = found.experiment_id if found else client.create_experiment(self._options.experiment)
+        found = client.get_experiment_by_name(self._options["experiment"])
+        experiment = found.experiment_id if found else client.create_experiment(self._options["experiment"])
         tags = {"mlflow.source.name": "detflow"}
-        run = client.create_run(experiment, run_name=self._options.run_name or None, tags=tags)
+        run = client.create_run(experiment, run_name=self._options["run_name"] or None, tags=tags)
         return str(run.info.run_id)
 
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
     """Return a logger for the training in this folder."""
-    return MlflowLogger(MlflowOptions(**values), RunIds(folder))
+    return MlflowLogger(values, RunIds(folder))
 
 
 def run_name(name: str) -> str:

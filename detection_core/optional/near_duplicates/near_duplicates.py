@@ -1,4 +1,4 @@
-"""Finds near-identical images by their perceptual hashes, without comparing all pairs.
+"""Checks for near-identical images by their perceptual hashes, without comparing all pairs.
 
 The search is exact: every pair within the distance is compared. If very many images are alike, as frames of a
 fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
@@ -7,17 +7,22 @@ fixed camera are, the budget limits the comparisons of an image. `complete` is t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from detection_core.artifacts.data_findings import FoundExample, OtherExample
 from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
+    band_count,
     ignore_band,
     near_pairs,
     search_window,
 )
+from detection_core.progress import Progress
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.duplicates import Copies
 
 MAX_DISTANCE = 24
 """Maximum distance of near-identical images' hashes, in bits of 256.
@@ -68,44 +73,15 @@ class NearDuplicates(NearestImages):
     """The near-identical images of a data set.
 
     Attributes:
-        nearest_across: as `nearest`, among the images of other splits.
-        distances_across: as `distances`, among the images of other splits.
         groups: int64 [N], the first image of the group that near-identical pairs connect. An image without
             pairs has its own index.
     """
 
-    nearest_across: np.ndarray
-    distances_across: np.ndarray
     groups: np.ndarray
-
-    @property
-    def images(self) -> int:
-        """Number of images with a near-identical one."""
-        return int((self.nearest >= 0).sum())
-
-    @property
-    def images_across(self) -> int:
-        """Number of images with a near-identical one in another split."""
-        return int((self.nearest_across >= 0).sum())
-
-    def pairs(self, *, across: bool = False) -> list[tuple[int, int, int]]:
-        """Return (image, other, bits): each image with its nearest one, each pair once, nearest first.
-
-        `across` takes the nearest image of another split.
-        """
-        nearest, bits = (
-            (self.nearest_across, self.distances_across) if across else (self.nearest, self.distances)
-        )
-        pairs = set()
-        for image in np.flatnonzero(nearest >= 0).tolist():
-            other = int(nearest[image])
-            pairs.add((int(bits[image]), min(image, other), max(image, other)))
-        return [(first, second, distance) for distance, first, second in sorted(pairs)]
 
 
 def find_near_duplicates(
     hashes: Sequence[bytes | None],
-    splits: Sequence[int] | None = None,
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
@@ -117,13 +93,12 @@ def find_near_duplicates(
 
     Args:
         hashes: of the images, from `perceptual_hash`; None for images that are not compared.
-        splits: split number of each image; None: one split.
         max_distance: maximum distance of near-identical images in bits, up to `MAX_INDEXED_DISTANCE`.
         budget: number of comparisons above which full buckets are searched in part. None: 1,000 per image; a
             million different images need a sixth of it.
         on_band: called after each of `band_count` bands.
     """
-    nodes = _Nodes.of(hashes, splits)
+    nodes = _Nodes.of(hashes)
     links = _Links(nodes)
     complete, pairs = _search(nodes, None, max_distance, budget, on_band)
     for one, other, bits in pairs:
@@ -140,7 +115,7 @@ def find_nearest_images(
     on_band: Callable[[], None] = ignore_band,
 ) -> NearestImages:
     """Find the images that are near-identical to one of others; arguments as in `find_near_duplicates`."""
-    asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
+    asked, known = _Nodes.of(hashes), _Nodes.of(others)
     best = np.full(len(asked.first), _NONE)
     complete, pairs = _search(known, asked.hashes, max_distance, budget, on_band)
     for one, other, bits in pairs:
@@ -151,29 +126,26 @@ def find_nearest_images(
 
 @dataclasses.dataclass(frozen=True)
 class _Nodes:
-    """The distinct hashes of each split, so that a thousand copies are not half a million pairs.
+    """The distinct hashes, so that a thousand copies are not half a million pairs.
 
     `images` and `node` are int64 [K]: the compared images and their nodes. Per node there are `hashes`,
-    uint64 [M, 4], `splits`, and the `first` and `second` image, int64 [M]; -1 for none.
+    uint64 [M, 4], and the `first` and `second` image, int64 [M]; -1 for none.
     """
 
     images: np.ndarray
     node: np.ndarray
     hashes: np.ndarray
-    splits: np.ndarray
     first: np.ndarray
     second: np.ndarray
 
     @classmethod
-    def of(cls, hashes: Sequence[bytes | None], splits: Sequence[int] | None) -> _Nodes:
+    def of(cls, hashes: Sequence[bytes | None]) -> _Nodes:
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
-        split = np.zeros(len(images), np.int64) if splits is None else np.asarray(splits, np.int64)[images]
         words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, HASH_WORDS)
-        # Sort by hash before split, so that a partial search of a bucket mixes splits. The sort is stable:
-        # equal hashes stay in the order of the images.
-        order = np.lexsort((split, *words.T[::-1]))
+        # The sort is stable: equal hashes stay in the order of the images.
+        order = np.lexsort(words.T[::-1])
         is_new: np.ndarray = np.ones(len(order), bool)
-        is_new[1:] = (np.diff(split[order]) != 0) | (words[order[1:]] != words[order[:-1]]).any(axis=1)
+        is_new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
         node: np.ndarray = np.empty(len(order), np.int64)
         node[order] = np.cumsum(is_new) - 1
         places = np.flatnonzero(is_new)
@@ -181,14 +153,7 @@ class _Nodes:
         has_second = np.append(np.diff(places), len(order) - places[-1:]) > 1
         second = np.full(len(places), -1)
         second[has_second] = images[order[places[has_second] + 1]]
-        return cls(
-            images=images,
-            node=node,
-            hashes=words[first],
-            splits=split[first],
-            first=images[first],
-            second=second,
-        )
+        return cls(images=images, node=node, hashes=words[first], first=images[first], second=second)
 
 
 def _search(
@@ -214,17 +179,12 @@ class _Links:
         count = len(nodes.first)
         # Pack (bits, first image) into one number; the minimum is the nearest.
         self._best = np.full(count, _NONE)
-        self._best_across = np.full(count, _NONE)
         self._roots = np.arange(count)
 
     def add(self, one: np.ndarray, other: np.ndarray, bits: np.ndarray) -> None:
         """Add pairs of nodes, int64 [P] each, within the distance."""
-        nodes = self._nodes
-        across = nodes.splits[one] != nodes.splits[other]
         for here, there in ((one, other), (other, one)):
-            key = (bits << _SHIFT) + nodes.first[there]
-            np.minimum.at(self._best, here, key)
-            np.minimum.at(self._best_across, here[across], key[across])
+            np.minimum.at(self._best, here, (bits << _SHIFT) + self._nodes.first[there])
         # Union-find: each round links the larger of two roots to the smallest that it meets.
         while (apart := (first := self._roots[one]) != (second := self._roots[other])).any():
             one, other = one[apart], other[apart]
@@ -239,19 +199,11 @@ class _Links:
         copy = np.where(nodes.first[node] == nodes.images, nodes.second[node], nodes.first[node])
         best = np.where(copy >= 0, np.minimum(copy, self._best[node]), self._best[node])
         nearest, distances = _unpacked(best, nodes.images, count)
-        nearest_across, distances_across = _unpacked(self._best_across[node], nodes.images, count)
         first = np.full(len(nodes.first), _NONE)
         np.minimum.at(first, self._roots, nodes.first)
         groups = np.arange(count)
         groups[nodes.images] = first[self._roots[node]]
-        return NearDuplicates(
-            nearest=nearest,
-            distances=distances,
-            nearest_across=nearest_across,
-            distances_across=distances_across,
-            groups=groups,
-            complete=complete,
-        )
+        return NearDuplicates(nearest=nearest, distances=distances, groups=groups, complete=complete)
 
 
 def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -261,3 +213,89 @@ def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndar
     nearest[images[found]] = keys[found] & ((1 << _SHIFT) - 1)
     distances[images[found]] = keys[found] >> _SHIFT
     return nearest, distances
+
+
+Hashes = Mapping[str, Sequence[bytes | None]]
+_TRAIN = "train"
+
+
+def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> None:
+    """Look for near-identical images, except `copies` with the same file, which another check reports."""
+    searches = [
+        *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
+        *(
+            (_check_across, split, _TRAIN)
+            for split in hashes
+            if split != _TRAIN and hashes.get(_TRAIN) and findings.is_on("near_leakage")
+        ),
+    ]
+    searches = [search for search in searches if hashes[search[1]]]
+    with Progress("look alike", total=len(searches) * band_count(MAX_DISTANCE), unit="band") as progress:
+        for search, split, other in searches:
+            known = {pair.record for pair in copies.get((split, other), ())}
+            search(_Search(split=split, hashes=hashes, known=known, progress=progress), findings)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Search:
+    """Searches hashes by split, except `known` records of copies, which another check reports."""
+
+    split: str
+    hashes: Hashes
+    known: Collection[int]
+    progress: Progress
+
+    @property
+    def here(self) -> Sequence[bytes | None]:
+        return self.hashes[self.split]
+
+    def new(self, found: np.ndarray) -> list[int]:
+        """Return the found records that are not known."""
+        return [record for record in found.tolist() if record not in self.known]
+
+
+def _check_within(search: _Search, findings: FindingList) -> None:
+    split, images = search.split, len(search.here)
+    near = find_near_duplicates(search.here, on_band=search.progress.advance)
+    records = search.new(np.flatnonzero(near.groups != np.arange(images)))
+    findings.add_share(
+        "near_duplicates",
+        split,
+        len(records),
+        images,
+        f"images of {split} look like another one of it; they add little, and weigh more than others: keep"
+        " some",
+        more="" if near.complete else " or more",
+        examples=_examples(split, split, records, near),
+    )
+
+
+def _check_across(search: _Search, findings: FindingList) -> None:
+    split, images = search.split, len(search.here)
+    near = find_nearest_images(search.here, search.hashes[_TRAIN], on_band=search.progress.advance)
+    records = search.new(np.flatnonzero(near.nearest >= 0))
+    findings.add_share(
+        "near_leakage",
+        split,
+        len(records),
+        images,
+        f"images of {split} look like one of train; what is learnt there is measured there: keep pictures of"
+        " one scene in one split",
+        more="" if near.complete else " or more",
+        examples=_examples(split, _TRAIN, records, near),
+    )
+
+
+def _examples(
+    split: str, other: str, records: Sequence[int], near: NearDuplicates | NearestImages
+) -> list[FoundExample]:
+    return [
+        FoundExample(
+            split=split,
+            source_id="",
+            record=record,
+            note=f"{near.distances[record]} of 256 bits differ",
+            other=OtherExample(split=other, source_id="", record=int(near.nearest[record])),
+        )
+        for record in records[:EXAMPLES_LISTED]
+    ]

@@ -67,11 +67,6 @@ def perceptual_hash(grey: np.ndarray) -> bytes | None:
     return np.packbits(lowest > np.median(lowest)).tobytes()
 
 
-def hash_distance(one: bytes, other: bytes) -> int:
-    """Return the number of bits in which two hashes differ."""
-    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()
-
-
 @functools.cache
 def _cosines() -> np.ndarray:
     """Return the matrix of the orthonormal discrete cosine transform of type II, float64 [SIDE, SIDE]."""

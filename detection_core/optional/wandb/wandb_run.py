@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import uuid
 from collections.abc import Mapping
@@ -10,26 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.loggers.base import Histogram, Logger, Status
-from detection_core.loggers.run_ids import RunIds
+from detection_core.loggers.base import Histogram, Logger, RunIds, Status
 from detection_core.storage import files
 
 _STEP = "step"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WandbOptions:
-    """The location of a run.
-
-    Attributes:
-        project: its name.
-        entity: user or team; "": the account's default.
-        run_name: "": Weights & Biases chooses one.
-    """
-
-    project: str = "detflow"
-    entity: str = ""
-    run_name: str = ""
 
 
 class WandbLogger(Logger):
@@ -37,9 +20,12 @@ class WandbLogger(Logger):
 
     The account comes from WANDB_API_KEY or `wandb login`. With WANDB_MODE=offline the run stays in files,
     which `wandb sync` uploads later. They are in `folder`; "" means the current folder.
+
+    `options` has the project, the entity (user or team; "": the account's default) and the run_name ("":
+    Weights & Biases chooses one).
     """
 
-    def __init__(self, options: WandbOptions, ids: RunIds, folder: str = "") -> None:
+    def __init__(self, options: Mapping[str, str], ids: RunIds, folder: str = "") -> None:
         self._options, self._ids, self._folder = options, ids, folder
         self._run: Any = None
 
@@ -81,9 +67,9 @@ class WandbLogger(Logger):
         if self._run is None:
             run_id = self._ids.find("wandb") or uuid.uuid4().hex[:16]
             self._run = wandb.init(
-                project=self._options.project,
-                entity=self._options.entity or None,
-                name=self._options.run_name or None,
+                project=self._options["project"],
+                entity=self._options["entity"] or None,
+                name=self._options["run_name"] or None,
                 id=run_id,
                 resume="allow",
                 dir=self._folder if self._folder and not files.is_remote(self._folder) else None,
@@ -98,4 +84,4 @@ class WandbLogger(Logger):
 
 def open_run(values: Mapping[str, str], folder: str) -> Logger:
     """Return a logger for the training in this folder."""
-    return WandbLogger(WandbOptions(**values), RunIds(folder), folder)
+    return WandbLogger(values, RunIds(folder), folder)

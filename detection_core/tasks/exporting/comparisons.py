@@ -15,7 +15,7 @@ import numpy as np
 
 from detection_core.artifacts.parity import BoxParity, LayerNoise, NetworkParity
 from detection_core.evaluation.results import EvaluatedImage, iou_px
-from detection_core.evaluation.tflite_heads import MEDIAPIPE_OVERLAP
+from detection_core.evaluation.tflite_runner import MEDIAPIPE_OVERLAP
 from detection_core.exporters.tflite_formats import Tolerance
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
 from detection_core.storage import files

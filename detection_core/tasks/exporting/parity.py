@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,26 +20,119 @@ from detection_core.builders.datasets import iterate_truth
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
-from detection_core.errors import DataError
+from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.bootstrap import LEVEL, resample
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import Measurement, class_names, measure
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
-from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.cold_start import measure_cold_start
+from detection_core.exporters.operator_times import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.exporting.comparisons import (
     box_clauses,
     compare_boxes,
     compare_network,
     network_clauses,
 )
-from detection_core.tasks.exporting.file_limits import Footprint, Limits, measure_memory
 
 _logger = logging.getLogger(__name__)
+
+
+Limits = Mapping[str, Mapping[str, float]]
+"""Format of a file to its limits, by keys of `LIMITS`."""
+
+LIMITS = {
+    "size_mb": "size of the file, millions of bytes",
+    "latency_ms": "median of an inference with one thread and XNNPACK, milliseconds",
+    "memory_mb": "by how much loading and a first inference raise a process's memory, millions of bytes",
+}
+_MEGA = 1e6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """Size, latency and memory of a file.
+
+    Attributes:
+        size_bytes: of the file.
+        latency_ms: threads to median milliseconds of an inference; empty if not measured.
+        peak_memory_bytes: growth of a process's peak memory by loading and a first inference; None if not
+            measured.
+    """
+
+    size_bytes: int
+    latency_ms: Mapping[str, float]
+    peak_memory_bytes: int | None = None
+
+    def exceeded(self, limits: Mapping[str, float]) -> list[str]:
+        """Return a clause for each limit that is exceeded, or could not be measured."""
+        measured = {
+            "size_mb": self.size_bytes / _MEGA,
+            "latency_ms": self.latency_ms.get("1"),
+            "memory_mb": None if self.peak_memory_bytes is None else self.peak_memory_bytes / _MEGA,
+        }
+        return [
+            _clause(name, measured[name], bound)
+            for name, bound in limits.items()
+            if _is_beyond(measured[name], bound)
+        ]
+
+
+def _is_beyond(value: float | None, bound: float) -> bool:
+    return value is None or value > bound
+
+
+def _clause(name: str, value: float | None, bound: float) -> str:
+    if value is None:
+        return f"{name} could not be measured here, and at most {bound:g} is allowed"
+    return f"{name} {value:.3g} is more than {bound:g}"
+
+
+def check_limits(limits: Limits, formats: Collection[str]) -> None:
+    """Refuse limits for other formats, unknown limits, and limits that no file can meet.
+
+    Args:
+        limits: format to limits.
+        formats: formats to export.
+
+    Raises:
+        ConfigError: names the format and the limit.
+    """
+    for name, bounds in limits.items():
+        if name not in formats:
+            raise ConfigError(
+                f"expected limits of files that are made ({', '.join(formats)}), found {name}", where="limits"
+            )
+        for kind, bound in bounds.items():
+            if kind not in LIMITS:
+                raise ConfigError(
+                    f"expected some of {', '.join(LIMITS)}, found {kind}", where=f"limits.{name}"
+                )
+            is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+            if not is_number or not math.isfinite(bound) or bound <= 0:
+                raise ConfigError(
+                    f"expected a number above 0, found {bound!r}", where=f"limits.{name}.{kind}"
+                )
+
+
+def measure_memory(path: str) -> int | None:
+    """Measure the growth of a process's peak memory by loading a file and one inference, with one thread.
+
+    Args:
+        path: of a TensorFlow Lite file, local or on an object store.
+    """
+    with ScratchFolder() as folder:
+        local = path
+        if files.is_remote(path):
+            local = os.path.join(folder, "model.tflite")
+            files.copy_file(path, local)
+        return measure_cold_start(local, threads=1, delegate="xnnpack").peak_memory_bytes
+
 
 REFERENCE = "reference"
 THREADS = (1, 2)
@@ -108,7 +203,7 @@ def measure_parity(
     """
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
-    names = class_names(label_map)
+    names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
     reference = splits[REFERENCE].coco.metrics()
     for candidate in candidates:
@@ -120,15 +215,15 @@ def measure_parity(
         )
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
     networks = _networks(candidates, runners, images)
-    intervals = _drop_intervals(found, label_map)
-    expected = found[REFERENCE].images
+    intervals = _drop_intervals(splits)
+    expected = splits[REFERENCE].images
     reports = [
         _report(
             _compare(c, reference, splits[c.path], options),
             intervals.get(c.path),
             networks.get(c.path),
             compare_boxes(
-                expected, found[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
+                expected, splits[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
             ),
         )
         for c in candidates
@@ -210,15 +305,9 @@ def _networks(
     return found
 
 
-def _drop_intervals(
-    found: Mapping[str, Measurement], label_map: LabelMap
-) -> dict[str, tuple[float, float] | None]:
+def _drop_intervals(splits: Mapping[str, EvaluatedSplit]) -> dict[str, tuple[float, float] | None]:
     """Return the confidence interval of each file's drop; all are resampled alike."""
-    names = class_names(label_map)
-    drawn = {
-        path: resample(EvaluatedSplit(images=one.images, class_names=names), None, [MAP_50], groups={})
-        for path, one in found.items()
-    }
+    drawn = {path: resample(split, None, [MAP_50], groups={}) for path, split in splits.items()}
     if MAP_50 not in drawn[REFERENCE]:
         return {}
     intervals = {}

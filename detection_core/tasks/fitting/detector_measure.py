@@ -10,7 +10,7 @@ import numpy as np
 from detection_core.artifacts.evaluation import MAP, finite
 from detection_core.builders.datasets import iterate_truth, sampled_evaluation
 from detection_core.builders.detector import configured_model
-from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
 from detection_core.builders.train_plan import ValidationPlan
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.suggestions import near_names
@@ -18,7 +18,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
@@ -64,14 +64,13 @@ class DetectorMeasure:
         self._model, self._plain = model, plain_model
         self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
         self._label_map = label_map
-        self._settings = build_evaluation_settings(config)
-        self._options = self._settings.metrics
+        self._options = with_eval_config(EvaluateOptions(), config)
         self._drawn = spread_evenly(self.images, plan.pictures)
         self.pictures: list[ValidationPicture] = []
         self._demanded = list(plan.options.objective)
         self._resizer = configured_model(config).build_resizer()
         self._function: Any = None
-        _check_metrics(self._demanded, known_metrics(self._options, class_names(label_map)))
+        _check_metrics(self._demanded, known_metrics(self._options.metrics, label_map.class_names))
 
     def __call__(self) -> Mapping[str, float | None]:
         """Return metric to value; empty on workers other than the chief, which alone measures."""
@@ -90,11 +89,14 @@ class DetectorMeasure:
         found = measure(
             {_NAME: runner}, self._keeping(truth, kept), self._label_map, job="validate", total=self.images
         )
-        images = found[_NAME].images
-        names = class_names(self._label_map)
-        split = EvaluatedSplit.counting(images, names, labelled_only=self._options.only_labelled)
+        metrics = self._options.metrics
+        split = EvaluatedSplit(
+            images=found[_NAME].images,
+            class_names=self._label_map.class_names,
+            labelled_only=metrics.only_labelled,
+        )
         self.pictures = self._draw(split, kept)
-        return finite(compute_metrics(images, split.coco, names, self._options, self._demanded))
+        return finite(compute_metrics(split, metrics, self._demanded))
 
     def named_pictures(self) -> dict[str, np.ndarray]:
         """Return the pictures by their names in loggers."""
@@ -111,13 +113,13 @@ class DetectorMeasure:
 
     def _draw(self, split: EvaluatedSplit, kept: Mapping[int, np.ndarray]) -> list[ValidationPicture]:
         """Draw detections that reach `eval_config`'s score beside ground truth."""
-        score = split.best_score if self._settings.min_score is None else self._settings.min_score
+        score = split.best_score if self._options.min_score is None else self._options.min_score
         return [
             ValidationPicture(
                 number=number,
-                source_id=split.images[at].truth.source_id,
+                source_id=split.counted[at].truth.source_id,
                 image=np.asarray(
-                    draw_both(image, split.images[at], split.class_names, score, self._settings.drawing)
+                    draw_both(image, split.counted[at], split.class_names, score, self._options.drawing)
                 ),
             )
             for number, (at, image) in enumerate(sorted(kept.items()))

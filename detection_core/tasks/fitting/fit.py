@@ -36,9 +36,8 @@ from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
-from detection_core.tasks.fitting.batch_parts import fitting_parts, settled_parts
 from detection_core.tasks.fitting.detector_measure import DetectorMeasure
-from detection_core.tasks.fitting.skipped_updates import SkippedBatches
+from detection_core.tasks.fitting.skipped_updates import SkippedBatches, fitting_parts, settled_parts
 from detection_core.tasks.fitting.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,

@@ -16,10 +16,8 @@ from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application, warn_of_folded_norms
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_variables import TYPES, checkpoint_content
-from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.restore_report import Outcome, RestoreReport
-from detection_core.training.warm_start import copy_matching_weights
+from detection_core.training.checkpoint_variables import TYPES, Outcome, RestoreReport, checkpoint_content
+from detection_core.training.restore import copy_matching_weights, restore_fine_tune_checkpoint
 from detection_core.zoo.starting_points import fetch_start
 
 _logger = logging.getLogger(__name__)

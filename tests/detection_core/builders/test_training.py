@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.evaluation import MAP
-from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.builders.evaluation_settings import AS_CONFIGURED, EvaluateOptions, with_eval_config
 from detection_core.builders.input_pipeline import ScoreColumns, build_label_targets, score_columns
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
 from detection_core.builders.train_plan import (
@@ -354,11 +354,7 @@ def test_every_field_is_followed():
     assert plan.max_images == 9 and not plan.writes_best
 
 
-def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader():
-    readers = "".join(f'eval_input_reader {{ label_map_path: "{name}" }}' for name in ("first", "second"))
-    assert build_evaluation_settings(parse_pipeline_config(readers)).label_map_path == "first"
-    empty = build_evaluation_settings(parse_pipeline_config(""))
-    assert empty.label_map_path == "" and empty.min_score is None
+def test_options_of_an_evaluation_are_as_the_message_says():
     text = """eval_config {
       num_visualizations: 3 min_score_threshold: 0.25 skip_labels: true max_num_boxes_to_visualize: 7
       visualize_groundtruth_boxes: true groundtruth_box_visualization_color: "AliceBlue"
@@ -367,7 +363,8 @@ def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader(
       skip_predictions_for_unlabeled_class: true recall_lower_bound: 0.25 recall_upper_bound: 0.75
       super_categories { key: "pets" value: "cat, dog" }
     }"""
-    found = build_evaluation_settings(parse_pipeline_config(text))
+    given = EvaluateOptions(pictures=AS_CONFIGURED)
+    found = with_eval_config(given, parse_pipeline_config(text))
     assert (found.pictures, found.min_score) == (3, 0.25)
     drawn = PictureOptions(
         most_boxes=7, names=False, scores=True, truth_colour=(240, 248, 255), keypoint_edges=((0, 2),)
@@ -377,5 +374,6 @@ def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader(
         sets=("coco_detection_metrics",), per_category=True, all_per_category=False,
         groups={"pets": ("cat", "dog")}, only_labelled=True, recall_bounds=(0.25, 0.75),
     )  # fmt: skip
-    plain = build_evaluation_settings(parse_pipeline_config("eval_config { skip_scores: true }"))
+    plain = with_eval_config(given, parse_pipeline_config("eval_config { skip_scores: true }"))
+    assert plain.min_score is None
     assert not plain.drawing.scores and plain.drawing.truth_colour is None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import named_detections
@@ -18,7 +19,7 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
-from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
+from detection_core.tasks.evaluate import evaluate_config, own_config
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
@@ -95,9 +96,10 @@ def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):
 
 def test_it_is_evaluated(trained, tmp_path):
     options = EvaluateOptions(split="train", pictures=2)
-    report = evaluate_examples(
+    config = point_at_examples(own_config(trained.folder), trained.examples, eval_split="train")
+    report = evaluate_config(
         model_path=trained.folder,
-        examples_dir=trained.examples,
+        config=config,
         evaluation_dir=str(tmp_path / "evaluation"),
         options=options,
     )

@@ -13,12 +13,23 @@ import pytest
 
 from detection_core.artifacts.evaluation import COCO_METRICS, category_metric
 from detection_core.errors import ConfigError
-from detection_core.evaluation import matching, metric_sets
-from detection_core.evaluation.coco_matches import match_class
+from detection_core.evaluation import metric_sets
+from detection_core.evaluation.bootstrap import match_class
 from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
-from detection_core.evaluation.matching import IN_CROWD, NOT_MATCHED, match_image
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
-from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, only_labelled, to_px
+from detection_core.evaluation.results import (
+    IN_CROWD,
+    NOT_MATCHED,
+    EvaluatedImage,
+    best_score_threshold,
+    box_areas,
+    finds_any,
+    iou_px,
+    match_image,
+    only_labelled,
+    to_px,
+)
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import (
@@ -92,10 +103,10 @@ def test_each_object_is_found_once_and_a_score_has_the_best_balance():
     some = [LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0]
     for found, threshold in ((some, 0.6), (([], [], []), 0.5)):
         images = [evaluated([LEFT, RIGHT], [0, 0], *found)]
-        assert matching.best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
+        assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
     for found, is_found in ((LEFT, True), (RIGHT, False)):
-        assert matching.finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
-    assert matching.best_score_threshold([], []) == 0.5
+        assert finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
+    assert best_score_threshold([], []) == 0.5
 
 
 def test_agrees_with_pycocotools_on_which_detections_are_hits():
@@ -282,15 +293,14 @@ def test_false_alarms_are_second_detections_and_classes_that_were_looked_for():
 
 @pytest.fixture(scope="module")
 def measured():
-    images = random_images(5)
-    return images, evaluate_coco(images, NAMES)
+    return EvaluatedSplit(images=tuple(random_images(5)), class_names=NAMES)
 
 
 def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured, monkeypatch):
     for sets in ((), (metric_sets.COCO_SET,), tuple(VOC_SETS), (metric_sets.COCO_SET, *VOC_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
-            found = compute_metrics(*measured, NAMES, options)
+            found = compute_metrics(measured, options)
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
@@ -300,23 +310,23 @@ def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured,
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)
         with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="to begin with 'Own_'"):
-            assert compute_metrics(*measured, NAMES, MetricOptions(sets=("own",)))[metric] == 3.0
+            assert compute_metrics(measured, MetricOptions(sets=("own",)))[metric] == 3.0
     options = MetricOptions(groups={"pets": ("cat", "hamster")})
     refused(ConfigError, r"super_categories\[pets\]: .*'hamster'", known_metrics, options, NAMES)
 
 
 def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
-    found = compute_metrics(*measured, NAMES, MetricOptions(), [category_metric("dog")])
+    found = compute_metrics(measured, MetricOptions(), [category_metric("dog")])
     assert found[category_metric("dog")] >= 0 and category_metric("cat") not in found
-    found = compute_metrics(*measured, NAMES, MetricOptions(all_per_category=True))
+    found = compute_metrics(measured, MetricOptions(all_per_category=True))
     assert len(found) == 12 + 5 * 13
     options = MetricOptions(groups={"pets": ("cat", "dog", "newt"), "water": ("newt",)}, per_category=True)
-    found = compute_metrics(*measured, NAMES, options)
+    found = compute_metrics(measured, options)
     own = [found[category_metric(name)] for name in ("cat", "dog")]
     assert found["DetectionBoxes_PerformanceBySuperCategory/pets"] == pytest.approx(sum(own) / 2)
     assert found["DetectionBoxes_PerformanceBySuperCategory/water"] == -1.0
     assert set(found) <= set(known_metrics(options, NAMES))
     options = MetricOptions(sets=tuple(VOC_SETS), per_category=True)
-    found = compute_metrics(*measured, NAMES, options)
+    found = compute_metrics(measured, options)
     assert found[category_metric("newt")] == -1.0
     assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])

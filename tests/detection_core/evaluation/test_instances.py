@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from detection_core.errors import ModelError
-from detection_core.evaluation.checked_detections import checked_detections
-from detection_core.evaluation.signature_runner import SignatureRunner
+from detection_core.evaluation.signature_runner import SignatureRunner, checked_detections
 from detection_core.ops.mask_runs import decode_mask
 from detection_core.optional.ensembles.ensemble_runner import EnsembleRunner
 from detection_core.optional.video.video_detection import VideoOptions, predict_video

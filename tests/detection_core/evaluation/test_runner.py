@@ -14,12 +14,11 @@ from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, members
 from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError, StorageError
-from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.measure import measure
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.served_model import ServedModel, stacked
-from detection_core.evaluation.signature_runner import SignatureRunner
+from detection_core.evaluation.served_file import ServedModel, stacked
+from detection_core.evaluation.signature_runner import SignatureRunner, checked_detections
 from detection_core.exporters.signatures import save_signature, serving_function
 from detection_core.optional.ensembles.ensemble_runner import EnsembleRunner, write_ensemble
 from detection_core.tasks.predict import predict

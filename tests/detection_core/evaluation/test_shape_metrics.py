@@ -10,6 +10,7 @@ from detection_core.config.metric_names import check_metric_names, register_metr
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.coco_objects import coco_dictionaries, keypoint_sigmas
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -38,18 +39,17 @@ def test_equal_to_pycocotools(*, seed):
 
 
 def test_boxes_have_the_same_numbers_beside_shapes_and_names_are_known_before():
-    images = shaped_images(9)
-    coco = evaluate_coco(images, NAMES)
+    split = EvaluatedSplit(images=tuple(shaped_images(9)), class_names=NAMES)
     options = MetricOptions(sets=tuple(SHAPE_KINDS), per_category=True, groups={"pets": ("cat", "dog")})
-    found = compute_metrics(images, coco, NAMES, options)
-    alone = compute_metrics(images, coco, NAMES, dataclasses.replace(options, sets=()))
+    found = compute_metrics(split, options)
+    alone = compute_metrics(split, dataclasses.replace(options, sets=()))
     assert alone.items() <= found.items() and set(found) == set(known_metrics(options, NAMES))
     added = [name for name in found if name not in alone]
     assert added[:12] == list(MASK_METRICS)
     wanted = {f"{kind}_PerformanceByCategory/mAP/dog" for kind in ("DetectionMasks", "Keypoints")}
     assert wanted | {"Keypoints_PerformanceBySuperCategory/pets"} < set(added)
     only = MetricOptions(sets=("coco_keypoint_metrics",))
-    found = compute_metrics(images, coco, NAMES, only, ["Keypoints_PerformanceByCategory/mAP/dog"])
+    found = compute_metrics(split, only, ["Keypoints_PerformanceByCategory/mAP/dog"])
     assert list(found)[12:] == [*KEYPOINT_METRICS, "Keypoints_PerformanceByCategory/mAP/dog"]
 
 

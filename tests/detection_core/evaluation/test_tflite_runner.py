@@ -16,8 +16,14 @@ from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescript
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.tflite_heads import MEDIAPIPE_NMS, decoded_heads, suppressed_heads
-from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
+from detection_core.evaluation.tflite_runner import (
+    MEDIAPIPE_NMS,
+    Normalisation,
+    TFLiteRunner,
+    decoded_heads,
+    output_places,
+    suppressed_heads,
+)
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
 from detection_core.families.ssd.tflite import input_normalisation

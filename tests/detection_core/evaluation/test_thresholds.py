@@ -22,8 +22,7 @@ from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, kno
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.curves import confusion_matrix, make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.matching import best_score_threshold, match_image
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.results import EvaluatedImage, best_score_threshold, match_image
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import NAMES, evaluated, make_detections, make_truth, random_images

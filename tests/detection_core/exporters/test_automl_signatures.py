@@ -7,8 +7,12 @@ import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ExportError
-from detection_core.exporters.automl_signatures import automl_functions, head_function
-from detection_core.exporters.signatures import save_signatures, serving_function
+from detection_core.exporters.signatures import (
+    automl_functions,
+    head_function,
+    save_signatures,
+    serving_function,
+)
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.efficientdet.family import FAMILY
 from tests.support import efficientdet_goldens as goldens

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.exporters.frozen_graph import frozen_graph, ordered
-from detection_core.exporters.plain_graph import plain_graph
-from detection_core.exporters.portable_graph import DETECTIONS, portable_function
+from detection_core.exporters.frozen_graph import (
+    DETECTIONS,
+    frozen_graph,
+    ordered,
+    plain_graph,
+    portable_function,
+)
 from detection_core.exporters.signatures import serving_function
 from detection_core.families.ssd.tflite import tflite_function
 from tests.support import tiny_files

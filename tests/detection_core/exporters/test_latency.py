@@ -11,11 +11,15 @@ from detection_core.artifacts.tflite_file import read_graph
 from detection_core.errors import DataError, ModelError
 from detection_core.exporters import operator_times as module
 from detection_core.exporters.cold_start import measure_cold_start
-from detection_core.exporters.delegation import DELEGATES, make_interpreter
-from detection_core.exporters.latency import fill_inputs, measure_latency, time_inferences
-from detection_core.exporters.operator_times import operator_times
-from detection_core.exporters.served_inputs import INPUT_TYPES
-from detection_core.exporters.signatures import serving_function
+from detection_core.exporters.operator_times import (
+    DELEGATES,
+    fill_inputs,
+    make_interpreter,
+    measure_latency,
+    operator_times,
+    time_inferences,
+)
+from detection_core.exporters.signatures import INPUT_TYPES, serving_function
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
 from tests.support.cases import cases, refused
 from tests.support.edge_files import converted, convolutions

@@ -17,8 +17,10 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters.served_graph import fingerprint_saved_model
-from detection_core.exporters.served_inputs import INPUT_TYPES, find_input_type, largest_batch
 from detection_core.exporters.signatures import (
+    INPUT_TYPES,
+    find_input_type,
+    largest_batch,
     name_by_content,
     save_signature,
     save_signatures,

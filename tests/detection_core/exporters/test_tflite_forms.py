@@ -17,12 +17,15 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.config.messages.tflite import OPERATION
 from detection_core.errors import ExportError
-from detection_core.evaluation.tflite_heads import suppressed_heads
-from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_forms import CLASSES_OF_THREADS, suppression_function
-from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
+from detection_core.exporters.tflite_forms import (
+    CANDIDATES,
+    CLASSES_OF_THREADS,
+    plain_post_process,
+    suppression_function,
+)
 from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

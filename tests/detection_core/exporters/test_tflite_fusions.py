@@ -7,7 +7,7 @@ import tf_keras
 
 from detection_core.artifacts.tflite_file import network_operators, read_graph
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.families.efficientdet.check import WEIGHT_METHODS

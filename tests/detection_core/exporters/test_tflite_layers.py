@@ -17,13 +17,18 @@ from detection_core.artifacts.tflite_file import read_graph
 from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescription, read_description
 from detection_core.errors import ExportError, ModelError
 from detection_core.exporters import tflite_layers
-from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.operator_times import xnnpack_delegation
+from detection_core.exporters.tflite import repeat_by_copies
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_int16_biases import MOST_BIAS, restore_biases
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
-from detection_core.exporters.tflite_quantizer import KERNEL_BITS_8, quantize_to_int16, quantize_weights
-from detection_core.exporters.tflite_upsampling import repeat_by_copies
+from detection_core.exporters.tflite_quantizer import (
+    KERNEL_BITS_8,
+    MOST_BIAS,
+    quantize_to_int16,
+    quantize_weights,
+    restore_biases,
+)
 from tests.support.cases import cases, refused
 from tests.support.edge_files import converted, convolutions, upsampling
 from tests.support.tflite_operations import infer

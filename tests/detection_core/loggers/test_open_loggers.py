@@ -13,11 +13,15 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.errors import ConfigError
-from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.base import EVAL, TRAIN, Histogram, encode_jpeg
-from detection_core.loggers.metric_lines import MetricLines, metric_name
-from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
-from detection_core.loggers.run_ids import NAME, RunIds
+from detection_core.loggers.base import EVAL, NAME, TRAIN, Histogram, RunIds, encode_jpeg
+from detection_core.loggers.open_loggers import (
+    BackgroundLogger,
+    LoggerOptions,
+    MetricLines,
+    check_loggers,
+    metric_name,
+    open_loggers,
+)
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from tests.support.cases import cases, refused
 from tests.support.recording_logger import RecordingLogger

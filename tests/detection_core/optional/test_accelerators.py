@@ -10,11 +10,9 @@ from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
-from detection_core.exporters.delegation import xnnpack_delegation
-from detection_core.exporters.operator_times import operator_times
-from detection_core.exporters.tflite import Conversion
+from detection_core.exporters.operator_times import operator_times, xnnpack_delegation
+from detection_core.exporters.tflite import Conversion, repeat_by_copies
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_upsampling import repeat_by_copies
 from detection_core.optional.accelerators.accelerator_lint import (
     CONDITIONS,
     TABLE,

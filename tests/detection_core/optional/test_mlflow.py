@@ -11,9 +11,8 @@ import urllib.request
 import numpy as np
 import pytest
 
-from detection_core.loggers.base import EVAL, TRAIN
-from detection_core.loggers.run_ids import RunIds
-from detection_core.optional.mlflow.mlflow_run import MlflowLogger, MlflowOptions, run_name
+from detection_core.loggers.base import EVAL, TRAIN, RunIds
+from detection_core.optional.mlflow.mlflow_run import MlflowLogger, run_name
 from tests.support.cases import cases
 
 needs_mlflow = [
@@ -68,7 +67,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def options(server):
-    return MlflowOptions(tracking_uri=server, experiment="digits", run_name="first")
+    return {"tracking_uri": server, "experiment": "digits", "run_name": "first"}
 
 
 class TestOnAServer:

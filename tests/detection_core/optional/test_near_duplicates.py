@@ -14,9 +14,9 @@ from PIL import Image
 from detection_core.data.image_header import ImageFault
 from detection_core.optional.near_duplicates import hamming_index, near_duplicates, perceptual_hash
 from detection_core.optional.near_duplicates.hamming_index import band_count
-from detection_core.optional.near_duplicates.near_copies import check_near_copies
 from detection_core.optional.near_duplicates.near_duplicates import (
     MAX_DISTANCE,
+    check_near_copies,
     find_near_duplicates,
     find_nearest_images,
 )
@@ -24,7 +24,6 @@ from detection_core.optional.near_duplicates.perceptual_hash import (
     HASH_BYTES,
     SIDE,
     HashList,
-    hash_distance,
     hash_image_file,
 )
 from detection_core.validation import duplicates
@@ -36,6 +35,22 @@ from tests.support.dataset_files import exif
 from tests.support.memory import memory_below
 
 DISTANCE = 24
+
+
+def hash_distance(one, other):
+    """Bits in which two hashes differ."""
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()
+
+
+def pairs_of(found):
+    """Each image with its nearest one and their bits; each pair once, nearest first."""
+    pairs = {
+        (int(found.distances[i]), *sorted((i, int(found.nearest[i]))))
+        for i in np.flatnonzero(found.nearest >= 0).tolist()
+    }
+    return [(first, second, bits) for bits, first, second in sorted(pairs)]
+
+
 CHANGED = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
 _NAMES = st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=12)
 
@@ -171,24 +186,20 @@ def flipped(value, bits):
     return number.to_bytes(HASH_BYTES, "big")
 
 
-def by_comparing_all(hashes, splits, max_distance):
-    """The definition, slowly: nearest image, bits, the same across splits, and first of the group."""
+def by_comparing_all(hashes, max_distance):
+    """The definition, slowly: nearest image and bits, and first of the group."""
     count = len(hashes)
     near = {}
     for i, j in itertools.combinations([i for i in range(count) if hashes[i] is not None], 2):
         bits = hash_distance(hashes[i], hashes[j])
         if bits <= max_distance:
             near[i, j] = near[j, i] = bits
-    apart = {(i, j): bits for (i, j), bits in near.items() if splits[i] != splits[j]}
-    nearest, across = (
-        [min(((b, j) for (i, j), b in pairs.items() if i == k), default=(-1, -1)) for k in range(count)]
-        for pairs in (near, apart)
-    )
+    nearest = [min(((b, j) for (i, j), b in near.items() if i == k), default=(-1, -1)) for k in range(count)]
     groups = list(range(count))
     for _ in range(count):
         for i, j in near:
             groups[i] = groups[j] = min(groups[i], groups[j])
-    return nearest, across, groups
+    return nearest, groups
 
 
 def drawn_hashes(drawn):
@@ -199,18 +210,15 @@ def drawn_hashes(drawn):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    drawn=st.lists(st.tuples(CHANGED | st.none() | CHANGED, st.integers(0, 2)), max_size=24),
+    drawn=st.lists(CHANGED | st.none() | CHANGED, max_size=24),
     max_distance=st.sampled_from([0, 3, 15, 16, 24, 31]),
 )
 def test_the_index_finds_what_comparing_all_with_all_finds(drawn, max_distance):
-    hashes, splits = drawn_hashes(change for change, _ in drawn), [split for _, split in drawn]
-    found = find_near_duplicates(hashes, splits, max_distance=max_distance)
-    nearest, across, groups = by_comparing_all(hashes, splits, max_distance)
+    hashes = drawn_hashes(drawn)
+    found = find_near_duplicates(hashes, max_distance=max_distance)
+    nearest, groups = by_comparing_all(hashes, max_distance)
     assert list(zip(found.distances.tolist(), found.nearest.tolist(), strict=True)) == nearest
-    assert list(zip(found.distances_across.tolist(), found.nearest_across.tolist(), strict=True)) == across
     assert found.groups.tolist() == groups and found.complete
-    assert found.images == sum(n >= 0 for _, n in nearest)
-    assert found.images_across == sum(n >= 0 for _, n in across)
 
 
 @settings(max_examples=60, deadline=None)
@@ -237,26 +245,26 @@ def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
         hashes = [value, *random_hashes(5, seed=9), other]
         found = find_near_duplicates(hashes, max_distance=near_duplicates.MAX_INDEXED_DISTANCE)
-        assert found.pairs() == [(0, 6, distance)]
+        assert pairs_of(found) == [(0, 6, distance)]
 
 
 def test_pairs_come_once_and_are_found_in_nothing_and_among_very_many():
     a, b = random_hashes(2)
     hashes = [a, flipped(a, range(5)), b, flipped(b, [1]), a]
-    found = find_near_duplicates(hashes, splits=[0, 1, 0, 0, 0], max_distance=10)
-    assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
-    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] and found.groups.tolist() == [0, 0, 2, 2, 0]
+    found = find_near_duplicates(hashes, max_distance=10)
+    assert pairs_of(found) == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
+    assert found.groups.tolist() == [0, 0, 2, 2, 0]
     hashes = random_hashes(30_000)
     for copy, original in ((21_000, 12), (29_999, 13)):
         hashes[copy] = flipped(hashes[original], range(0, 200, 10))
     begin = time.process_time()
     found = find_near_duplicates(hashes)
     assert time.process_time() - begin < 15  # 1 second on an idle core
-    assert found.pairs() == [(12, 21_000, 20), (13, 29_999, 20)] and found.complete
+    assert pairs_of(found) == [(12, 21_000, 20), (13, 29_999, 20)] and found.complete
     for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
         assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
         found = find_near_duplicates(hashes)
-        assert found.images == 0 and found.pairs() == [] and found.complete
+        assert pairs_of(found) == [] and found.complete
         assert found.groups.tolist() == list(range(len(hashes)))
     assert 0 < near_duplicates.MAX_DISTANCE <= near_duplicates.MAX_INDEXED_DISTANCE
     refused(ValueError, "from 0 to 31", lambda: find_near_duplicates([], max_distance=32))
@@ -267,8 +275,8 @@ def test_memory_is_bounded_by_the_number_of_images():
     rng = np.random.default_rng(0)
     scene = [flipped(hashes, rng.choice(256, 6, replace=False).tolist()) for _ in range(8000)]
     with memory_below(400 << 20):  # 32 million pairs are within the distance
-        found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
-    assert not found.complete and found.images == found.images_across == 8000
+        found = find_near_duplicates(scene, budget=2_000_000)
+    assert not found.complete and (found.nearest >= 0).all()
     assert len(set(found.groups.tolist())) == 1
 
 
@@ -277,7 +285,7 @@ def test_different_pictures_are_not_taken_for_one_another():
     rng = np.random.default_rng(11)
     photos = [hash_image_file(jpeg(natural(rng, 64))) for _ in range(800)]
     found = find_near_duplicates([*photos, *[hash_image_file(jpeg(drawing(rng, 128))) for _ in range(600)]])
-    pairs = found.pairs()
+    pairs = pairs_of(found)
     assert not [p for p in pairs if p[0] < len(photos)]
     # Drawings of two shapes may really be alike: at most one of 100,000 pairs.
     assert len(pairs) <= 600 * 599 / 2 / 100_000

@@ -7,9 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from detection_core.loggers.base import EVAL, TRAIN, Histogram
-from detection_core.loggers.run_ids import RunIds
-from detection_core.optional.wandb.wandb_run import WandbLogger, WandbOptions
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, RunIds
+from detection_core.optional.wandb.wandb_run import WandbLogger
 
 pytestmark = [
     pytest.mark.trackers,
@@ -53,7 +52,7 @@ def entries(data):
 def test_an_offline_run_has_what_was_logged(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     ids = RunIds(str(tmp_path))
-    logger = WandbLogger(WandbOptions(project="digits", run_name="first"), ids, str(tmp_path))
+    logger = WandbLogger({"project": "digits", "entity": "", "run_name": "first"}, ids, str(tmp_path))
     logger.log_parameters({"train_config.batch_size": "8"})
     logger.log_scalars({"Loss/total_loss": 2.5}, 10, TRAIN)
     logger.log_scalars({"mAP@.50IOU": 0.5}, 10, EVAL)

@@ -12,12 +12,10 @@ from detection_core.artifacts.evaluation import (
     ThresholdVerdict,
 )
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
-from detection_core.report.benchmark_page import benchmark_page
-from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.data_page import data_page
-from detection_core.report.dataset import DatasetSummary, embed_samples
+from detection_core.report.data_page import DatasetSummary, FindingsSummary, data_page, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
 from detection_core.report.figures import SERIES
+from detection_core.report.page import benchmark_page
 from detection_core.report.pictures import PictureBudget
 from tests.support.artifact_samples import benchmark
 

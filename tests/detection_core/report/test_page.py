@@ -40,8 +40,7 @@ from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
 from detection_core.report import figures, formats
-from detection_core.report.data_page import data_page, read_dataset
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.data_page import DatasetSummary, data_page, read_dataset
 from detection_core.report.figures import Line, bar_chart, heat_map, line_chart, profile_charts, profile_maps
 from detection_core.report.formats import DASH
 from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown

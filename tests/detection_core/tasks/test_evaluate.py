@@ -14,6 +14,7 @@ from detection_core.artifacts.published import PublishedVersion, version_file, w
 from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
+from detection_core.builders.evaluation_settings import AS_CONFIGURED, EvaluateOptions, with_eval_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
@@ -23,7 +24,7 @@ from detection_core.evaluation.pictures import PictureOptions
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.tflite_description import add_description
 from detection_core.storage.shard_cache import Shard
-from detection_core.tasks.evaluate import AS_CONFIGURED, EvaluateOptions, evaluate, with_eval_config
+from detection_core.tasks.evaluate import evaluate
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.inspection import inspect
 from detection_core.tasks.model_card import model_card

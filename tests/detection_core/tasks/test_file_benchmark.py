@@ -16,7 +16,7 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.served_file import ServedFile
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.tasks import file_benchmark as module
-from detection_core.tasks.exporting.file_limits import Footprint, check_limits, measure_memory
+from detection_core.tasks.exporting.parity import Footprint, check_limits, measure_memory
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 from detection_core.tasks.serving_driver import ServingDriver

@@ -19,12 +19,20 @@ from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
+from detection_core.training.checkpoint_variables import (
+    VARIABLE_SUFFIX,
+    Outcome,
+    RestoredVariable,
+    RestoreReport,
+    is_averaged,
+)
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport, is_averaged
+from detection_core.training.restore import (
+    check_same_classes,
+    copy_matching_weights,
+    restore_fine_tune_checkpoint,
+)
 from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
-from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 from tests.detection_core.training.runs import assert_equal
 from tests.support.cases import cases, refused
 from tests.support.field_checkpoints import named_weight, write_named_checkpoint, write_object_checkpoint

@@ -13,7 +13,7 @@ from components.runtime.bind import bind_arguments
 from detection_core.artifacts.evaluation import MAP
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.loggers.metric_lines import metric_name
+from detection_core.loggers.open_loggers import metric_name
 from detection_core.training.actions import SCORE
 
 ROOT = Path(__file__).parents[3]

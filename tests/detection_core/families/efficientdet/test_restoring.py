@@ -18,9 +18,8 @@ from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_variables import checkpoint_content
+from detection_core.training.checkpoint_variables import AVERAGED, Outcome, checkpoint_content
 from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.restore_report import AVERAGED, Outcome
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint

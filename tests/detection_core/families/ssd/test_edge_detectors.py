@@ -16,7 +16,7 @@ from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES

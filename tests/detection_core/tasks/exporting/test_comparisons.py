@@ -32,8 +32,12 @@ from detection_core.tasks.exporting.comparisons import (
     compare_network,
     network_clauses,
 )
-from detection_core.tasks.exporting.export_networks import ExportNetworks, ExportSource
-from detection_core.tasks.exporting.mixed_precision import MixedBudget, choose_float_layers
+from detection_core.tasks.exporting.export_networks import (
+    ExportNetworks,
+    ExportSource,
+    MixedBudget,
+    choose_float_layers,
+)
 from tests.support.cases import refused
 from tests.support.evaluated_images import make_truth
 from tests.support.tiny_files import file_of, function_of, inputs_of

@@ -16,7 +16,7 @@ from detection_core.errors import ConfigError, ContractError, ModelError, Storag
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.tasks.fitting import work_folder as module
-from detection_core.tasks.fitting.batch_parts import fitting_parts, settled_parts
+from detection_core.tasks.fitting.skipped_updates import fitting_parts, settled_parts
 from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
 from detection_core.tasks.fitting.work_folder import (
     FINISHED,
