@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.drawing import named_colour
 from detection_core.evaluation.metric_sets import MetricOptions
@@ -59,7 +60,7 @@ def _metrics(message: EvalConfig) -> MetricOptions:
         for group, members in message.super_categories.items()
     }
     return MetricOptions(
-        sets=tuple(message.metrics_set),
+        sets=measured_sets(message),
         per_category=message.include_metrics_per_category,
         all_per_category=message.all_metrics_per_category,
         groups=groups,

@@ -377,5 +377,8 @@ def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader(
         sets=("coco_detection_metrics",), per_category=True, all_per_category=False,
         groups={"pets": ("cat", "dog")}, only_labelled=True, recall_bounds=(0.25, 0.75),
     )  # fmt: skip
+    metric = "parameterized_metric { coco_keypoint_metrics { class_label: 'person' } }"
+    asked = build_evaluation_settings(parse_pipeline_config(f"eval_config {{ {metric} {metric} }}"))
+    assert asked.metrics.sets == ("coco_keypoint_metrics",)
     plain = build_evaluation_settings(parse_pipeline_config("eval_config { skip_scores: true }"))
     assert not plain.drawing.scores and plain.drawing.truth_colour is None

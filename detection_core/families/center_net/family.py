@@ -1,0 +1,26 @@
+"""The record of the family; see `detectors.family`."""
+
+from __future__ import annotations
+
+from detection_core.detectors.family import CheckpointSupport, Family, late
+from detection_core.families.center_net.check import RULES, keypoints, size_problems
+from detection_core.families.center_net.extractors import EXTRACTORS
+
+FAMILY = Family(
+    name="center_net",
+    build=late("detection_core.families.center_net.build:build_center_net"),
+    describe=late("detection_core.families.center_net.description:describe_center_net"),
+    loss_names={
+        "Loss/object_center": "center",
+        "Loss/box/scale": "size",
+        "Loss/box/offset": "offset",
+    },
+    extractor_types=EXTRACTORS,
+    keypoints=keypoints,
+    rules=RULES,
+    size_problems=size_problems,
+    checkpoints=CheckpointSupport(
+        names=late("detection_core.families.center_net.checkpoint_names:checkpoint_names")
+    ),
+    with_network=lambda detector, network: detector.with_network(network),
+)
