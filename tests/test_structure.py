@@ -111,7 +111,7 @@ SAME_NAME = (
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
     (
         "a step's file, what a family is asked for, and what each says in it",
-        (ARTIFACTS, "detection_core/detectors", SSD),
+        (ARTIFACTS, "detection_core/detectors", SSD, CENTER_NET),
         "quantization",
     ),
     (
@@ -119,8 +119,8 @@ SAME_NAME = (
         ("detection_core/detectors", SSD, EFFICIENTDET, CENTER_NET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET, CENTER_NET), "build check description model"),
-    ("the same of families with anchors", (SSD, EFFICIENTDET), "anchor_fit tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET, CENTER_NET), "build check description model tflite"),
+    ("the same of families with anchors", (SSD, EFFICIENTDET), "anchor_fit"),
     ("how a family makes feature maps", (SSD, CENTER_NET), "feature_maps"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     (

@@ -166,7 +166,7 @@ class CenterNetModel(Detector):
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""
-        return self._finished(self.find(self.predict(images, training=False)), images.true_sizes)[0]
+        return self.finished(self.find(self.predict(images, training=False)), images.true_sizes)[0]
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
         """Return the outputs of a SavedModel's signature.
@@ -177,17 +177,21 @@ class CenterNetModel(Detector):
             [B, D, K].
         """
         found = self.find(self.predict(images, training=False))
-        detections, keypoint_scores = self._finished(found, images.true_sizes)
+        detections, keypoint_scores = self.finished(found, images.true_sizes)
         outputs = named_detections(detections) | {
             "detection_boxes_strided": found.boxes,
             "detection_multiclass_scores": found.class_scores,
         }
         return outputs | ({"detection_keypoint_scores": keypoint_scores} if self._parts.keypoints else {})
 
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        """Convert the logits of the centres' heatmaps to scores of the same shape."""
+        return tf.sigmoid(logits)
+
     def find(self, predictions: Predictions) -> FoundObjects:
         """Find the objects in the outputs of the last map."""
         parts = self._parts
-        centers = tf.sigmoid(predictions[OBJECT_CENTER][-1])
+        centers = self.class_scores(predictions[OBJECT_CENTER][-1])
         peaks = top_peaks(centers, parts.max_detections)
         boxes = boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
         keypoints = tf.zeros([*_shape(peaks.scores), self.num_keypoints, 2])
@@ -207,7 +211,7 @@ class CenterNetModel(Detector):
             keypoint_scores=keypoint_scores,
         )
 
-    def _finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
+    def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         """Return detections normalised to the true images, and the keypoints' scores."""
         boxes = tf.clip_by_value(in_true_images(found.boxes, true_sizes, STRIDE), 0.0, 1.0)
         count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)

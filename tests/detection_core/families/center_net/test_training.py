@@ -11,6 +11,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.describe import describe
 from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
+from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.predict import predict
 from detection_core.tasks.train import train
 from tests.support.center_net_goldens import LABELS, small_text
@@ -87,6 +88,21 @@ def test_it_is_evaluated_and_predicts(trained, tmp_path):
         assert 0 <= report.metrics[f"{kind}_Precision/mAP"] <= 1, kind
     (found,) = predict(trained.folder, [np.full((50, 70, 3), 99, np.uint8)], min_score=0.0)
     assert found.detections and all(len(thing.keypoints) == 2 for thing in found.detections)
+
+
+@pytest.mark.slow
+def test_its_files_pass_the_gate(trained, tmp_path):
+    report = export_tflite(
+        trained.folder,
+        trained.examples,
+        TFLiteExportOptions(max_map_drop=0.02, formats=("float32", "float16"), split="train", latency_runs=0),
+        tflite_dir=str(tmp_path / "tflite"),
+        parity_dir=str(tmp_path / "parity"),
+    )
+    assert report.blessed, report.reasons
+    heads = {name for file in report.files for name in file.network.heads}
+    assert "head_object_center_0_output" in heads
+    assert not any(file.network.unmatched for file in report.files)
 
 
 def test_the_label_map_of_examples_fills_in_an_unset_path_only():
