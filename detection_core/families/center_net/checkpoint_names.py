@@ -12,6 +12,7 @@ from detection_core.detectors.checkpoint_names import (
     FineTuneOptions,
     Naming,
 )
+from detection_core.errors import ModelError
 from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, EXTRACTOR
 from detection_core.families.center_net.heads import HEADS
 from detection_core.families.center_net.model import CenterNetModel
@@ -50,10 +51,21 @@ def _filled(
     return fill
 
 
-def _classification(path: str) -> str | None:
-    if not path.startswith(_BACKBONE_PATH):
-        return None
-    return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1)
+def _classification(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
+    """Return the variables of the backbone; an hourglass has none of a classifier's."""
+
+    def path_in(path: str) -> str | None:
+        backbone = path.startswith(_BACKBONE_PATH)
+        return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1) if backbone else None
+
+    found = _filled(path_in)(model, options)
+    if not found:
+        raise ModelError(
+            "expected detection or full, as an hourglass starts from a detector's checkpoint, found"
+            " classification; change it",
+            where="train_config.fine_tune_checkpoint_type",
+        )
+    return found
 
 
 def _nothing(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
@@ -64,7 +76,7 @@ def _nothing(model: CenterNetModel, options: FineTuneOptions) -> FillableVariabl
 NAMES = CheckpointNames(
     object_based=Naming(
         kinds={
-            "classification": _filled(_classification),
+            "classification": _classification,
             "detection": _filled(lambda path: path if path.startswith(EXTRACTOR_PATH) else None),
             "full": _filled(lambda path: path),
         },

@@ -35,7 +35,8 @@ def export_function(
 ) -> Any:
     """Create the function to convert; see `TFLiteExport.function`.
 
-    Its input `input` is float32 [1, H, W, 3], pixels 0..255. It returns count, scores, classes and boxes.
+    Its input `input` is float32 [1, H, W, 3], pixels 0..255. It returns count, scores, classes and boxes. For
+    one class with one keypoint task, keypoint scores [1, D, K] and keypoints [1, D, K, 2] come before them.
     The options of suppression have no effect.
 
     Raises:
@@ -45,16 +46,19 @@ def export_function(
     if outputs.form == HEADLESS:
         raise _no_heads()
     most = min(outputs.max_detections, detector.parts.max_detections)
-    limited = dataclasses.replace(detector.parts, max_detections=most, keypoints=())
+    posed = detector.num_classes == 1 and len(detector.parts.keypoints) == 1
+    tasks = detector.parts.keypoints if posed else ()
+    limited = dataclasses.replace(detector.parts, max_detections=most, keypoints=tasks)
     model = (_IntegerFile if integer else CenterNetModel)(detector.network, limited)
     kernel, bias = _affine(model)
 
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         heads = model.network(_network_input(pixels, kernel, bias, integer=integer), training=False)
         size = tf.constant([model.parts.input_size])
-        found = model.finished(model.find(by_head(model.parts.heads, heads)), size)[0]
+        found, keypoint_scores = model.finished(model.find(by_head(model.parts.heads, heads)), size)
         count, classes = (tf.cast(each, tf.float32) for each in (found.count, found.classes))
-        return count, found.scores, classes, found.boxes
+        whole = (count, found.scores, classes, found.boxes)
+        return (keypoint_scores, found.keypoints, *whole) if posed else whole
 
     spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)

@@ -8,7 +8,7 @@ from detection_core.builders.detector import build_detector, configured_model
 from detection_core.detectors.base import TOTAL_LOSS, named_detections
 from detection_core.errors import ModelError
 from detection_core.families.center_net.build import DEFAULT_DEVIATION
-from detection_core.families.center_net.checkpoint_names import checkpoint_names, object_paths
+from detection_core.families.center_net.checkpoint_names import object_paths
 from detection_core.families.center_net.description import describe_center_net
 from detection_core.families.center_net.extractors import EXTRACTORS
 from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, NECK
@@ -147,17 +147,6 @@ def test_layers_are_named_by_their_place_and_know_their_path():
     part = layers.under("neck", at="_model").under("step")
     part.conv(tf.zeros([1, 8, 8, 3]), "smooth", 4, 3, at="layer-3")
     assert layers.paths == {"neck_step_smooth": "_model/step/layer-3"}
-
-
-def test_kinds_of_checkpoints_fill_what_they_have():
-    built = build_small("mobilenet_v2_fpn", seed=None)
-    kinds = checkpoint_names().object_based.kinds
-    paths = {kind: {path for _, (path,) in fill(built, None)} for kind, fill in kinds.items()}
-    assert len(paths["full"]) == len(built.variables)
-    assert paths["full"] - paths["detection"] == {p for p in paths["full"] if "_prediction_head_dict" in p}
-    assert "feature_extractor/layer_with_weights-0/kernel" in paths["classification"]
-    assert len(paths["classification"]) < len(paths["detection"]) < len(paths["full"])
-    assert not checkpoint_names().name_based.kinds["detection"](built, None)
 
 
 def test_the_description_names_heads_and_keypoints(small, labels):

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.builders.detector import build_detector
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
+from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
+from detection_core.exporters.tflite_description import add_description
 from detection_core.families.center_net.quantization import FLOAT_STAGES, rewrite_center_net
 from detection_core.families.center_net.tflite import (
     box_decoding,
@@ -16,7 +20,7 @@ from detection_core.families.center_net.tflite import (
 )
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
-from tests.support.center_net_goldens import build_small
+from tests.support.center_net_goldens import build_small, label_map, small_config
 from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_network import randomise
 
@@ -51,6 +55,29 @@ def test_a_file_takes_pixels_and_finds_what_the_detector_finds(detector):
     assert input_normalisation(detector) == ((0.0,) * 3, (1.0,) * 3)
     names = {operation.name for operation in list_operations(content)}
     assert "TOPK_V2" in names and not {name for name in names if name.startswith("TFLite_")}
+
+
+def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
+    labels = tmp_path / "labels.pbtxt"
+    labels.write_text(label_map(("start", "end"), name="bright"))
+    config = small_config(labels=str(labels))
+    config.model.center_net.num_classes = 1
+    posed = build_detector(config.model)
+    randomise(posed.network, 0)
+    content = to_float32(Conversion(function=export_function(posed, None, outputs(4), False)))
+    description = TFLiteDescription(name="n", mean=(0.0,) * 3, std=(1.0,) * 3, labels=("bright",))
+    (tmp_path / "m.tflite").write_bytes(add_description(content, description))
+    served = posed.serving_outputs(images_of(PIXELS[:1]))
+    runner = make_interpreter(content, threads=1, delegate="none").get_signature_runner()
+    found = runner(input=PIXELS[:1])
+    names = ("keypoint_scores", "keypoints", "", "scores", "classes", "boxes")
+    for i, name in enumerate(names):
+        if name:
+            wanted = served[f"detection_{name}"].numpy()[:, :4] - (1 if name == "classes" else 0)
+            np.testing.assert_allclose(found[f"output_{i}"], wanted, atol=1e-3, err_msg=name)
+    assert found["output_2"].tolist() == [4.0]
+    instances = load_runner(str(tmp_path / "m.tflite"))(np.rint(PIXELS[0]).astype(np.uint8))
+    assert instances.keypoints.shape == (4, 2, 2)
 
 
 def test_an_integer_file_runs_its_network_in_integers(detector):
