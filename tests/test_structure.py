@@ -85,6 +85,7 @@ BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
 OPS, SSD = "detection_core/ops", "detection_core/families/ssd"
 EFFICIENTDET, TRAINING = "detection_core/families/efficientdet", "detection_core/training"
+CENTER_NET = "detection_core/families/center_net"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
@@ -108,22 +109,29 @@ SAME_NAME = (
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
     (
         "a step's file, what a family is asked for, and what each says in it",
-        (ARTIFACTS, "detection_core/detectors", SSD),
+        (ARTIFACTS, "detection_core/detectors", SSD, CENTER_NET),
         "quantization",
     ),
     (
         "the record of any family, and each one's own",
-        ("detection_core/detectors", SSD, EFFICIENTDET),
+        ("detection_core/detectors", SSD, EFFICIENTDET, CENTER_NET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build check description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET, CENTER_NET), "build check description model tflite"),
+    ("the same of families with anchors", (SSD, EFFICIENTDET), "anchor_fit"),
+    ("how a family makes feature maps", (SSD, CENTER_NET), "feature_maps"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
-    ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
+    (
+        "names of extractors for any family, and a family's extractors",
+        (MESSAGES, SSD, CENTER_NET),
+        "extractors",
+    ),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
+    ("a family's own parts beside those that families share", (CENTER_NET,), "heads losses"),
     (
         "how a format names variables, and a family's names",
-        (EFFICIENTDET, "detection_core/detectors"),
+        (EFFICIENTDET, CENTER_NET, "detection_core/detectors"),
         "checkpoint_names",
     ),
     (

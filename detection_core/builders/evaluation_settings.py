@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import ImageColor
 
+from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
@@ -77,7 +78,7 @@ def _metrics(message: EvalConfig) -> MetricOptions:
         for group, members in message.super_categories.items()
     }
     return MetricOptions(
-        sets=tuple(message.metrics_set),
+        sets=measured_sets(message),
         per_category=message.include_metrics_per_category,
         all_per_category=message.all_metrics_per_category,
         groups=groups,

@@ -7,6 +7,7 @@ import logging
 
 from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.pipeline_config import Config, PipelineConfig
+from detection_core.detectors.family import model_message
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.storage import files
@@ -50,6 +51,25 @@ def point_at_examples(
         reader.num_epochs = 1
     _point(result.train_input_reader, examples_dir, train_split)
     _point(result.eval_input_reader[0], examples_dir, eval_split)
+    return with_keypoint_labels(result, files.join(examples_dir, LABEL_MAP), unset_only=True)
+
+
+KEYPOINT_LABELS = "keypoint_label_map_path"
+"""Field of a model whose keypoints a label map names and numbers."""
+_TO_BE_CONFIGURED = "PATH_TO_BE_CONFIGURED"
+
+
+def with_keypoint_labels(config: Config, label_map_path: str, *, unset_only: bool = False) -> Config:
+    """Return the config with the path of the label map that names its model's keypoints.
+
+    A model without that field stays as it is. `unset_only` keeps a path that the config has.
+    """
+    current = getattr(model_message(config.model)[0], KEYPOINT_LABELS, None)
+    is_set = bool(current) and not str(current).startswith(_TO_BE_CONFIGURED)
+    if current is None or (unset_only and is_set):
+        return config
+    result = copy.deepcopy(config)
+    setattr(model_message(result.model)[0], KEYPOINT_LABELS, label_map_path)
     return result
 
 

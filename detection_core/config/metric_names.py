@@ -78,6 +78,16 @@ def unregister_metric_set(name: str) -> None:
     REGISTERED_SETS.pop(name, None)
 
 
+KEYPOINT_SET = "coco_keypoint_metrics"
+
+
+def measured_sets(message: EvalConfig) -> tuple[str, ...]:
+    """Return the metric sets of an `eval_config`: those of `metrics_set`, then of `parameterized_metric`."""
+    asked = any(metric.HasField(KEYPOINT_SET) for metric in message.parameterized_metric)
+    more = (KEYPOINT_SET,) if asked and KEYPOINT_SET not in message.metrics_set else ()
+    return (*message.metrics_set, *more)
+
+
 def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) -> None:
     """Refuse metrics that no evaluation gives, before a model is trained.
 
@@ -86,10 +96,11 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     Raises:
         ConfigError: naming the nearest metric.
     """
-    prefixes = [SET_PREFIXES[name] for name in message.metrics_set if name in SET_PREFIXES]
+    sets = measured_sets(message)
+    prefixes = [SET_PREFIXES[name] for name in sets if name in SET_PREFIXES]
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
-    own = (f"{REGISTERED_SETS[name].prefix}_" for name in message.metrics_set if name in REGISTERED_SETS)
-    shapes = [SHAPE_METRICS[name] for name in message.metrics_set if name in SHAPE_METRICS]
+    own = (f"{REGISTERED_SETS[name].prefix}_" for name in sets if name in REGISTERED_SETS)
+    shapes = [SHAPE_METRICS[name] for name in sets if name in SHAPE_METRICS]
     of_shapes = (named("", of[0]) for of in shapes for named in (category_metric, group_metric))
     begins = (*_OF_CLASSES, *of_shapes, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:

@@ -202,7 +202,8 @@ class Family:
         size_problems: (message, path, rows and columns of the network's input) -> parts that exceed the
             memory limits.
         keypoints: message -> number of keypoints per object in training, and the field that sets it. The
-            field path starts below the message. None: keypoints are not trained.
+            field path starts below the message. 0: the label map defines the number. None: keypoints are not
+            trained.
         masks: message -> whether the detector finds masks.
         checkpoints: support for starting from existing checkpoints; None: none.
         anchors: the fixed anchors and how to fit them; None: it has none, or others for every image.
@@ -298,6 +299,7 @@ class Family:
 FAMILIES: dict[str, str | Family] = {
     "ssd": "detection_core.families.ssd.family",
     "efficientdet": "detection_core.families.efficientdet.family",
+    "center_net": "detection_core.families.center_net.family",
 }
 """Name to record, or to the module that defines it as `FAMILY`."""
 

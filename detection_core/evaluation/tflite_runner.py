@@ -80,6 +80,15 @@ SIGNATURE_NAMES = {
     "detection_classes": "classes",
     "detection_boxes": "boxes",
 }
+# Keypoints of one class come before them.
+KEYPOINT_SIGNATURE_NAMES = {
+    "output_0": "keypoint_scores",
+    "output_1": "keypoints",
+    "output_2": "count",
+    "output_3": "scores",
+    "output_4": "classes",
+    "output_5": "boxes",
+}
 TENSOR_NAMES = {
     "TFLite_Detection_PostProcess": "boxes",
     "TFLite_Detection_PostProcess:1": "classes",
@@ -181,9 +190,9 @@ class TFLiteRunner:
                 where=self.path,
             )
         # The operation does not clip its boxes to the image, but a SavedModel does.
-        boxes = np.clip(values["boxes"], 0.0, 1.0)
+        found = {"boxes": np.clip(values["boxes"], 0.0, 1.0)}
         size = (image.shape[0], image.shape[1])
-        found = {name: values[name] for name in ("scores", "classes")} | {"boxes": boxes}
+        found |= {name: values[name] for name in ("scores", "classes", "keypoints") if name in values}
         return checked_detections(found, count, size, source_id=source_id, where=self.path)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
@@ -242,7 +251,7 @@ def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str,
 
 
 def output_places(interpreter: Any, path: str) -> dict[str, int]:
-    """Return role to tensor index of the four outputs."""
+    """Return role to tensor index of the four outputs, or of six with keypoints."""
     details = interpreter.get_output_details()
     found = (
         _by_signature(interpreter)
@@ -251,6 +260,8 @@ def output_places(interpreter: Any, path: str) -> dict[str, int]:
     )
     dimensions = {d["index"]: len(d["shape"]) for d in details}
     right = {"boxes": 3, "classes": 2, "scores": 2, "count": 1}
+    if "keypoints" in found:
+        right |= {"keypoints": 4, "keypoint_scores": 3}
     if {role: dimensions.get(index) for role, index in found.items()} != right:
         outputs = ", ".join(f"{d['name']} {list(d['shape'])}" for d in details)
         raise ModelError(
@@ -265,7 +276,8 @@ def _by_signature(interpreter: Any) -> dict[str, int]:
     if not interpreter.get_signature_list():
         return {}
     outputs = interpreter.get_signature_runner().get_output_details()
-    return _by_names({name: d["index"] for name, d in outputs.items()}, SIGNATURE_NAMES)
+    table = KEYPOINT_SIGNATURE_NAMES if len(outputs) == len(KEYPOINT_SIGNATURE_NAMES) else SIGNATURE_NAMES
+    return _by_names({name: d["index"] for name, d in outputs.items()}, table)
 
 
 def _by_names(indices: Mapping[str, int], table: Mapping[str, str]) -> dict[str, int]:

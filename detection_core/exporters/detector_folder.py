@@ -16,6 +16,7 @@ from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector
+from detection_core.config.input_paths import with_keypoint_labels
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig
@@ -124,12 +125,16 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
         )
     for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
         layout.read_extra(directory, name)  # names the missing file
-    config = check_detector(load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG)))
+    label_map_path = layout.extra_file(directory, layout.LABEL_MAP)
+    label_map = load_label_map(label_map_path)
+    given = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
+    if any(item.keypoints for item in label_map.items):
+        given = with_keypoint_labels(given, label_map_path)
+    config = check_detector(given)
     model = configured_model(config).build()
     rewritten = _REWRITERS[info.kind](model, config, directory)
     model = rewritten.model if rewritten else model
     _restore(model, directory)
-    label_map = load_label_map(layout.extra_file(directory, layout.LABEL_MAP))
     return LoadedDetector(
         model=model,
         config=config,

@@ -136,6 +136,12 @@ SERVING_DEFAULT = "serving_default"
 TFLITE_INPUT = "input"
 # Outputs of the TensorFlow Lite signature; its classes count from 0.
 TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classes", "output_3": "boxes"}
+# With the keypoints of one class they come first, as in the Object Detection API.
+TFLITE_KEYPOINT_OUTPUTS = {
+    "output_0": "keypoint_scores",
+    "output_1": "keypoints",
+    **{f"output_{i + 2}": role for i, role in enumerate(TFLITE_OUTPUTS.values())},
+}
 _LISTED_NAMES = 5
 
 

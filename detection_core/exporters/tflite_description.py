@@ -22,7 +22,7 @@ from detection_core.artifacts.tflite_metadata import (
     TFLiteDescription,
 )
 from detection_core.artifacts.tflite_provenance import ZIP_TIME
-from detection_core.exporters.signatures import TFLITE_OUTPUTS
+from detection_core.exporters.signatures import TFLITE_KEYPOINT_OUTPUTS, TFLITE_OUTPUTS
 
 # Task libraries find a detector's outputs by these names; boxes are left, top, right, bottom.
 OUTPUT_NAMES = {
@@ -32,6 +32,8 @@ OUTPUT_NAMES = {
     "count": "number of detections",
     "codes": "location",
     "raw_scores": "score",
+    "keypoints": "keypoints",
+    "keypoint_scores": "keypoint scores",
 }
 # Outputs with the label file: it names their values, or positions along their last axis.
 LABELLED = {"classes": slots.TENSOR_VALUE_LABELS, "raw_scores": slots.TENSOR_AXIS_LABELS}
@@ -50,14 +52,16 @@ def add_description(
     """Return the file with metadata and label file added.
 
     Args:
-        content: a TensorFlow Lite file without metadata, with the signature of `TFLITE_OUTPUTS` or, without
-            post-processing, of `RAW_OUTPUTS`.
+        content: a TensorFlow Lite file without metadata, with the signature of `TFLITE_OUTPUTS` or
+            `TFLITE_KEYPOINT_OUTPUTS` or, without post-processing, of `RAW_OUTPUTS`.
         description: contents of the metadata.
         decoding: box decoding, for a file without post-processing.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
-    names = TFLITE_OUTPUTS if decoding is None else RAW_OUTPUTS
-    by_tensor = {o.tensorIndex: names[o.name.decode()] for o in model.signatureDefs[0].outputs}
+    signature = model.signatureDefs[0].outputs
+    whole = TFLITE_OUTPUTS if len(signature) == len(TFLITE_OUTPUTS) else TFLITE_KEYPOINT_OUTPUTS
+    names = whole if decoding is None else RAW_OUTPUTS
+    by_tensor = {o.tensorIndex: names[o.name.decode()] for o in signature}
     outputs = [by_tensor[index] for index in model.subgraphs[0].outputs]
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = np.frombuffer(_Writer().model_metadata(description, outputs, decoding), np.uint8)
@@ -177,6 +181,8 @@ class _Writer:
         ]
         if name not in (
             "count",
+            "keypoints",
+            "keypoint_scores",
             *RAW_OUTPUTS.values(),
         ):  # one entry a detection, along the third dimension of the boxes' tensor
             along = self._table((slots.ValueRange.MIN, "int32", 2), (slots.ValueRange.MAX, "int32", 2))

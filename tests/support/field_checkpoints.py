@@ -49,7 +49,7 @@ def _node(variables: Mapping[str, tf.Variable]) -> tf.train.Checkpoint:
             below.setdefault(first, {})[rest] = variable
         else:
             fields[first.replace(".S", "/")] = variable
-    fields.update({name: _node(rest) for name, rest in below.items()})
+    fields.update({name.replace(".S", "/"): _node(rest) for name, rest in below.items()})
     return tf.train.Checkpoint(**fields)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, POSITIVE, up_to
 from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
-from detection_core.config.metric_names import REGISTERED_SETS
+from detection_core.config.metric_names import KEYPOINT_SET, REGISTERED_SETS
 from detection_core.config.suggestions import near_names
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.protos.eval_pb2 import EvalConfig
+from detection_core.protos.eval_pb2 import CocoKeypointMetrics, EvalConfig
 
 MEASURED = (
     "coco_detection_metrics",
@@ -34,6 +34,32 @@ NOT_MEASURED: Mapping[str, str] = {
     ),
 }
 """Metric sets of the Object Detection API that no detector here can produce, with reasons."""
+
+
+_SIDED = {"ear": 0.035, "eye": 0.025, "shoulder": 0.079, "elbow": 0.072, "wrist": 0.062, "hip": 0.107}
+_TOLERANCES: Mapping[str, float] = {
+    "nose": 0.026,
+    **{
+        f"{side}_{part}": value
+        for part, value in (*_SIDED.items(), ("knee", 0.087), ("ankle", 0.089))
+        for side in ("left", "right")
+    },
+}
+"""Tolerances of the keypoints of COCO's persons, a keypoint's label to its sigma."""
+
+
+def _keypoints(message: CocoKeypointMetrics, path: str) -> Iterator[Problem]:
+    """Find tolerances other than those that keypoints are measured with."""
+    for label, found in sorted(message.keypoint_label_to_sigmas.items()):
+        own = _TOLERANCES.get(label)
+        if own is None or abs(found - own) > _ROUNDING:
+            wanted = "a keypoint of COCO's persons" if own is None else f"{own:g}, COCO's"
+            text = f"expected {wanted}, found {label[:80]!r} with {found:g}; remove parameterized_metric and"
+            where = f"{path}.keypoint_label_to_sigmas[{label[:80]}]"
+            yield Problem(path=where, message=f"{text} use {KEYPOINT_SET}, whose other tolerances are 0.05")
+
+
+_ROUNDING = 1e-6
 
 
 def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
@@ -76,11 +102,18 @@ RULES: Mapping[str, Rules] = {
     "KeypointEdge": Rules(
         "builders.evaluation_settings", ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}
     ),
+    "ParameterizedMetric": Rules("config.metric_names", oneofs=("parameterized_metric",)),
+    "CocoKeypointMetrics": Rules(
+        "config.messages.evaluation",
+        check=_keypoints,
+        without_effect={"class_label": "every class that has keypoints is measured by them"},
+    ),
     "EvalConfig": Rules(
         (
             "builders.evaluation_settings",
             "builders.train_plan",
             "config.messages.evaluation",
+            "config.metric_names",
         ),
         ranges={
             "batch_size": POSITIVE,
@@ -104,8 +137,6 @@ RULES: Mapping[str, Rules] = {
             "use_dummy_loss_in_eval": "an evaluation computes no loss",
         },
         refused={
-            "parameterized_metric": "17 keypoints have the tolerances of COCO's persons, others 0.05; add"
-            " coco_keypoint_metrics to metrics_set in its place",
             "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
             "eval_instance_masks": "detectors here find boxes only; remove it",
             "retain_original_image_additional_channels": "images have three channels; remove it",

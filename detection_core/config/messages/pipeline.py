@@ -11,7 +11,7 @@ from detection_core.config.messages.fine_tuning import fine_tuning_problems
 from detection_core.config.messages.sizes import image_size_problems
 from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
-from detection_core.config.metric_names import COCO_SET
+from detection_core.config.metric_names import COCO_SET, measured_sets
 from detection_core.detectors.family import (
     extractor_type,
     family_name,
@@ -45,14 +45,15 @@ def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find metric sets for masks or keypoints that are not predicted or not read."""
     family = find_family(config.model)
     message, _ = model_message(config.model)
-    for i, name in enumerate(config.eval_config.metrics_set):
+    for i, name in enumerate(measured_sets(config.eval_config)):
         if name not in SHAPE_METRICS or family is None:
             continue
         masks = name == "coco_mask_metrics"
         if not (family.masks(message) if masks else family.keypoints(message)):
             found = f"found {name!r}; the detector finds no {'masks' if masks else 'keypoints'}"
             text = f"expected a set of metrics that it has a value of, {found}: use {COCO_SET}"
-            yield Problem(path=f"eval_config.metrics_set[{i}]", message=text)
+            named = f"metrics_set[{i}]" if i < len(config.eval_config.metrics_set) else "parameterized_metric"
+            yield Problem(path=f"eval_config.{named}", message=text)
             continue
         field = "load_instance_masks" if masks else "num_keypoints"
         for reader in config.eval_input_reader[:1]:
@@ -77,7 +78,12 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
         return
     expected, field = keypoints
     found = config.train_input_reader.num_keypoints
-    if found != expected:
+    if not expected and not found:
+        message = (
+            f"expected the number of keypoints in records for {path}.{field}, found 0; set num_keypoints"
+        )
+        yield Problem(path="train_input_reader.num_keypoints", message=message)
+    elif expected and found != expected:
         message = (
             f"expected the {expected} keypoints of {path}.{field}, found {found}; set num_keypoints:"
             f" {expected}"

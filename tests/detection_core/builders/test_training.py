@@ -374,6 +374,9 @@ def test_options_of_an_evaluation_are_as_the_message_says():
         sets=("coco_detection_metrics",), per_category=True, all_per_category=False,
         groups={"pets": ("cat", "dog")}, only_labelled=True, recall_bounds=(0.25, 0.75),
     )  # fmt: skip
+    metric = "parameterized_metric { coco_keypoint_metrics { class_label: 'person' } }"
+    asked = with_eval_config(given, parse_pipeline_config(f"eval_config {{ {metric} {metric} }}"))
+    assert asked.metrics.sets == ("coco_keypoint_metrics",)
     plain = with_eval_config(given, parse_pipeline_config("eval_config { skip_scores: true }"))
     assert plain.min_score is None
     assert not plain.drawing.scores and plain.drawing.truth_colour is None

@@ -118,7 +118,7 @@ def test_it_is_described_by_itself(family):
 
 
 def test_what_it_cannot_do_is_a_sentence(trained, tmp_path):
-    with pytest.raises(ExportError, match="Lite, ssd or efficientdet, found quadrants"):
+    with pytest.raises(ExportError, match="Lite, ssd or efficientdet or center_net, found quadrants"):
         export_tflite(
             trained.folder,
             trained.examples,
@@ -127,7 +127,9 @@ def test_what_it_cannot_do_is_a_sentence(trained, tmp_path):
             parity_dir=str(tmp_path / "parity"),
         )
     rewriter = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
-    with pytest.raises(ConfigError, match="can be quantized, ssd or efficientdet, found quadrants"):
+    with pytest.raises(
+        ConfigError, match="can be quantized, ssd or efficientdet or center_net, found quadrants"
+    ):
         quantize(
             point_at_examples(parse_pipeline_config(CONFIG + rewriter), trained.examples),
             model_dir=trained.folder,

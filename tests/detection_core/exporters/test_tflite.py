@@ -158,7 +158,10 @@ def test_what_a_fixed_input_cannot_hold_is_refused():
     for text, message in (
         ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
         (clipped, "box_encodings_clip_range: expected box codes as the network gives them"),
-        ("faster_rcnn {}", "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn"),
+        (
+            "faster_rcnn {}",
+            "that converts to TensorFlow Lite, ssd or efficientdet or center_net, found faster_rcnn",
+        ),
     ):
         config = TrainEvalPipelineConfig()
         text_format.Parse(text, config.model)

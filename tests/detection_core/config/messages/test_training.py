@@ -329,6 +329,14 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
     assert set(MEASURED) == {COCO_SET, *SHAPE_KINDS, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
     assert len(MEASURED) + len(NOT_MEASURED) == 13
+    sigma = '{{ coco_keypoint_metrics {{ keypoint_label_to_sigmas {{ key: "{}" value: {} }} }} }}'
+    metric = f"{EVAL}.parameterized_metric"
+    # The detector finds no keypoints.
+    assert_problems(PYRAMID, {metric: [sigma.format("left_hip", 0.107)]}, {metric})
+    for label, value, words in (("left_hip", 0.2, "0.107, COCO's, found 'left_hip'"), ("tail", 1, "persons")):
+        problems = find_problems(changed(PYRAMID, {metric: [sigma.format(label, value)]}))
+        found = [problem.message for problem in problems if "sigmas" in problem.path]
+        assert len(found) == 1 and words in found[0]
     # What cannot be measured is refused with one that can.
     for name in NOT_MEASURED:
         (problem,) = find_problems(changed(PYRAMID, {SETS: name}))

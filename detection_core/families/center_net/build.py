@@ -1,0 +1,154 @@
+"""Build detectors from CenterNet messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tf_keras
+
+from detection_core.builders.losses import build_classification_loss, build_localization_loss
+from detection_core.config.messages.image_resizers import fixed_size
+from detection_core.families.center_net.extractors import EXTRACTORS
+from detection_core.families.center_net.feature_maps import build_feature_maps, number_backbone
+from detection_core.families.center_net.heads import (
+    BOX_OFFSET,
+    BOX_SCALE,
+    OBJECT_CENTER,
+    Head,
+    build_heads,
+    keypoint_heads,
+)
+from detection_core.families.center_net.keypoint_labels import KeypointLabels, keypoint_labels
+from detection_core.families.center_net.keypoints import KeypointTask, Refinement
+from detection_core.families.center_net.losses import CenterNetCriterion, KeypointLosses
+from detection_core.families.center_net.model import CenterNetModel, CenterNetParts, InputScaling
+from detection_core.families.center_net.tracked_layers import TrackedLayers
+from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.protos.center_net_pb2 import CenterNet, CenterNetFeatureExtractor
+
+DEFAULT_CHANNELS, DEFAULT_KERNEL = 256, 3
+DEFAULT_DEVIATION = 1.0
+"""Of keypoints that `keypoint_label_to_std` does not name."""
+
+
+def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> CenterNetModel:
+    """Build the detector that a checked message describes.
+
+    `seed` is that of the initial weights. None makes them zeros, for a detector that is only inspected: its
+    keypoint tasks then do without a label map.
+
+    Raises:
+        ConfigError: when a keypoint task's class is not in the label map, or there is no label map.
+    """
+    labels = keypoint_labels(message, where, inspected=seed is None)
+    tasks = tuple(
+        _task(task, own) for task, own in zip(message.keypoint_estimation_task, labels, strict=True)
+    )
+    heads = tuple(_heads(message, tasks))
+    size = fixed_size(message.image_resizer)
+    layers = TrackedLayers(layers=NetworkLayers(hyperparams=LayerHyperparams(), seed=seed))
+    inputs = tf_keras.Input((*size, 3), name="image")
+    maps = build_feature_maps(message.feature_extractor, inputs, layers)
+    network = tf_keras.Model(inputs, build_heads(heads, maps, layers), name="detector")
+    number_backbone(network, layers.paths)
+    parts = CenterNetParts(
+        num_classes=message.num_classes,
+        input_size=size,
+        scaling=_scaling(message.feature_extractor),
+        heads=heads,
+        max_detections=message.object_center_params.max_box_predictions,
+        keypoints=tasks,
+        criterion=_criterion(message, tasks),
+        paths=layers.paths,
+    )
+    return CenterNetModel(network, parts)
+
+
+def _scaling(message: CenterNetFeatureExtractor) -> InputScaling:
+    return InputScaling(
+        blue_first=message.bgr_ordering,
+        means=tuple(message.channel_means) or (0.0, 0.0, 0.0),
+        deviations=tuple(message.channel_stds) or (1.0, 1.0, 1.0),
+        scaling=EXTRACTORS[message.type].scaling,
+    )
+
+
+def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head]:
+    separable = message.use_depthwise
+
+    def head(name: str, outputs: int, params: CenterNet.PredictionHeadParams, bias: float = 0.0) -> Head:
+        return Head(
+            name=name,
+            outputs=outputs,
+            channels=tuple(params.num_filters) or (DEFAULT_CHANNELS,),
+            kernels=tuple(params.kernel_sizes) or (DEFAULT_KERNEL,),
+            bias=bias,
+            separable=separable,
+        )
+
+    centers, boxes = message.object_center_params, message.object_detection_task
+    yield head(OBJECT_CENTER, message.num_classes, centers.center_head_params, bias=centers.heatmap_bias_init)
+    yield head(BOX_SCALE, 2, boxes.scale_head_params)
+    yield head(BOX_OFFSET, 2, boxes.offset_head_params)
+    for own, task in zip(message.keypoint_estimation_task, tasks, strict=True):
+        heatmap, offset, regression = keypoint_heads(task.name)
+        count = len(task.indices)
+        yield head(heatmap, count, own.heatmap_head_params, bias=own.heatmap_bias_init)
+        yield head(regression, 2 * count, own.regress_head_params)
+        yield head(offset, 2 * count if own.per_keypoint_offset else 2, own.offset_head_params)
+
+
+def _task(message: CenterNet.KeypointEstimation, labels: KeypointLabels) -> KeypointTask:
+    deviations = tuple(message.keypoint_label_to_std.get(label, DEFAULT_DEVIATION) for label in labels.names)
+    return KeypointTask(
+        name=message.task_name,
+        class_index=labels.class_index,
+        indices=labels.indices,
+        deviations=deviations,
+        offset_radius=message.offset_peak_radius,
+        offsets_of_keypoints=message.per_keypoint_offset,
+        refinement=Refinement(
+            score_threshold=message.keypoint_candidate_score_threshold,
+            candidates=message.num_candidates_per_keypoint,
+            window=message.peak_max_pool_kernel_size,
+            unmatched_score=message.unmatched_keypoint_score,
+            box_scale=message.box_scale,
+            search_scale=message.candidate_search_scale,
+            ranking=message.candidate_ranking_mode,
+            distance_offset=message.score_distance_offset,
+            distance_multiplier=message.score_distance_multiplier,
+            deviations=tuple(message.std_dev_multiplier * deviation for deviation in deviations),
+            rescored=message.rescore_instances,
+            rescoring_threshold=message.rescoring_threshold,
+            clipped=message.clip_out_of_frame_keypoints,
+        ),
+    )
+
+
+def _criterion(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> CenterNetCriterion:
+    centers, boxes = message.object_center_params, message.object_detection_task
+    return CenterNetCriterion(
+        num_classes=message.num_classes,
+        min_overlap=centers.min_box_overlap_iou,
+        classification=build_classification_loss(centers.classification_loss),
+        localization=build_localization_loss(boxes.localization_loss),
+        weights={
+            OBJECT_CENTER: centers.object_center_loss_weight,
+            BOX_SCALE: boxes.task_loss_weight * boxes.scale_loss_weight,
+            BOX_OFFSET: boxes.task_loss_weight * boxes.offset_loss_weight,
+        },
+        keypoints=tuple(
+            KeypointLosses(
+                task=task,
+                classification=build_classification_loss(own.loss.classification_loss),
+                localization=build_localization_loss(own.loss.localization_loss),
+                weights=(
+                    own.task_loss_weight * own.keypoint_heatmap_loss_weight,
+                    own.task_loss_weight * own.keypoint_offset_loss_weight,
+                    own.task_loss_weight * own.keypoint_regression_loss_weight,
+                ),
+            )
+            for own, task in zip(message.keypoint_estimation_task, tasks, strict=True)
+        ),
+    )

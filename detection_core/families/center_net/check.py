@@ -1,0 +1,204 @@
+"""Check CenterNet messages without TensorFlow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.allowed_values import (
+    BOXES,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_FRACTION,
+    Range,
+    up_to,
+)
+from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
+from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.families.center_net.extractors import (
+    EXTRACTOR_RULES,
+    STRIDE,
+)
+from detection_core.families.center_net.extractors import size_problems as extractor_size_problems
+from detection_core.protos.center_net_pb2 import CenterNet
+
+RANKINGS = ("min_distance", "score_distance_ratio", "score_scaled_distance_ratio", "gaussian_weighted")
+# Losses that compare classes with each other, or maps as wholes, and not value by value.
+_NOT_BY_VALUE = (
+    "weighted_softmax",
+    "weighted_logits_softmax",
+    "weighted_dice_classification_loss",
+    "bootstrapped_sigmoid",
+)
+_OF_BOXES = ("weighted_giou", "weighted_iou")
+_LOSSES = ("classification_loss", "localization_loss")
+_TASK = "keypoint_estimation_task"
+
+
+def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
+    yield from one_size_problems(message.image_resizer, f"{path}.image_resizer")
+    names = [task.task_name for task in message.keypoint_estimation_task]
+    for i, name in enumerate(names):
+        if names.index(name) != i:
+            text = f"expected a separate name for each task, found {name[:80]!r} twice; change one"
+            yield Problem(path=f"{path}.{_TASK}[{i}].task_name", message=text)
+
+
+def _centers(message: CenterNet.ObjectCenterParams, path: str) -> Iterator[Problem]:
+    yield from _heatmap_loss(message, f"{path}.classification_loss")
+
+
+def _boxes(message: CenterNet.ObjectDetection, path: str) -> Iterator[Problem]:
+    yield from _point_loss(message, f"{path}.localization_loss")
+
+
+def _heatmap_loss(message: Any, path: str) -> Iterator[Problem]:
+    kind = message.classification_loss.WhichOneof("classification_loss")
+    if kind in _NOT_BY_VALUE:
+        text = f"expected a loss of each value of a heatmap, found {kind}"
+        yield Problem(path=path, message=f"{text}; use penalty_reduced_logistic_focal_loss")
+
+
+def _point_loss(message: Any, path: str) -> Iterator[Problem]:
+    kind = message.localization_loss.WhichOneof("localization_loss")
+    if kind in _OF_BOXES:
+        text = f"expected a loss of sizes and offsets, found {kind}, which compares boxes"
+        yield Problem(path=path, message=f"{text}; use l1_localization_loss")
+
+
+def _keypoints(message: CenterNet.KeypointEstimation, path: str) -> Iterator[Problem]:
+    for name in ("task_name", "keypoint_class_name"):
+        if not getattr(message, name):
+            yield Problem(path=f"{path}.{name}", message="expected a name, found none; set it")
+    yield from _heatmap_loss(message.loss, f"{path}.loss.classification_loss")
+    yield from _point_loss(message.loss, f"{path}.loss.localization_loss")
+    for field, _ in message.loss.ListFields():
+        if field.name not in _LOSSES:
+            text = (
+                f"expected {' and '.join(_LOSSES)}, which are all that a keypoint task reads, found another"
+            )
+            yield Problem(path=f"{path}.loss.{field.name}", message=f"{text}; remove it")
+    for label, value in sorted(message.keypoint_label_to_std.items()):
+        if not POSITIVE.holds(value):
+            text = f"expected {POSITIVE.text}, found {value:g}; correct it"
+            yield Problem(path=f"{path}.keypoint_label_to_std[{label[:80]}]", message=text)
+    if message.candidate_ranking_mode not in RANKINGS:
+        found = message.candidate_ranking_mode[:80]
+        text = f"expected one of {', '.join(RANKINGS)}, found {found!r}; correct the name"
+        yield Problem(path=f"{path}.candidate_ranking_mode", message=text)
+
+
+def _head(message: CenterNet.PredictionHeadParams, path: str) -> Iterator[Problem]:
+    layers, kernels = len(message.num_filters) or 1, len(message.kernel_sizes) or 1
+    if layers != kernels:
+        text = f"expected as many kernel_sizes as num_filters, {layers:,}, found {kernels:,}; give both"
+        yield Problem(path=f"{path}.kernel_sizes", message=text)
+    if layers > _MOST_LAYERS:
+        text = f"expected at most {_MOST_LAYERS} convolutions, found {layers:,}; remove some"
+        yield Problem(path=f"{path}.num_filters", message=text)
+
+
+_MOST_LAYERS = 100
+
+
+def keypoints(message: CenterNet) -> tuple[int, str] | None:
+    """Return 0, as the label map has their number, and the field of the tasks; None without a task."""
+    return (0, _TASK) if message.keypoint_estimation_task else None
+
+
+def size_problems(message: CenterNet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input that does not fit the extractor, and more scores than fit into memory."""
+    yield from extractor_size_problems(message, path, size)
+    pixels = math.prod(side // STRIDE for side in size)
+    laid = Laid(pixels, 1, f"{path}.image_resizer")
+    yield from prediction_problems(laid, message.num_classes, f"{path}.num_classes")
+
+
+def tflite_problems(message: CenterNet, path: str) -> Iterator[Problem]:
+    """Find obstacles to exporting a detector to TensorFlow Lite."""
+    yield from fixed_size_problems(message.image_resizer, path)
+
+
+def _not_built(what: str) -> str:
+    return f"{what} here; remove it"
+
+
+RULES: Mapping[str, Rules] = {
+    **EXTRACTOR_RULES,
+    "CenterNet": Rules(
+        ("families.center_net.build", "families.center_net.keypoint_labels", "builders.input_pipeline"),
+        parts=("object_detection_task", "object_center_params"),
+        check=_center_net,
+        without_effect={"compute_heatmap_sparse": "both ways to draw a heatmap give the same one"},
+        refused={
+            "mask_estimation_task": _not_built("CenterNet finds boxes and keypoints, and no masks,"),
+            "densepose_estimation_task": "records have no surface coordinates to train on; remove it",
+            "track_estimation_task": "records have no track ids to train on; remove it",
+            "temporal_offset_task": "images are detected one by one, not in sequences; remove it",
+            "deepmac_mask_estimation": _not_built(
+                "masks of unseen classes, as DeepMAC has them, are not made"
+            ),
+            "post_processing": "neighbouring peaks are left out already, so nothing is suppressed; remove it",
+        },
+    ),
+    "CenterNet.PredictionHeadParams": Rules(
+        "families.center_net.build",
+        ranges={"num_filters": up_to(16_384), "kernel_sizes": up_to(64)},
+        check=_head,
+    ),
+    "CenterNet.ObjectDetection": Rules(
+        "families.center_net.build",
+        ranges={
+            "task_loss_weight": NOT_NEGATIVE,
+            "offset_loss_weight": NOT_NEGATIVE,
+            "scale_loss_weight": NOT_NEGATIVE,
+        },
+        parts=("localization_loss",),
+        check=_boxes,
+    ),
+    "CenterNet.ObjectCenterParams": Rules(
+        "families.center_net.build",
+        ranges={
+            "object_center_loss_weight": NOT_NEGATIVE,
+            "min_box_overlap_iou": POSITIVE_FRACTION,
+            "max_box_predictions": BOXES,
+        },
+        parts=("classification_loss",),
+        check=_centers,
+        refused={
+            "use_labeled_classes": "image-level labels of records do not reach the loss; remove it",
+            "keypoint_weights_for_center": "the centre of an object is that of its box; remove it",
+        },
+    ),
+    "CenterNet.KeypointEstimation": Rules(
+        ("families.center_net.build", "families.center_net.keypoint_labels"),
+        ranges={
+            "task_loss_weight": NOT_NEGATIVE,
+            "keypoint_regression_loss_weight": NOT_NEGATIVE,
+            "keypoint_heatmap_loss_weight": NOT_NEGATIVE,
+            "keypoint_offset_loss_weight": NOT_NEGATIVE,
+            "keypoint_candidate_score_threshold": FRACTION,
+            "num_candidates_per_keypoint": up_to(10_000),
+            "peak_max_pool_kernel_size": up_to(64),
+            "unmatched_keypoint_score": FRACTION,
+            "box_scale": POSITIVE,
+            "candidate_search_scale": NOT_NEGATIVE,
+            "score_distance_offset": POSITIVE,
+            "score_distance_multiplier": POSITIVE,
+            "std_dev_multiplier": POSITIVE,
+            "offset_peak_radius": Range(0, 64, "a number from 0 to 64"),
+            "rescoring_threshold": FRACTION,
+        },
+        parts=("loss",),
+        check=_keypoints,
+        without_effect={
+            "per_keypoint_depth": "it goes with predict_depth, which is refused",
+            "keypoint_depth_loss_weight": "it goes with predict_depth, which is refused",
+        },
+        refused={"predict_depth": "records have no depths of keypoints to train on; remove it"},
+    ),
+}

@@ -1,0 +1,95 @@
+"""Names of CenterNet's variables in the Object Detection API's checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from detection_core.detectors.checkpoint_names import (
+    CheckpointNames,
+    FillableVariables,
+    FineTuneOptions,
+    Naming,
+)
+from detection_core.errors import ModelError
+from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, EXTRACTOR
+from detection_core.families.center_net.heads import HEADS
+from detection_core.families.center_net.model import CenterNetModel
+from detection_core.parts.layers.layer_names import parse_variable_name
+
+EXTRACTOR_PATH = f"model/{EXTRACTOR}/"
+_BACKBONE_PATH = f"model/{CLASSIFICATION_BACKBONE}/"
+_CLASSIFIER_PATH = "feature_extractor/"
+# A separable convolution is one object there and two layers here.
+_POINTWISE = "_pointwise"
+
+
+def object_paths(model: CenterNetModel) -> dict[str, tf.Variable]:
+    """Return object path -> variable, for every variable of a detector's original network."""
+    found: dict[str, tf.Variable] = {}
+    for layer in model.network.layers:
+        path = model.parts.paths.get(layer.name, "")
+        halved = layer.name.endswith(_POINTWISE) and not path.startswith(CLASSIFICATION_BACKBONE)
+        for variable in layer.weights:
+            weight = parse_variable_name(variable).weight
+            leaf = "pointwise_kernel" if halved and weight == "kernel" else weight
+            found[f"model/{path}/{leaf}"] = variable
+    return found
+
+
+def _filled(
+    path_in: Callable[[str], str | None],
+) -> Callable[[CenterNetModel, FineTuneOptions], FillableVariables]:
+    """Return the variables that a kind of checkpoint has; `path_in` maps a detector's path to it, or None."""
+
+    def fill(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
+        del options
+        paths = ((variable, path_in(path)) for path, variable in object_paths(model).items())
+        return [(variable, [path]) for variable, path in paths if path is not None]
+
+    return fill
+
+
+def _classification(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
+    """Return the variables of the backbone; an hourglass has none of a classifier's."""
+
+    def path_in(path: str) -> str | None:
+        backbone = path.startswith(_BACKBONE_PATH)
+        return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1) if backbone else None
+
+    found = _filled(path_in)(model, options)
+    if not found:
+        raise ModelError(
+            "expected detection or full, as an hourglass starts from a detector's checkpoint, found"
+            " classification; change it",
+            where="train_config.fine_tune_checkpoint_type",
+        )
+    return found
+
+
+def _nothing(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
+    del model, options
+    return []
+
+
+NAMES = CheckpointNames(
+    object_based=Naming(
+        kinds={
+            "classification": _classification,
+            "detection": _filled(lambda path: path if path.startswith(EXTRACTOR_PATH) else None),
+            "full": _filled(lambda path: path),
+        },
+        detector=(EXTRACTOR_PATH,),
+        classifier=(_CLASSIFIER_PATH,),
+        heads=(f"model/{HEADS}/",),
+        model=("model/", _CLASSIFIER_PATH),
+    ),
+    # TensorFlow 1 has no CenterNet.
+    name_based=Naming(kinds={"detection": _nothing}, detector=(), classifier=(), heads=()),
+)
+
+
+def checkpoint_names() -> CheckpointNames:
+    """Return the names of CenterNet's variables in checkpoints."""
+    return NAMES

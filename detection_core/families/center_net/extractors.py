@@ -1,0 +1,127 @@
+"""The feature extractors of CenterNet: names, sizes and the range of their input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
+
+STRIDE = 4
+"""Pixels of the input per pixel of every extractor's feature map."""
+
+Backbone = Literal["hourglass", "resnet_basic", "resnet_v1", "resnet_v2", "mobilenet_v2"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extractor:
+    """The parts of a feature extractor.
+
+    Attributes:
+        backbone: its kind.
+        depth: number of layers; 0 if there is one depth only.
+        neck: "fpn" adds finer maps on the way up, "deconvolution" only enlarges the last map, "" keeps the
+            backbone's map.
+        separable: whether the neck's convolutions are separable.
+        scaling: conversion of pixels after the config's own: "caffe" (blue first, means subtracted),
+            "unit_range" (-1 to 1), or "" for none.
+        multiple: rows and columns of the input are multiples of it.
+        options: fields of the message that it reads besides those of all extractors.
+    """
+
+    backbone: Backbone
+    depth: int = 0
+    neck: Literal["fpn", "deconvolution", ""] = ""
+    separable: bool = False
+    scaling: Literal["caffe", "unit_range", ""] = ""
+    multiple: int = 32
+    options: tuple[str, ...] = ()
+
+
+_MOBILE_OPTIONS = ("depth_multiplier", "use_separable_conv", "upsampling_interpolation")
+
+EXTRACTORS: Mapping[str, Extractor] = {
+    **{
+        f"hourglass_{depth}": Extractor(backbone="hourglass", depth=depth, multiple=multiple)
+        for depth, multiple in ((10, 8), (20, 16), (32, 32), (52, 128), (104, 128))
+    },
+    **{
+        f"resnet_v1_{depth}_fpn": Extractor(
+            backbone="resnet_basic" if depth < 50 else "resnet_v1", depth=depth, neck="fpn", scaling="caffe"
+        )
+        for depth in (18, 34, 50, 101)
+    },
+    **{
+        f"resnet_v2_{depth}": Extractor(
+            backbone="resnet_v2", depth=depth, neck="deconvolution", scaling="unit_range"
+        )
+        for depth in (50, 101)
+    },
+    "mobilenet_v2": Extractor(
+        backbone="mobilenet_v2", neck="deconvolution", scaling="unit_range", options=_MOBILE_OPTIONS[:1]
+    ),
+    "mobilenet_v2_fpn": Extractor(
+        backbone="mobilenet_v2", neck="fpn", scaling="unit_range", options=_MOBILE_OPTIONS
+    ),
+    "mobilenet_v2_fpn_sep_conv": Extractor(
+        backbone="mobilenet_v2", neck="fpn", separable=True, scaling="unit_range", options=_MOBILE_OPTIONS
+    ),
+}
+"""Every extractor that a config can select by `type`."""
+
+
+def extractor_problems(message: CenterNetFeatureExtractor, path: str) -> Iterator[Problem]:
+    """Find options that the extractor lacks, and values that do not fit."""
+    entry = EXTRACTORS.get(message.type)
+    if entry is None:
+        return  # The name is refused where every family's is.
+    for name in _MOBILE_OPTIONS:
+        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
+        if name not in entry.options and found != default:
+            text = f"expected {_text(default)}, as {message.type} lacks this option, found {_text(found)}"
+            yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
+    if message.upsampling_interpolation not in INTERPOLATIONS:
+        found = message.upsampling_interpolation[:80]
+        text = f"expected {' or '.join(INTERPOLATIONS)}, found {found!r}; correct the name"
+        yield Problem(path=f"{path}.upsampling_interpolation", message=text)
+    for name in ("channel_means", "channel_stds"):
+        values = getattr(message, name)
+        if len(values) not in (0, 3):
+            text = f"expected 3 values or none, found {len(values):,}; give one for each channel"
+            yield Problem(path=f"{path}.{name}", message=text)
+    if any(value <= 0 for value in message.channel_stds):
+        text = f"expected numbers above 0, found {min(message.channel_stds):g}; correct it"
+        yield Problem(path=f"{path}.channel_stds", message=text)
+
+
+INTERPOLATIONS = ("nearest", "bilinear")
+
+
+def size_problems(message: Any, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input that the extractor cannot halve often enough."""
+    entry = EXTRACTORS.get(message.feature_extractor.type)
+    if entry is None or not any(side % entry.multiple for side in size):
+        return
+    text = (
+        f"expected rows and columns in multiples of {entry.multiple} for {message.feature_extractor.type},"
+        f" found {size[0]:,} x {size[1]:,}; change the image_resizer"
+    )
+    yield Problem(path=f"{path}.image_resizer", message=text)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool | str) else f"{value:g}"
+
+
+EXTRACTOR_RULES: Mapping[str, Rules] = {
+    "CenterNetFeatureExtractor": Rules(
+        ("families.center_net.build", "families.center_net.feature_maps", "families.center_net.extractors"),
+        check=extractor_problems,
+        without_effect={
+            "use_depthwise": "the extractors ignore it; use_depthwise of center_net is for heads"
+        },
+    ),
+}

@@ -1,0 +1,41 @@
+"""The record of the family; see `detectors.family`."""
+
+from __future__ import annotations
+
+from detection_core.detectors.family import (
+    CheckpointSupport,
+    Family,
+    QuantizationSupport,
+    TFLiteExport,
+    late,
+)
+from detection_core.families.center_net.check import RULES, keypoints, size_problems, tflite_problems
+from detection_core.families.center_net.extractors import EXTRACTORS
+
+FAMILY = Family(
+    name="center_net",
+    build=late("detection_core.families.center_net.build:build_center_net"),
+    describe=late("detection_core.families.center_net.description:describe_center_net"),
+    loss_names={
+        "Loss/object_center": "center",
+        "Loss/box/scale": "size",
+        "Loss/box/offset": "offset",
+    },
+    extractor_types=EXTRACTORS,
+    keypoints=keypoints,
+    rules=RULES,
+    size_problems=size_problems,
+    checkpoints=CheckpointSupport(
+        names=late("detection_core.families.center_net.checkpoint_names:checkpoint_names")
+    ),
+    tflite=TFLiteExport(
+        problems=tflite_problems,
+        function=late("detection_core.families.center_net.tflite:export_function"),
+        normalisation=late("detection_core.families.center_net.tflite:input_normalisation"),
+        decoding=late("detection_core.families.center_net.tflite:box_decoding"),
+    ),
+    quantization=QuantizationSupport(
+        rewrite=late("detection_core.families.center_net.quantization:rewrite_center_net")
+    ),
+    with_network=lambda detector, network: detector.with_network(network),
+)

@@ -1,0 +1,155 @@
+"""The losses of CenterNet, https://arxiv.org/abs/1904.07850."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from detection_core.families.center_net.extractors import STRIDE
+from detection_core.families.center_net.heads import (
+    BOX_OFFSET,
+    BOX_SCALE,
+    OBJECT_CENTER,
+    Predictions,
+    keypoint_heads,
+)
+from detection_core.families.center_net.keypoints import KeypointTask
+from detection_core.families.center_net.targets import (
+    PointTargets,
+    box_targets,
+    center_heatmaps,
+    keypoint_heatmaps,
+    keypoint_offsets,
+    keypoint_regressions,
+    keypoint_truth,
+)
+from detection_core.parts.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.structures import GroundTruth
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeypointLosses:
+    """Losses of a keypoint task.
+
+    Attributes:
+        task: what is compared.
+        classification: loss of heatmaps.
+        localization: loss of offsets and regressions.
+        weights: of heatmap, offset and regression.
+    """
+
+    task: KeypointTask
+    classification: ClassificationLoss
+    localization: LocalizationLoss
+    weights: tuple[float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CenterNetCriterion:
+    """The training loss.
+
+    Attributes:
+        num_classes: C.
+        min_overlap: IoU that boxes within the peak of an object keep.
+        classification: loss of the centres' heatmaps.
+        localization: loss of sizes and offsets.
+        weights: name of a head -> weight of its loss, for centres, sizes and offsets.
+        keypoints: losses of the keypoint tasks.
+    """
+
+    num_classes: int
+    min_overlap: float
+    classification: ClassificationLoss
+    localization: LocalizationLoss
+    weights: Mapping[str, float]
+    keypoints: tuple[KeypointLosses, ...] = ()
+
+    def __call__(
+        self, predictions: Predictions, truth: GroundTruth, true_sizes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; boxes are normalised to the network's input.
+
+        True sizes are int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Name of a head -> its weighted loss, a float32 scalar.
+        """
+        first = predictions[OBJECT_CENTER][0]
+        shape = (int(first.shape[1]), int(first.shape[2]))
+        pixels = pixel_weights(true_sizes, shape)
+        objects = tf.maximum(tf.cast(tf.math.count_nonzero(truth.weights), tf.float32), 1.0)
+        wanted = center_heatmaps(truth, shape, self.num_classes, self.min_overlap)
+        found = {
+            OBJECT_CENTER: _heatmap_loss(self.classification, predictions[OBJECT_CENTER], wanted, pixels)
+        }
+        for name, targets in zip((BOX_SCALE, BOX_OFFSET), box_targets(truth, shape), strict=True):
+            found[name] = _point_loss(self.localization, predictions[name], targets)
+        losses = {name: self.weights[name] * value / objects for name, value in found.items()}
+        for each in self.keypoints:
+            losses |= _keypoint_losses(each, predictions, truth, pixels, shape)
+        return losses
+
+
+def pixel_weights(true_sizes: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
+    """Return float32 [B, rows, columns, 1], 1 at pixels of a map that hold the image and 0 in its padding."""
+    sizes = tf.math.ceil(tf.cast(true_sizes, tf.float32) / STRIDE)
+    rows, columns = (
+        tf.cast(tf.range(side, dtype=tf.float32) < sizes[:, axis, tf.newaxis], tf.float32)
+        for axis, side in enumerate(shape)
+    )
+    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis])[..., tf.newaxis]
+
+
+def _flat(maps: tf.Tensor) -> tf.Tensor:
+    """Join rows and columns."""
+    return tf.reshape(maps, [-1, maps.shape[1] * maps.shape[2], maps.shape[3]])
+
+
+def _heatmap_loss(
+    loss: ClassificationLoss, outputs: list[tf.Tensor], wanted: tf.Tensor, weights: tf.Tensor
+) -> tf.Tensor:
+    """Return the mean over the outputs of the summed loss; weights are of pixels, or of heatmaps' values."""
+    wanted, weights = _flat(wanted), _flat(weights)
+    sums = [tf.reduce_sum(loss(_flat(output), wanted, weights)) for output in outputs]
+    return tf.add_n(sums) / len(outputs)
+
+
+def _point_loss(loss: LocalizationLoss, outputs: list[tf.Tensor], targets: PointTargets) -> tf.Tensor:
+    """Return the mean over the outputs of the summed loss at single pixels."""
+    sums = [
+        tf.reduce_sum(loss(_at_points(output, targets), targets.values, targets.weights))
+        for output in outputs
+    ]
+    return tf.add_n(sums) / len(outputs)
+
+
+def _at_points(output: tf.Tensor, targets: PointTargets) -> tf.Tensor:
+    """Take the pairs of a map, float32 [B, rows, columns, 2 * n], that targets name; return [B, N, 2]."""
+    _, rows, columns, channels = output.shape
+    pairs = channels // 2
+    flat = tf.reshape(output, [-1, rows * columns * pairs, 2])
+    number = targets.channels if pairs > 1 else 0
+    return tf.gather(flat, (targets.rows * columns + targets.columns) * pairs + number, batch_dims=1)
+
+
+def _keypoint_losses(
+    losses: KeypointLosses,
+    predictions: Predictions,
+    truth: GroundTruth,
+    pixels: tf.Tensor,
+    shape: tuple[int, int],
+) -> dict[str, tf.Tensor]:
+    task = losses.task
+    names = keypoint_heads(task.name)
+    heatmap, offset, regression = (predictions[name] for name in names)
+    known = keypoint_truth(truth, shape, task.class_index, task.indices)
+    wanted, objects, mask = keypoint_heatmaps(known, task.deviations, shape)
+    keypoints = tf.maximum(tf.cast(tf.reduce_sum(objects), tf.float32), 1.0)
+    found = [_heatmap_loss(losses.classification, heatmap, wanted, mask * pixels) / keypoints]
+    for outputs, make in ((offset, keypoint_offsets), (regression, keypoint_regressions)):
+        targets = make(known, task.offset_radius, shape)
+        total = tf.maximum(tf.reduce_sum(targets.weights), 1.0)
+        found.append(_point_loss(losses.localization, outputs, targets) / total)
+    return {name: weight * value for name, weight, value in zip(names, losses.weights, found, strict=True)}

@@ -1,0 +1,242 @@
+"""CenterNet, https://arxiv.org/abs/1904.07850: objects as peaks of a heatmap."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.detectors.base import Detector, InputShape, in_float32, named_detections, with_total
+from detection_core.errors import ModelError
+from detection_core.families.center_net.decoding import at_pixels, boxes_at, in_true_images, top_peaks
+from detection_core.families.center_net.extractors import STRIDE
+from detection_core.families.center_net.heads import (
+    BOX_OFFSET,
+    BOX_SCALE,
+    OBJECT_CENTER,
+    Head,
+    Predictions,
+    by_head,
+)
+from detection_core.families.center_net.keypoints import (
+    KeypointTask,
+    clip_to_image,
+    detect_keypoints,
+    rescore,
+)
+from detection_core.families.center_net.losses import CenterNetCriterion
+from detection_core.parts.layers.keras_layers import PREPROCESSORS
+from detection_core.structures import Batch, Detections, Images, box_detections
+
+LOSS = "Loss/"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputScaling:
+    """Conversion of RGB pixels, 0..255, to the network's input.
+
+    Attributes:
+        blue_first: whether channels are reversed first.
+        means: of each channel in that order, subtracted.
+        deviations: of each channel in that order, divided by.
+        scaling: what follows, of `Extractor.scaling`.
+    """
+
+    blue_first: bool = False
+    means: tuple[float, ...] = (0.0, 0.0, 0.0)
+    deviations: tuple[float, ...] = (1.0, 1.0, 1.0)
+    scaling: str = ""
+
+    def __call__(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Convert float32 [B, H, W, 3]."""
+        pixels = pixels[..., ::-1] if self.blue_first else pixels
+        pixels = (pixels - tf.constant(self.means)) / tf.constant(self.deviations)
+        if self.scaling == "caffe":
+            return PREPROCESSORS["channel_means"](pixels)[..., ::-1]
+        return PREPROCESSORS[self.scaling](pixels) if self.scaling else pixels
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CenterNetParts:
+    """The parts of a detector besides its network.
+
+    Attributes:
+        num_classes: C.
+        input_size: rows and columns of the network's input.
+        scaling: of pixels.
+        heads: in the order of the network's outputs.
+        max_detections: most objects of an image.
+        keypoints: keypoint tasks.
+        criterion: the training loss.
+        paths: name of a layer with weights -> its object path in checkpoints, below the model.
+    """
+
+    num_classes: int
+    input_size: tuple[int, int]
+    scaling: InputScaling
+    heads: tuple[Head, ...]
+    max_detections: int
+    keypoints: tuple[KeypointTask, ...]
+    criterion: CenterNetCriterion
+    paths: Mapping[str, str]
+
+
+class FoundObjects(NamedTuple):
+    """The objects of a batch, by falling score, before what their keypoints change.
+
+    Attributes:
+        boxes: float32 [B, D, 4], pixels of the heatmap.
+        scores: float32 [B, D].
+        classes: int32 [B, D].
+        class_scores: float32 [B, D, C], of all classes at the objects' centres.
+        keypoints: float32 [B, D, K, 2], pixels of the heatmap; 0 for objects whose class has none.
+        keypoint_scores: float32 [B, D, K].
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    classes: tf.Tensor
+    class_scores: tf.Tensor
+    keypoints: tf.Tensor
+    keypoint_scores: tf.Tensor
+
+
+class CenterNetModel(Detector):
+    """A detector whose network draws a heatmap of the objects' centres.
+
+    Attributes:
+        network: flat functional model of stock layers, float32 [B, H, W, 3] preprocessed to the outputs of
+            its heads, each [B, H / 4, W / 4, channels].
+        num_classes: C.
+    """
+
+    def __init__(self, network: tf_keras.Model, parts: CenterNetParts) -> None:
+        super().__init__(name="center_net")
+        self.network = network
+        self.num_classes = parts.num_classes
+        self._parts = parts
+
+    @property
+    def parts(self) -> CenterNetParts:
+        """Return its parts besides the network."""
+        return self._parts
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """Return the one network."""
+        return {"detector": self.network}
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Return the one size of images; see `Detector.input_shape`."""
+        return InputShape.fixed(self._parts.input_size)
+
+    @property
+    def num_keypoints(self) -> int:
+        """Return the number of keypoints of a detection, over all tasks."""
+        return keypoint_count(self._parts.keypoints)
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `Detector.losses`.
+
+        Raises:
+            ModelError: when the batch has fewer keypoints than the tasks name (static check).
+        """
+        found = batch.truth.keypoints.shape[2]
+        if found is not None and found < self.num_keypoints:
+            raise ModelError(
+                f"expected at least the {self.num_keypoints} keypoints that the label map numbers, found"
+                f" {found}; set num_keypoints of train_input_reader"
+            )
+        predictions = self.predict(batch.images, training)
+        losses = self._parts.criterion(predictions, batch.truth, batch.images.true_sizes)
+        return with_total({f"{LOSS}{name}": value for name, value in losses.items()})
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
+        return self._parts.scaling(pixels)
+
+    def predict(self, images: Images, training: bool) -> Predictions:
+        """Run the network on images of the input size; training uses and updates batch statistics."""
+        outputs = self.network(self.preprocess(images.pixels), training=training)
+        return by_head(self._parts.heads, in_float32(outputs))
+
+    def detect(self, images: Images) -> Detections:
+        """Detect objects; see `Detector.detect`."""
+        return self.finished(self.find(self.predict(images, training=False)), images.true_sizes)[0]
+
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return the outputs of a SavedModel's signature.
+
+        Returns:
+            As `named_detections`, and float32 detection_boxes_strided [B, D, 4], in pixels of the heatmap,
+            detection_multiclass_scores [B, D, C] and, with keypoint tasks, detection_keypoint_scores
+            [B, D, K].
+        """
+        found = self.find(self.predict(images, training=False))
+        detections, keypoint_scores = self.finished(found, images.true_sizes)
+        outputs = named_detections(detections) | {
+            "detection_boxes_strided": found.boxes,
+            "detection_multiclass_scores": found.class_scores,
+        }
+        return outputs | ({"detection_keypoint_scores": keypoint_scores} if self._parts.keypoints else {})
+
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        """Convert the logits of the centres' heatmaps to scores of the same shape."""
+        return tf.sigmoid(logits)
+
+    def find(self, predictions: Predictions) -> FoundObjects:
+        """Find the objects in the outputs of the last map."""
+        parts = self._parts
+        centers = self.class_scores(predictions[OBJECT_CENTER][-1])
+        peaks = top_peaks(centers, parts.max_detections)
+        boxes = boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
+        keypoints = tf.zeros([*_shape(peaks.scores), self.num_keypoints, 2])
+        keypoint_scores = tf.zeros([*_shape(peaks.scores), self.num_keypoints])
+        for task in parts.keypoints:
+            places, scores = detect_keypoints(predictions, peaks, boxes, task)
+            slots = tf.one_hot(task.indices, self.num_keypoints)
+            of_task = tf.cast(peaks.channels == task.class_index, tf.float32)[..., tf.newaxis]
+            keypoints += tf.einsum("bdki,kn->bdni", places, slots) * of_task[..., tf.newaxis]
+            keypoint_scores += tf.einsum("bdk,kn->bdn", scores, slots) * of_task
+        return FoundObjects(
+            boxes=boxes,
+            scores=peaks.scores,
+            classes=peaks.channels,
+            class_scores=at_pixels(centers, peaks.rows, peaks.columns),
+            keypoints=keypoints,
+            keypoint_scores=keypoint_scores,
+        )
+
+    def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
+        """Return detections normalised to the true images, and the keypoints' scores."""
+        boxes = tf.clip_by_value(in_true_images(found.boxes, true_sizes, STRIDE), 0.0, 1.0)
+        count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)
+        detections = box_detections(boxes, found.scores, found.classes, count)
+        if not self._parts.keypoints:
+            return detections, found.keypoint_scores
+        keypoints = in_true_images(found.keypoints, true_sizes, STRIDE)
+        scores, keypoint_scores = found.scores, found.keypoint_scores
+        if any(task.refinement.clipped for task in self._parts.keypoints):
+            keypoints, keypoint_scores = clip_to_image(keypoints, keypoint_scores)
+        for task in self._parts.keypoints:
+            if task.refinement.rescored:
+                own = tf.gather(keypoint_scores, task.indices, axis=2)
+                scores = rescore(scores, found.classes == task.class_index, own, task.refinement)
+        return detections._replace(keypoints=keypoints, scores=scores), keypoint_scores
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector with a rewritten network that has the same inputs and outputs."""
+        return type(self)(network, self._parts)
+
+
+def keypoint_count(tasks: tuple[KeypointTask, ...]) -> int:
+    """Return the number of keypoints over all tasks: one more than the largest index."""
+    return max((max(task.indices) + 1 for task in tasks), default=0)
+
+
+def _shape(scores: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.shape(scores)[0], scores.shape[1]]

@@ -1,0 +1,103 @@
+"""TensorFlow Lite files of a small detector, in float and in integers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from detection_core.exporters.delegation import make_interpreter
+
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.builders.detector import build_detector
+from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.errors import ExportError
+from detection_core.evaluation.runner import load_runner
+from detection_core.exporters.tflite import Conversion, to_float32, to_int8
+from detection_core.exporters.tflite_description import add_description
+from detection_core.families.center_net.quantization import FLOAT_STAGES, rewrite_center_net
+from detection_core.families.center_net.tflite import (
+    box_decoding,
+    export_function,
+    input_normalisation,
+)
+from tests.support.batches import images_of, noise
+from tests.support.cases import refused
+from tests.support.center_net_goldens import build_small, label_map, small_config
+from tests.support.tflite_operations import list_operations, outputs
+from tests.support.tiny_network import randomise
+
+PIXELS = noise(2, 64, 64, 3)
+
+
+@pytest.fixture(scope="module")
+def detector():
+    # Blue first, as the published hourglasses.
+    built = build_small(
+        options="bgr_ordering: true channel_means: [100, 110, 120] channel_stds: [70, 60, 50]"
+    )
+    randomise(built.network, 0)
+    return built
+
+
+def _served(content, pixels):
+    runner = make_interpreter(content, threads=1, delegate="none").get_signature_runner()
+    found = runner(input=pixels)
+    return [found[f"output_{i}"] for i in range(4)]
+
+
+def test_a_file_takes_pixels_and_finds_what_the_detector_finds(detector):
+    function = export_function(detector, None, outputs(3), False)
+    content = to_float32(Conversion(function=function))
+    count, scores, classes, boxes = _served(content, PIXELS[:1])
+    wanted = detector.detect(images_of(PIXELS[:1]))
+    assert count.tolist() == [3.0] and boxes.shape == (1, 3, 4)
+    np.testing.assert_allclose(scores, wanted.scores[:, :3], atol=1e-4)
+    np.testing.assert_allclose(boxes, wanted.boxes[:, :3], atol=1e-3)
+    np.testing.assert_array_equal(classes, wanted.classes[:, :3])
+    assert input_normalisation(detector) == ((0.0,) * 3, (1.0,) * 3)
+    names = {operation.name for operation in list_operations(content)}
+    assert "TOPK_V2" in names and not {name for name in names if name.startswith("TFLite_")}
+
+
+def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
+    labels = tmp_path / "labels.pbtxt"
+    labels.write_text(label_map(("start", "end"), name="bright"))
+    config = small_config(labels=str(labels))
+    config.model.center_net.num_classes = 1
+    posed = build_detector(config.model)
+    randomise(posed.network, 0)
+    content = to_float32(Conversion(function=export_function(posed, None, outputs(4), False)))
+    description = TFLiteDescription(name="n", mean=(0.0,) * 3, std=(1.0,) * 3, labels=("bright",))
+    (tmp_path / "m.tflite").write_bytes(add_description(content, description))
+    served = posed.serving_outputs(images_of(PIXELS[:1]))
+    runner = make_interpreter(content, threads=1, delegate="none").get_signature_runner()
+    found = runner(input=PIXELS[:1])
+    names = ("keypoint_scores", "keypoints", "", "scores", "classes", "boxes")
+    for i, name in enumerate(names):
+        if name:
+            wanted = served[f"detection_{name}"].numpy()[:, :4] - (1 if name == "classes" else 0)
+            np.testing.assert_allclose(found[f"output_{i}"], wanted, atol=1e-3, err_msg=name)
+    assert found["output_2"].tolist() == [4.0]
+    instances = load_runner(str(tmp_path / "m.tflite"))(np.rint(PIXELS[0]).astype(np.uint8))
+    assert instances.keypoints.shape == (4, 2, 2)
+
+
+def test_an_integer_file_runs_its_network_in_integers(detector):
+    rewritten = rewrite_center_net(detector, QuantizationOptions(delay=0), None)
+    assert not rewritten.float_layers()
+    assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
+    rewritten.calibrate([tf.constant(PIXELS)])
+    content = to_int8(Conversion(function=export_function(rewritten.model, None, outputs(3), True)))
+    convolutions = [each for each in list_operations(content) if each.name == "CONV_2D"]
+    assert len(convolutions) > 15 and {each.outputs for each in convolutions} == {("int8",)}
+    pixels = np.rint(PIXELS[:1]).astype(np.uint8)
+    _, scores, _, _ = _served(content, pixels)
+    wanted = detector.detect(images_of(pixels.astype(np.float32)))
+    np.testing.assert_allclose(scores, wanted.scores[:, :3], atol=0.05)
+
+
+def test_raw_heads_are_refused(detector):
+    headless = outputs(3, form="headless")
+    for call in (
+        lambda: export_function(detector, None, headless, False),
+        lambda: box_decoding(detector, None, headless),
+    ):
+        refused(ExportError, "heatmaps have no anchors", call)
