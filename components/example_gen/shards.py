@@ -51,7 +51,7 @@ class ShardSettings:
         shards: folder for the shards; "" for the examples folder.
         decode: how many images are decoded, a key of `encoding.DECODINGS`.
         keypoint_names: class name to the names of its keypoints.
-        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
+        exif_annotations: `upright` or `stored`; see `shapes.find_annotation_frame`.
     """
 
     label_ids: Mapping[str, int]

@@ -6,7 +6,9 @@ So ingest stores images upright, without the tag.
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.data.image_header import ImageFault, ImageHeader, check_size
@@ -26,6 +28,21 @@ _PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
 # Pillow's code for chroma at half the columns. After a turn that is half the rows, which Pillow cannot write.
 _HALF_COLUMNS, _FULL = 1, 0
 _ORIENTATION_TAG = 0x0112
+
+
+@contextlib.contextmanager
+def pillow_faults(reason: str, describe: Callable[[Exception], str]) -> Iterator[None]:
+    """Convert Pillow's errors in the block to an ImageFault with this reason."""
+    from PIL import Image
+
+    try:
+        yield
+    except (ImageFault, MemoryError):
+        raise
+    except Image.DecompressionBombError as e:
+        raise ImageFault("decompression_bomb", str(e)) from e
+    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
+        raise ImageFault(reason, describe(e)) from e
 
 
 def read_orientation(data: bytes, image_format: str) -> int:
@@ -107,21 +124,15 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     """
     from PIL import Image
 
-    stored = io.BytesIO()
-    try:
-        with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
-            options = _jpeg_options(picture) if image_format == "jpeg" else {}
-            turned = turn_upright(picture)
-            turned.info = {}  # remove colour profile and comments: our decoders ignore them
-            turned.save(stored, _PILLOW_FORMATS[image_format], **options)
-    except MemoryError:
-        raise
-    except Image.DecompressionBombError as e:
-        raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
-        raise ImageFault(
-            "undecodable_image", f"expected an image that can be turned upright, found a damaged one ({e})"
-        ) from e
+    stored, what = io.BytesIO(), "expected an image that can be turned upright, found a damaged one ({})"
+    with (
+        pillow_faults("undecodable_image", what.format),
+        Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture,
+    ):
+        options = _jpeg_options(picture) if image_format == "jpeg" else {}
+        turned = turn_upright(picture)
+        turned.info = {}  # remove colour profile and comments: our decoders ignore them
+        turned.save(stored, _PILLOW_FORMATS[image_format], **options)
     return stored.getvalue(), ImageHeader(image_format, turned.height, turned.width)
 
 
@@ -165,18 +176,13 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     """
     from PIL import Image
 
-    try:
+    what = f"the {image_format.upper()} file cannot be decoded: {{}}"
+    with pillow_faults("corrupt_image", what.format):
         image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
         check_size(image.height, image.width)
         if image.mode not in _EIGHT_BIT:
             raise ImageFault("unsupported_image", f"expected 8 bits a channel, found mode {image.mode}")
         pixels = turn_upright(image).convert("RGB")
-    except (ImageFault, MemoryError):
-        raise
-    except Image.DecompressionBombError as e:
-        raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
-        raise ImageFault("corrupt_image", f"the {image_format.upper()} file cannot be decoded: {e}") from e
     stored = io.BytesIO()
     pixels.save(stored, "PNG")
     return stored.getvalue(), ImageHeader("png", pixels.height, pixels.width)

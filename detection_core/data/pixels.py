@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from detection_core.data.image_header import ImageFault, check_size
-from detection_core.data.orientation import CONVERTIBLE, noted_orientation, turn_upright
+from detection_core.data.orientation import CONVERTIBLE, noted_orientation, pillow_faults, turn_upright
 
 FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
 """Pillow's names of the supported formats: Pillow may use no other plug-in."""
@@ -87,22 +87,19 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
     """
     from PIL import Image
 
-    try:
-        with Image.open(stream, formats=list(FORMATS)) as picture:
-            check_size(picture.height, picture.width)
-            with one_large(picture.height * picture.width):
-                yield picture
-    except (ImageFault, MemoryError):
-        raise
-    except Image.DecompressionBombError as e:
-        raise ImageFault("decompression_bomb", str(e)) from e
-    except Exception as e:  # Pillow's decoders raise many types of error for damaged bytes
-        if "truncated" in str(e).lower():
-            detail = f", as the file ends too early ({e}); copy it again"
-        else:
-            detail = f" ({e})"
-        message = f"expected an image, found a file that Pillow cannot decode{detail}"
-        raise ImageFault("undecodable_image", message) from e
+    with (
+        pillow_faults("undecodable_image", _undecodable),
+        Image.open(stream, formats=list(FORMATS)) as picture,
+    ):
+        check_size(picture.height, picture.width)
+        with one_large(picture.height * picture.width):
+            yield picture
+
+
+def _undecodable(error: Exception) -> str:
+    early = "truncated" in str(error).lower()
+    detail = f", as the file ends too early ({error}); copy it again" if early else f" ({error})"
+    return f"expected an image, found a file that Pillow cannot decode{detail}"
 
 
 def _rgb(picture: Any) -> np.ndarray:

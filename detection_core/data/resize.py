@@ -138,8 +138,21 @@ class KeepAspectRatioResizer:
         return Resized(resized, masks, size)
 
 
+class _AnySize:
+    """A resizer whose outputs differ in size."""
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return None, None, 3
+
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the image's size, unchanged."""
+        return size
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConditionalShapeResizer:
+class ConditionalShapeResizer(_AnySize):
     """Scale only images that are too large or too small, and keep the aspect ratio.
 
     Unlike the other resizers, it aligns the corner samples of input and output. Published detectors with this
@@ -154,11 +167,6 @@ class ConditionalShapeResizer:
     condition: Literal["GREATER", "SMALLER"] = "GREATER"
     size_threshold: int = 300
     resize_method: Method = "BILINEAR"
-
-    @property
-    def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
-        return None, None, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
         """Return int32 [2], the size that an image of int32 [2] `size` gets."""
@@ -180,7 +188,7 @@ class ConditionalShapeResizer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PadToMultipleResizer:
+class PadToMultipleResizer(_AnySize):
     """Pad below and to the right to multiples.
 
     Attributes:
@@ -193,15 +201,6 @@ class PadToMultipleResizer:
         """Raise ValueError for a multiple below 1."""
         if self.multiple <= 0:
             raise ValueError(f"multiple must be above 0, found {self.multiple}")
-
-    @property
-    def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
-        return None, None, 3
-
-    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the image's size, unchanged."""
-        return size
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
@@ -249,17 +248,8 @@ class AutomlResizer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IdentityResizer:
+class IdentityResizer(_AnySize):
     """Leave every image as it is."""
-
-    @property
-    def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
-        return None, None, 3
-
-    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the image's size, unchanged."""
-        return size
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Return uint8 or float32 [H, W, 3] as float32, and the masks."""

@@ -148,7 +148,7 @@ def make_example(
         label_ids: class name to id of the label map.
         check_pixels: decodes the stored file and raises ImageFault; None checks its structure only.
         keypoints: of the data set; None if it has none.
-        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
+        exif_annotations: `upright` or `stored`; see `shapes.find_annotation_frame`.
 
     Raises:
         Rejected: if the file, a box, a mask, a keypoint or a class cannot be used.

@@ -327,21 +327,20 @@ def copy_tree(source: str, destination: str) -> None:
             shutil.copyfile(_local(here), _local(there))
 
 
-def states(path: str) -> list[str]:
-    """Return a line for each file at or below a path, which changes when the file is written.
+def states(path: str) -> Iterator[str]:
+    """Yield a line for each file at or below a path, which changes when the file is written.
 
     An object's line holds key, size and ETag; a local file's its path below `path`, size and time.
     """
     if is_remote(path):
-        return [f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path)]
-    if not os.path.isdir(path):
-        return [f"/ {_local_state(path)}"]
-    found = []
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        below = os.path.relpath(folder, path)
-        found += [f"{below}/{name} {_local_state(join(folder, name))}" for name in sorted(names)]
-    return found
+        yield from (f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path))
+    elif not os.path.isdir(path):
+        yield f"/ {_local_state(path)}"
+    else:
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            below = os.path.relpath(folder, path)
+            yield from (f"{below}/{name} {_local_state(join(folder, name))}" for name in sorted(names))
 
 
 def _local_state(path: str) -> str:

@@ -322,7 +322,7 @@ def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, p
     assert [name for name in kept if "tfrecord" in name] == listed
     assert _train_records(there) == _train_records(here)
     # A second time nothing is fetched, and nothing is written elsewhere.
-    states = files.states(uri)
+    states = list(files.states(uri))
     assert _content(_run(tmp_path, data, "again", compression="GZIP", shards_uri=uri)[0]) == kept
     assert [state.split()[0] for state in files.states(uri)] == [state.split()[0] for state in states]
     # Other parameters are other data: what an older manifest lists stays.

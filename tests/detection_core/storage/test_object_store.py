@@ -67,12 +67,12 @@ def test_a_listing_goes_over_its_pages(root):
 def test_an_etag_changes_with_the_content(root):
     files.write_text(f"{root}/a", "1")
     files.write_text(f"{root}/b/c", "2")
-    before, state = files.states(root), files.content_state(f"{root}/b/c")
+    before, state = list(files.states(root)), files.content_state(f"{root}/b/c")
     key = store_of(root).key_of(root)
     assert [line.split()[:2] for line in before] == [[f"{key}/a", "1"], [f"{key}/b/c", "1"]]
-    assert files.states(f"{root}/a") == before[:1] and files.states(root) == before
+    assert list(files.states(f"{root}/a")) == before[:1] and list(files.states(root)) == before
     files.write_text(f"{root}/b/c", "3")
-    assert files.states(root) != before and files.content_state(f"{root}/b/c") != state
+    assert list(files.states(root)) != before and files.content_state(f"{root}/b/c") != state
 
 
 def test_a_folder_appears_whole_and_a_writer_that_fails_leaves_nothing(root):
@@ -172,7 +172,13 @@ def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
 
 def test_a_bucket_that_is_not_there_is_named(server):
     elsewhere = f"{server.partition('://')[0]}://nowhere"
-    for operation in (files.read_bytes, files.list_dir, files.is_dir, files.states, files.glob):
+    for operation in (
+        files.read_bytes,
+        files.list_dir,
+        files.is_dir,
+        lambda p: list(files.states(p)),
+        files.glob,
+    ):
         path = f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a"
         refused(DataError, r"expected access to the object store, found .*bucket|ontainer", operation, path)
     refused((DataError, FileNotFoundError), "", files.write_text, f"{elsewhere}/a", "x")

@@ -314,7 +314,7 @@ def test_every_box_is_drawn_with_the_same_probability():
     drawn = np.zeros(100)
     for seed in range(300):
         sample = BoxSample(size=10)
-        sample._random.seed(seed)
+        sample._boxes._random.seed(seed)
         for each in images:
             sample.add(each)
         found = sample.drawn()

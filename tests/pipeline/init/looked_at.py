@@ -23,7 +23,7 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
         "positions": positions, "annotated_positions": positions, "unannotated": 0, "empty_images": 0,
         "rejected": {}, "classes": {"cat": objects - 1, "dog": 1}, "most_objects": most,
         "sizes": np.array([size] * min(images, 200)), "boxes": boxes,
-        "box_sides": boxes[:, 2:] - boxes[:, :2], "opened": min(images, 200), "unreadable": (),
+        "opened": min(images, 200), "unreadable": (),
         "examples": (),
     }  # fmt: skip
     return Survey(**{**known, **changed})
