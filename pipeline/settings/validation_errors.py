@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import difflib
 import re
 import typing
@@ -18,30 +17,11 @@ from detection_core.errors import ConfigError, shorten
 from pipeline.settings.setting_types import KIND_MARK
 
 _Key = tuple[int | str, ...]
+_Problem = tuple[str, str]  # key of the fault, "" for all keys; and what is wrong
 
 _LISTED = 10
 _LONGEST_KEY = 80
 _DICT_KEY = "[key]"
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """One fault in settings.
-
-    Attributes:
-        key: key of the fault; empty: all keys.
-        message: expected, found and remedy.
-        named: whether the message contains the key.
-    """
-
-    key: str
-    message: str
-    named: bool = False
-
-    @property
-    def text(self) -> str:
-        """The message with its key."""
-        return self.message if self.named or not self.key else f"{self.key}: {self.message}"
 
 
 def contradictions(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
@@ -72,13 +52,13 @@ def locating_errors(
         raise _refusal(found, locations) from None
 
 
-def _refusal(problems: Sequence[Problem], locations: Locations) -> ConfigError:
+def _refusal(problems: Sequence[_Problem], locations: Locations) -> ConfigError:
     """Return one error for all problems, in the order of the file."""
-    located = [(_location(problem.key, locations), problem) for problem in dict.fromkeys(problems)]
+    located = [(_location(key, locations), text) for key, text in dict.fromkeys(problems)]
     located.sort(key=lambda entry: _line(entry[0]))
     (where, first), *rest = located
-    lines = [first.text]
-    lines += [f"  {location}: {problem.text}" for location, problem in rest[: _LISTED - 1]]
+    lines = [first]
+    lines += [f"  {location}: {text}" for location, text in rest[: _LISTED - 1]]
     if len(located) > _LISTED:
         lines.append(f"  and {len(located) - _LISTED:,} more")
     return ConfigError("\n".join(lines), where=where)
@@ -96,35 +76,39 @@ def _line(location: str) -> float:
     return int(number) if re.fullmatch("[0-9]{1,18}", number) else float("inf")
 
 
-def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[Problem]:
+def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[_Problem]:
     at = tuple(part for part in details["loc"] if not str(part).startswith(KIND_MARK))
     kind, context = details["type"], details.get("ctx", {})
     if kind == "contradictions":
         below = [(".".join(filter(None, (_join(at), key))), text) for key, text in context["problems"]]
-        return [Problem(prefix + key, text) for key, text in below]
+        return [_about(prefix + key, text) for key, text in below]
     if kind in ("extra_forbidden", "invalid_key"):
         return [_unknown_key(model, at, prefix)]
     if kind == "missing":
         key = prefix + _join(at)
-        return [Problem(key, f"the key {key} is missing; add it", named=True)]
+        return [(key, f"the key {key} is missing; add it")]
     is_key = len(at) > 1 and at[-1] == _DICT_KEY
     if is_key:
         at = at[:-1]
         key = prefix + ".".join(filter(None, (_join(at[:-1]), _key_text(details["input"]))))
         if kind == "string_type":
-            return [Problem(key, f"expected a text as the key, found {_found(details)}; put it in quotes")]
-        return [Problem(key, _message(details))]
-    return [Problem(prefix + _join(at), _message(details))]
+            return [_about(key, f"expected a text as the key, found {_found(details)}; put it in quotes")]
+        return [_about(key, _message(details))]
+    return [_about(prefix + _join(at), _message(details))]
 
 
-def _unknown_key(model: type[pydantic.BaseModel], at: _Key, prefix: str) -> Problem:
+def _about(key: str, message: str) -> _Problem:
+    return key, f"{key}: {message}" if key else message
+
+
+def _unknown_key(model: type[pydantic.BaseModel], at: _Key, prefix: str) -> _Problem:
     holder = _model_at(model, at[:-1])
     known = list(holder.model_fields) if holder else []
     section = prefix + "".join(f"{part}." for part in (_join(at[:-1]),) if part)
     key = f"{section}{_key_text(at[-1])}"
     near = difflib.get_close_matches(str(at[-1])[:_LONGEST_KEY], known, n=1)
     hint = f"; did you mean {section}{near[0]}?" if near else f"; known keys: {', '.join(known)}"
-    return Problem(key, f"unknown key {key}{hint}", named=True)
+    return key, f"unknown key {key}{hint}"
 
 
 def _model_at(model: Any, at: _Key) -> type[pydantic.BaseModel] | None:
