@@ -37,7 +37,7 @@ TESTED_IN = {
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "detection_core/optional/ensembles/ensemble_runner",
     "detection_core/tasks/test_file_benchmark.py": (
-        "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
+        "detection_core/evaluation/served_file detection_core/tasks/exporting/parity"
     ),
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
