@@ -35,9 +35,6 @@ TESTED_IN = {
     ),
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_runner.py": "detection_core/optional/ensembles/ensemble_runner",
-    "detection_core/tasks/test_file_benchmark.py": (
-        "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
-    ),
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
@@ -96,7 +93,7 @@ SAME_NAME = (
     (
         "a step's file, and the part of a page that shows it",
         (ARTIFACTS, REPORT),
-        "data_findings evaluation pictures",
+        "evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
     ("a part, and the messages that configure it", (MESSAGES, "detection_core/parts/matchers"), "matchers"),

@@ -61,6 +61,11 @@ def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> Evaluat
     )
 
 
+def evaluated_label_map(config: CheckedConfig) -> str:
+    """Return the path of the label map of the first eval_input_reader."""
+    return config.eval_input_reader[0].label_map_path
+
+
 def _drawing(message: EvalConfig) -> PictureOptions:
     red, green, blue = ImageColor.getrgb(message.groundtruth_box_visualization_color)[:3]
     return PictureOptions(

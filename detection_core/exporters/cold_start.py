@@ -38,7 +38,7 @@ def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
     Args:
         path: local path of a TensorFlow Lite file.
         threads: threads that LiteRT may use.
-        delegate: of `delegation.DELEGATES`.
+        delegate: of `operator_times.DELEGATES`.
 
     Raises:
         ModelError: if the process fails, with its last output.

@@ -115,7 +115,7 @@ def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -
     Args:
         content: a TensorFlow Lite file.
         threads: threads that the interpreter may use.
-        delegate: of `delegation.DELEGATES`.
+        delegate: of `operator_times.DELEGATES`.
         runs: timed inferences, after a few warm-up runs.
     """
     interpreter = make_interpreter(content, threads=threads, delegate=delegate)
@@ -166,7 +166,7 @@ def operator_times(
     Args:
         content: a TensorFlow Lite file.
         threads: threads that LiteRT may use.
-        delegate: of `delegation.DELEGATES`.
+        delegate: of `operator_times.DELEGATES`.
         runs: timed inferences of each operation.
         where: path of the file, for errors.
 

@@ -169,8 +169,8 @@ def serving_function(
     Args:
         model: detector.
         resizer: turns an image into the network's input, as in training.
-        input_type: of `served_inputs.INPUT_TYPES`.
-        batch_size: fixed batch size of requests; None: any, or 1 if `served_inputs.largest_batch` is 1.
+        input_type: of `INPUT_TYPES`.
+        batch_size: fixed batch size of requests; None: any, or 1 if `largest_batch` is 1.
         additional: names of further tensors of the graph to return, such as `stem/Relu6:0`.
 
     Returns:

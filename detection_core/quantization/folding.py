@@ -119,7 +119,7 @@ def fold_batch_norms(
     Args:
         network: flat functional network; not changed.
         pairwise_sums: split sums of more than two tensors; see `graph.split_sums`.
-        weighted_sums: split weighted sums; see `fusions.split_fusions`.
+        weighted_sums: split weighted sums; see `split_fusions`.
 
     Returns:
         A network with the outputs of `network(x, training=False)` up to rounding.

@@ -15,7 +15,7 @@ from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport
 from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
-from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
+from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
 from detection_core.config.check import check_evaluation
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -159,7 +159,7 @@ def evaluate_config(
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
     checked = check_evaluation(config)
-    label_map = load_label_map(checked.eval_input_reader[0].label_map_path)
+    label_map = load_label_map(evaluated_label_map(checked))
     return evaluate(
         model_path=model_path,
         truth=eval_reader(checked, label_map).truth,
@@ -219,7 +219,7 @@ def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int =
         DataError: if there are no records, or one is damaged.
     """
     checked = check_evaluation(config)
-    label_map = load_label_map(checked.eval_input_reader[0].label_map_path)
+    label_map = load_label_map(evaluated_label_map(checked))
     model = load_detector(model_path).model
     losses = tf.function(lambda batch: model.losses(batch, training=False))
     sums: defaultdict[str, float] = defaultdict(float)

@@ -70,7 +70,7 @@ class TFLiteExportOptions:
             box.
         representative_examples: training images for the ranges of post-training quantization.
         latency_runs: timed inferences of each file; 0 does not measure.
-        limits: format to bounds on its files, by keys of `file_limits.LIMITS`.
+        limits: format to bounds on its files, by keys of `parity.LIMITS`.
     """
 
     max_map_drop: float

@@ -47,7 +47,7 @@ class SavedModelOptions:
     """Options of the export.
 
     Attributes:
-        input_type: of `served_inputs.INPUT_TYPES`; the input of `serving_default`.
+        input_type: of `signatures.INPUT_TYPES`; the input of `serving_default`.
         batch_size: fixed batch size of requests; 0: any.
         signatures: of `SIGNATURES`; defines names and outputs.
         additional_output_tensor_names: further tensors of the graph to return.

@@ -42,7 +42,7 @@ class BenchOptions:
 
     Attributes:
         threads: numbers of threads to measure with.
-        delegates: of `delegation.DELEGATES`.
+        delegates: of `operator_times.DELEGATES`.
         runs: timed inferences of each file in each setting.
         operators: also time each operation separately.
     """
