@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.hparams_text import WHERE
-from detection_core.config.automl.yaml_text import read_yaml_file
+from detection_core.config.automl.hparams_text import WHERE, read_yaml_file
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError, shorten
 

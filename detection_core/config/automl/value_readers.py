@@ -15,17 +15,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from detection_core.allowed_values import Range
-from detection_core.config.automl.hyperparameters import Size
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
 
 Reader = Callable[[Any, str], Any]
 """Converts a value; the second argument is its path, for errors."""
 
-_Value = TypeVar("_Value")
 _SIDE = Range(1, 16_384, "a number of pixels from 1 to 16,384")
 _SIZE_TEXT = re.compile(r"\s*(\d{1,6})[xX](\d{1,6})\s*")
 _SIZES = "a side in pixels, or a text WIDTHxHEIGHT such as 640x512"
@@ -118,7 +116,7 @@ def table(value: Any, where: str) -> Mapping[str, Any]:
     return dict(value)
 
 
-def image_size(value: Any, where: str) -> Size:
+def image_size(value: Any, where: str) -> tuple[int, int]:
     """Read a side, a text WIDTHxHEIGHT or a tuple of height and width, to height and width.
 
     Raises:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.config.automl.defaults import MODELS, model_values
+from detection_core.config.automl.typed_values import MODELS, model_values
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.families.efficientdet.feature_nodes import Node, named_nodes
 from detection_core.protos.efficientdet_pb2 import EfficientDet

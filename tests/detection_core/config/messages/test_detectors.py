@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from detection_core.allowed_values import POSITIVE, Option
-from detection_core.config.automl.defaults import MODELS
+from detection_core.config.automl.typed_values import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages import registered
