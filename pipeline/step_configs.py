@@ -6,13 +6,15 @@ from typing import Any
 
 from detection_core.capabilities import capability
 from detection_core.config import starting_point
-from detection_core.config.graph_rewriter import (
-    FIELD,
+from detection_core.config.load import (
+    GRAPH_REWRITER,
+    PipelineConfig,
     format_graph_rewriter,
     format_without_graph_rewriter,
     has_graph_rewriter,
+    load_checked_config,
+    load_config,
 )
-from detection_core.config.load import PipelineConfig, load_checked_config, load_config
 from detection_core.config.paths.overrides import UNSET
 from detection_core.zoo.keras_backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings
@@ -84,11 +86,11 @@ def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, A
     """Return the overrides that turn the shared config into a step's `training_config`."""
     if not quantize:
         changes = {**start_overrides(settings), **settings.train.overrides}
-        return {path: value for path, value in changes.items() if not path.startswith(FIELD)}
+        return {path: value for path, value in changes.items() if not path.startswith(GRAPH_REWRITER)}
     config, overrides = _unchecked_config(settings), settings.quantize.overrides
-    if not has_graph_rewriter(config) or FIELD in overrides:
+    if not has_graph_rewriter(config) or GRAPH_REWRITER in overrides:
         return overrides
-    return {FIELD: format_graph_rewriter(config), **overrides}
+    return {GRAPH_REWRITER: format_graph_rewriter(config), **overrides}
 
 
 def _unchecked_config(settings: PipelineSettings) -> PipelineConfig:

@@ -1,4 +1,4 @@
-"""Augmentations of training images."""
+"""Augmentations of training images, and the sizes of multi-scale training."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 from detection_core.protos.train_pb2 import TrainConfig
 
 POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "randaug": False}
@@ -91,9 +92,7 @@ def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
 
 def _jitter_frame(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
     yield from _padded(message, path)
-    if message.scale_max < message.scale_min:
-        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
-        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+    yield from _scales(message, path)
     if bool(message.target_height) != bool(message.target_width):
         text = "expected target_height and target_width together, found one alone; set both or none"
         yield Problem(path=f"{path}.target_height", message=text)
@@ -160,6 +159,34 @@ _QUALITY = Range(0, 100, "a number from 0 to 100")
 
 def _crop(ranges: Mapping[str, Range] = _CROP, check: Check = _padded) -> Rules:
     return Rules(_BUILDER, ranges=ranges, check=check)
+
+
+_MIXED_SIDE = up_to(16_384, 2)
+_MOST_SCALES = 9
+_POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
+
+
+def _scales(message: Any, path: str) -> Iterator[Problem]:
+    """Find a range of scales with swapped ends."""
+    if message.scale_max < message.scale_min:
+        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
+        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+
+
+def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
+    yield from _scales(message, path)
+    yield from _padded(message, path)
+
+
+def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
+    """Find too many sizes, because each one is compiled."""
+    if len(message.scale) > _MOST_SCALES:
+        text = f"expected at most {_MOST_SCALES} scales, found {len(message.scale)}; each is compiled"
+        yield Problem(path=f"{path}.scale", message=text)
+
+
+_PIXEL = Range(0, 255, "a number from 0 to 255")
+_SCALES = {"scale_min": FACTOR, "scale_max": FACTOR}
 
 
 RULES: Mapping[str, Rules] = {
@@ -261,4 +288,40 @@ RULES: Mapping[str, Rules] = {
     "SSDRandomCropPadFixedAspectRatioOperation": _crop(),
     "ScaleBoxesToPixelCoordinates": Rules(),
     "SubtractChannelMean": Rules(_BUILDER, check=_means),
+    "Mosaic": Rules(
+        "builders.augment",
+        ranges={
+            "height": _MIXED_SIDE,
+            "width": _MIXED_SIDE,
+            "min_fraction": _POINT,
+            "min_visible": FRACTION,
+            "per_channel_pad_value": _PIXEL,
+        },
+        check=_padded,
+    ),
+    "MixUp": Rules("augment.mixing", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
+    "CopyPaste": Rules(
+        "augment.mixing",
+        ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION},
+        check=_scales,
+    ),
+    "LargeScaleJitter": Rules(
+        "augment.scaling",
+        ranges={
+            "height": SIDE,
+            "width": SIDE,
+            **_SCALES,
+            "min_visible": FRACTION,
+            "per_channel_pad_value": _PIXEL,
+        },
+        check=_jitter,
+    ),
+    "MultiScale": Rules(
+        "builders.multi_scale",
+        ranges={
+            "scale": Range(0.25, 4, "a number from 0.25 to 4"),
+            "steps_per_scale": up_to(1_000_000),
+        },
+        check=_many_scales,
+    ),
 }

@@ -8,8 +8,8 @@ from detection_core.artifacts.coco_names import SHAPE_METRICS
 from detection_core.config.messages.augmentations import reading_problems
 from detection_core.config.messages.detectors import unchecked_resizer
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
+from detection_core.config.messages.post_processing import CLIP_RANGE
 from detection_core.config.messages.sizes import image_size_problems
-from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
 from detection_core.config.metric_names import COCO_SET
 from detection_core.detectors.family import (

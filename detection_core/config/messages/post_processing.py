@@ -1,4 +1,4 @@
-"""Suppression and calibration of scores."""
+"""Suppression and calibration of scores, and names at the output of TensorFlow Lite detectors."""
 
 from __future__ import annotations
 
@@ -86,3 +86,9 @@ RULES: Mapping[str, Rules] = {
     ),
     "XYPairs.XYPair": Rules("builders.post_processing"),
 }
+
+
+CLIP_RANGE = "box_encodings_clip_range"
+"""A field of the prediction head; a TensorFlow Lite file does not clip codes."""
+OPERATION = "TFLite_Detection_PostProcess"
+"""The custom operator that decodes boxes and applies non-maximum suppression."""
