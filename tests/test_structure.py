@@ -106,8 +106,8 @@ SAME_NAME = (
     ),
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
     (
-        "a step's file, what a family is asked for, and what each says in it",
-        (ARTIFACTS, "detection_core/detectors", SSD),
+        "a step's file, and what a family is asked for",
+        (ARTIFACTS, "detection_core/detectors"),
         "quantization",
     ),
     (
@@ -115,20 +115,14 @@ SAME_NAME = (
         ("detection_core/detectors", SSD, EFFICIENTDET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build check description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET), "build check model tflite"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
-    ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     (
         "how a format names variables, and a family's names",
         (EFFICIENTDET, "detection_core/detectors"),
         "checkpoint_names",
-    ),
-    (
-        "a part's layers, and the names of their variables",
-        (BUILDERS, f"{SSD}/checkpoint_names"),
-        "backbones heads",
     ),
     ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import tf_keras
+from google.protobuf.message import Message
 
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, from_fields
 from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
-from detection_core.protos import automl_learning_rate_pb2, optimizer_pb2
+from detection_core.protos import optimizer_pb2
 
 _logger = logging.getLogger(__name__)
 
@@ -24,23 +25,6 @@ _Rated = TypeVar(
 """An optimizer's message; each has a learning rate."""
 
 
-def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
-    return schedules.Constant(schedules.ConstantOptions(learning_rate=message.learning_rate))
-
-
-def _exponential(message: optimizer_pb2.ExponentialDecayLearningRate) -> schedules.Schedule:
-    options = schedules.ExponentialDecayOptions(
-        initial_learning_rate=message.initial_learning_rate,
-        decay_steps=message.decay_steps,
-        decay_factor=message.decay_factor,
-        staircase=message.staircase,
-        burnin_learning_rate=message.burnin_learning_rate,
-        burnin_steps=message.burnin_steps,
-        min_learning_rate=message.min_learning_rate,
-    )
-    return schedules.ExponentialDecay(options)
-
-
 def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
     options = schedules.ManualStepOptions(
         initial_learning_rate=message.initial_learning_rate,
@@ -51,62 +35,32 @@ def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule
     return schedules.ManualStep(options)
 
 
-def _cosine(message: optimizer_pb2.CosineDecayLearningRate) -> schedules.Schedule:
-    options = schedules.CosineDecayOptions(
-        learning_rate_base=message.learning_rate_base,
-        total_steps=message.total_steps,
-        warmup_learning_rate=message.warmup_learning_rate,
-        warmup_steps=message.warmup_steps,
-        hold_base_rate_steps=message.hold_base_rate_steps,
+def _scheduled(
+    schedule: Callable[[Any], schedules.Schedule], options: Callable[..., Any]
+) -> Callable[[Message], schedules.Schedule]:
+    """Return a builder of a schedule whose options have the names of the message's fields."""
+    return lambda message: schedule(from_fields(options, message))
+
+
+def _warmed(
+    schedule: Callable[[Any], schedules.Schedule], options: Callable[..., Any]
+) -> Callable[[Message], schedules.Schedule]:
+    """Do the same for a schedule of google/automl, which has a warm-up."""
+    return lambda message: schedule(
+        from_fields(options, message, warmup=from_fields(schedules.WarmupOptions, message))
     )
-    return schedules.CosineDecay(options)
-
-
-_Automl = (
-    automl_learning_rate_pb2.AutomlCosineLearningRate
-    | automl_learning_rate_pb2.AutomlPolynomialLearningRate
-    | automl_learning_rate_pb2.AutomlStepwiseLearningRate
-)
-
-
-def _warmup(message: _Automl) -> schedules.WarmupOptions:
-    return schedules.WarmupOptions(
-        learning_rate=message.learning_rate,
-        warmup_learning_rate=message.warmup_learning_rate,
-        warmup_steps=message.warmup_steps,
-    )
-
-
-def _automl_cosine(message: automl_learning_rate_pb2.AutomlCosineLearningRate) -> schedules.Schedule:
-    return schedules.AutomlCosine(
-        schedules.AutomlCosineOptions(warmup=_warmup(message), total_steps=message.total_steps)
-    )
-
-
-def _automl_polynomial(message: automl_learning_rate_pb2.AutomlPolynomialLearningRate) -> schedules.Schedule:
-    options = schedules.AutomlPolynomialOptions(
-        warmup=_warmup(message), total_steps=message.total_steps, power=message.power
-    )
-    return schedules.AutomlPolynomial(options)
-
-
-def _automl_stepwise(message: automl_learning_rate_pb2.AutomlStepwiseLearningRate) -> schedules.Schedule:
-    options = schedules.AutomlStepwiseOptions(
-        warmup=_warmup(message),
-        first_drop_step=message.first_drop_step,
-        second_drop_step=message.second_drop_step,
-    )
-    return schedules.AutomlStepwise(options)
 
 
 LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": _constant,
-    "exponential_decay_learning_rate": _exponential,
+    "constant_learning_rate": _scheduled(schedules.Constant, schedules.ConstantOptions),
+    "exponential_decay_learning_rate": _scheduled(
+        schedules.ExponentialDecay, schedules.ExponentialDecayOptions
+    ),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": _cosine,
-    "automl_cosine_learning_rate": _automl_cosine,
-    "automl_polynomial_learning_rate": _automl_polynomial,
-    "automl_stepwise_learning_rate": _automl_stepwise,
+    "cosine_decay_learning_rate": _scheduled(schedules.CosineDecay, schedules.CosineDecayOptions),
+    "automl_cosine_learning_rate": _warmed(schedules.AutomlCosine, schedules.AutomlCosineOptions),
+    "automl_polynomial_learning_rate": _warmed(schedules.AutomlPolynomial, schedules.AutomlPolynomialOptions),
+    "automl_stepwise_learning_rate": _warmed(schedules.AutomlStepwise, schedules.AutomlStepwiseOptions),
 }
 
 

@@ -302,3 +302,10 @@ def read_options(text: str, *, where: str = "") -> QuantizationOptions:
         ContractError: if the text does not describe a quantization.
     """
     return QuantizationOptions(**dataclasses.asdict(QUANTIZATION.parse(text, where).settings))
+
+
+def rewrite_one_stage(
+    model: D, options: QuantizationOptions, step: tf.Variable | None
+) -> RewrittenDetector[D]:
+    """Do the same as `rewrite` for a one-stage detector; post-processing stays in float."""
+    return rewrite(model, options, float_stages=FLOAT_STAGES, step=step)

@@ -185,7 +185,7 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     **EXTRACTOR_RULES,
     "Ssd": Rules(
-        ("families.ssd.build", "families.ssd.target_assigner", "builders.input_pipeline"),
+        ("families.ssd.build", "families.ssd.build", "builders.input_pipeline"),
         parts=(
             "box_coder",
             "matcher",
