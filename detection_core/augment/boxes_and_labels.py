@@ -131,11 +131,6 @@ class ConvertClassLogitsToSoftmax:
 
     temperature: float = 1.0
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a temperature of 0."""
-        if self.temperature == 0.0:
-            raise ValueError("the temperature must not be 0, found 0")
-
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
         scores = tf.nn.softmax(sample.truth.class_scores / self.temperature)

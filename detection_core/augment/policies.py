@@ -259,11 +259,6 @@ class AutoAugmentImage:
 
     policy_name: str = "v0"
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for an unknown policy."""
-        if self.policy_name not in POLICIES:
-            raise ValueError(f"policy_name must be one of {', '.join(POLICIES)}, found {self.policy_name!r}")
-
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
         policy = POLICIES[self.policy_name]

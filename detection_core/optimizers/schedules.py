@@ -65,14 +65,6 @@ class ExponentialDecayOptions:
     burnin_steps: int = 0
     min_learning_rate: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Check the decay period, which is a divisor."""
-        if self.decay_steps <= 0:
-            raise ValueError(
-                f"decay_steps must be at least 1, found {self.decay_steps}."
-                " Set it to the steps between decays."
-            )
-
 
 class ExponentialDecay(Schedule):
     """Decay by a constant factor, smooth or in stairs."""

@@ -45,13 +45,39 @@ def _reachable():
 MESSAGES = _reachable()
 
 
+_COPIES = {
+    "from_fields",
+    "same_fields",
+    "_scheduled",
+    "_warmed",
+}  # of builders/oneof.py, builders/optimizer.py
+
+
+def _tree(module):
+    return ast.parse((CORE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+
+
+def _declared(tree, node):
+    """Names of the fields of a class that a module imports, by itself or in its module."""
+    owner, name = (node.value.id, node.attr) if isinstance(node, ast.Attribute) else (node.id, node.id)
+    for found in ast.walk(tree):
+        if isinstance(found, ast.ImportFrom) and owner in {alias.name for alias in found.names}:
+            module = f"{found.module}.{owner}" if owner != name else found.module
+            below = _tree(module.removeprefix("detection_core."))
+            classes = [c for c in below.body if isinstance(c, ast.ClassDef) and c.name == name]
+            yield from (f.target.id for c in classes for f in c.body if isinstance(f, ast.AnnAssign))
+
+
 @functools.cache
 def _names(module):
     """Names that a module reads or declares, and patterns of the names that it puts together."""
-    tree = ast.parse((CORE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    tree = _tree(module)
     names, patterns = set(), []
     for node in ast.walk(tree):
         match node:
+            case ast.Call(func=ast.Name(id=copy), args=args) if copy in _COPIES:
+                classes = [arg for arg in args if isinstance(arg, ast.Name | ast.Attribute)]
+                names.update(name for arg in classes for name in _declared(tree, arg))
             case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
                 names.add(name)
             case ast.Constant(value=str(name)):
