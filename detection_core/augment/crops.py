@@ -274,10 +274,14 @@ def place(
     image = crop_image(resize_pixels(sample.image, scaled, half_pixel_centers=True), window)
     colour = tf.constant(pad_value or (0.0, 0.0, 0.0), tf.float32)
     image = tf.pad(image - colour, tf.pad(room, [[0, 1], [0, 0]])) + colour
-    masks = crop_masks(resize_masks(sample.truth.masks, scaled, half_pixel_centers=True), window)
+    masks = sample.truth.masks
+    if masks.shape[1:] != [0, 0]:
+        # The window may be empty, so that `pad_masks` would take the masks for unused ones.
+        masks = crop_masks(resize_masks(masks, scaled, half_pixel_centers=True), window)
+        masks = tf.ensure_shape(tf.pad(masks, tf.pad(room, [[1, 0], [0, 0]])), [None, None, None])
     size, corner = tf.cast(scaled, tf.float32), tf.cast(offset, tf.float32)
     seen = tf.concat([-corner / size, (tf.cast(frame, tf.float32) - corner) / size], 0)
-    truth = sample.truth._replace(masks=pad_masks(masks, room))
+    truth = sample.truth._replace(masks=masks)
     return sample._replace(
         image=image, truth=crop_truth(truth, seen, overlap_thresh=min_visible, clip_boxes=True)
     )

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import tf_keras
-from google.protobuf.message import Message
 
-from detection_core.builders.oneof import build_oneof, from_fields
+from detection_core.builders.oneof import build_oneof, same_fields
 from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
@@ -26,41 +25,22 @@ _Rated = TypeVar(
 
 
 def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
-    options = schedules.ManualStepOptions(
+    return schedules.ManualStep(
         initial_learning_rate=message.initial_learning_rate,
         boundaries=tuple(entry.step for entry in message.schedule),
         learning_rates=tuple(entry.learning_rate for entry in message.schedule),
         warmup=message.warmup,
     )
-    return schedules.ManualStep(options)
-
-
-def _scheduled(
-    schedule: Callable[[Any], schedules.Schedule], options: Callable[..., Any]
-) -> Callable[[Message], schedules.Schedule]:
-    """Return a builder of a schedule whose options have the names of the message's fields."""
-    return lambda message: schedule(from_fields(options, message))
-
-
-def _warmed(
-    schedule: Callable[[Any], schedules.Schedule], options: Callable[..., Any]
-) -> Callable[[Message], schedules.Schedule]:
-    """Do the same for a schedule of google/automl, which has a warm-up."""
-    return lambda message: schedule(
-        from_fields(options, message, warmup=from_fields(schedules.WarmupOptions, message))
-    )
 
 
 LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": _scheduled(schedules.Constant, schedules.ConstantOptions),
-    "exponential_decay_learning_rate": _scheduled(
-        schedules.ExponentialDecay, schedules.ExponentialDecayOptions
-    ),
+    "constant_learning_rate": same_fields(schedules.Constant),
+    "exponential_decay_learning_rate": same_fields(schedules.ExponentialDecay),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": _scheduled(schedules.CosineDecay, schedules.CosineDecayOptions),
-    "automl_cosine_learning_rate": _warmed(schedules.AutomlCosine, schedules.AutomlCosineOptions),
-    "automl_polynomial_learning_rate": _warmed(schedules.AutomlPolynomial, schedules.AutomlPolynomialOptions),
-    "automl_stepwise_learning_rate": _warmed(schedules.AutomlStepwise, schedules.AutomlStepwiseOptions),
+    "cosine_decay_learning_rate": same_fields(schedules.CosineDecay),
+    "automl_cosine_learning_rate": same_fields(schedules.AutomlCosine),
+    "automl_polynomial_learning_rate": same_fields(schedules.AutomlPolynomial),
+    "automl_stepwise_learning_rate": same_fields(schedules.AutomlStepwise),
 }
 
 

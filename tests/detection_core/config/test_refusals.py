@@ -45,12 +45,7 @@ def _reachable():
 MESSAGES = _reachable()
 
 
-_COPIES = {
-    "from_fields",
-    "same_fields",
-    "_scheduled",
-    "_warmed",
-}  # of builders/oneof.py, builders/optimizer.py
+_COPIES = {"from_fields", "same_fields"}  # of builders/oneof.py
 
 
 def _tree(module):
@@ -64,8 +59,10 @@ def _declared(tree, node):
         if isinstance(found, ast.ImportFrom) and owner in {alias.name for alias in found.names}:
             module = f"{found.module}.{owner}" if owner != name else found.module
             below = _tree(module.removeprefix("detection_core."))
-            classes = [c for c in below.body if isinstance(c, ast.ClassDef) and c.name == name]
-            yield from (f.target.id for c in classes for f in c.body if isinstance(f, ast.AnnAssign))
+            classes = {c.name: c for c in below.body if isinstance(c, ast.ClassDef)}
+            while name in classes:
+                yield from (f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign))
+                name = next((base.id for base in classes[name].bases if isinstance(base, ast.Name)), "")
 
 
 @functools.cache

@@ -236,8 +236,8 @@ def test_golden_learning_rate(*, case):
     found = schedule(tf.constant(case["steps"], tf.int64))
     np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
     config = schedule.get_config()
-    assert config["warmup"]["warmup_steps"] == case["fact"]["lr_warmup_step"]
-    assert config["warmup"]["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
+    assert config["warmup_steps"] == case["fact"]["lr_warmup_step"]
+    assert config["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
     if method == "stepwise":
         drops = config["first_drop_step"], config["second_drop_step"]
         assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
