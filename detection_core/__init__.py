@@ -21,34 +21,66 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from detection_core.api import (
-        ExportedFiles,
-        QuantizedDetector,
-        TrainedDetector,
-        build_detector,
-        evaluate,
-        export,
-        load_config,
-        predict,
-        quantize,
-        train,
+        ExportedFiles as ExportedFiles,
     )
-    from detection_core.artifacts.evaluation import EvalReport
-    from detection_core.artifacts.model_run import QuantizationReport, TrainReport
-    from detection_core.artifacts.parity import ParityReport
-    from detection_core.artifacts.prediction import DetectedObject, Prediction
-    from detection_core.detectors.base import Detector
+    from detection_core.api import (
+        QuantizedDetector as QuantizedDetector,
+    )
+    from detection_core.api import (
+        TrainedDetector as TrainedDetector,
+    )
+    from detection_core.api import (
+        build_detector as build_detector,
+    )
+    from detection_core.api import (
+        evaluate as evaluate,
+    )
+    from detection_core.api import (
+        export as export,
+    )
+    from detection_core.api import (
+        load_config as load_config,
+    )
+    from detection_core.api import (
+        predict as predict,
+    )
+    from detection_core.api import (
+        quantize as quantize,
+    )
+    from detection_core.api import (
+        train as train,
+    )
+    from detection_core.artifacts.evaluation import EvalReport as EvalReport
+    from detection_core.artifacts.model_run import QuantizationReport as QuantizationReport
+    from detection_core.artifacts.model_run import TrainReport as TrainReport
+    from detection_core.artifacts.parity import ParityReport as ParityReport
+    from detection_core.artifacts.prediction import DetectedObject as DetectedObject
+    from detection_core.artifacts.prediction import Prediction as Prediction
+    from detection_core.detectors.base import Detector as Detector
     from detection_core.errors import (
-        ConfigError,
-        ContractError,
-        DataError,
-        DetectionError,
-        ExportError,
-        ModelError,
-        StorageError,
+        ConfigError as ConfigError,
     )
-    from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.evaluate import EvaluateOptions
-    from detection_core.tasks.export import TFLiteExportOptions
+    from detection_core.errors import (
+        ContractError as ContractError,
+    )
+    from detection_core.errors import (
+        DataError as DataError,
+    )
+    from detection_core.errors import (
+        DetectionError as DetectionError,
+    )
+    from detection_core.errors import (
+        ExportError as ExportError,
+    )
+    from detection_core.errors import (
+        ModelError as ModelError,
+    )
+    from detection_core.errors import (
+        StorageError as StorageError,
+    )
+    from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as TrainEvalPipelineConfig
+    from detection_core.tasks.evaluate import EvaluateOptions as EvaluateOptions
+    from detection_core.tasks.export import TFLiteExportOptions as TFLiteExportOptions
 
 _MODULES = {
     "load_config": "api",
@@ -79,37 +111,9 @@ _MODULES = {
     "ContractError": "errors",
     "StorageError": "errors",
 }
-"""Public name to the module of this package that has it."""
+"""Public name, in the order of the reference, to the module of this package that has it."""
 
-__all__ = [  # noqa: RUF022 -- in the order of the reference
-    "load_config",
-    "build_detector",
-    "train",
-    "evaluate",
-    "quantize",
-    "export",
-    "predict",
-    "TrainedDetector",
-    "QuantizedDetector",
-    "ExportedFiles",
-    "TrainEvalPipelineConfig",
-    "Detector",
-    "EvaluateOptions",
-    "TFLiteExportOptions",
-    "TrainReport",
-    "EvalReport",
-    "QuantizationReport",
-    "ParityReport",
-    "Prediction",
-    "DetectedObject",
-    "DetectionError",
-    "ConfigError",
-    "DataError",
-    "ModelError",
-    "ExportError",
-    "ContractError",
-    "StorageError",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
