@@ -156,15 +156,12 @@ def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "AnchorGenerator": Rules("builders.anchors", oneofs=("anchor_generator_oneof",)),
-    "GridAnchorGenerator": Rules("builders.anchors", ranges=_SHAPES),
+    "AnchorGenerator": Rules(oneofs=("anchor_generator_oneof",)),
+    "GridAnchorGenerator": Rules(ranges=_SHAPES),
     "SsdAnchorGenerator": Rules(
-        ("builders.anchors", "config.messages.anchors"),
-        ranges={**_SHAPES, "num_layers": up_to(64), "min_scale": POSITIVE, "max_scale": POSITIVE},
-        check=_ssd,
+        ranges={**_SHAPES, "num_layers": up_to(64), "min_scale": POSITIVE, "max_scale": POSITIVE}, check=_ssd
     ),
     "MultiscaleAnchorGenerator": Rules(
-        "builders.anchors",
         ranges={
             "aspect_ratios": POSITIVE,
             "anchor_scale": POSITIVE,
@@ -174,27 +171,16 @@ RULES: Mapping[str, Rules] = {
         },
         check=_multiscale,
     ),
-    "FlexibleGridAnchorGenerator": Rules("builders.anchors"),
-    "AnchorGrid": Rules("builders.anchors", ranges={"aspect_ratios": POSITIVE}, check=_anchor_grid),
-    "BoxCoder": Rules("builders.anchors", oneofs=("box_coder_oneof",)),
-    "FasterRcnnBoxCoder": Rules("builders.anchors"),
-    "KeypointBoxCoder": Rules(
-        "builders.anchors",
-        ranges={"num_keypoints": _KEYPOINTS},
-    ),
-    "MeanStddevBoxCoder": Rules("builders.anchors", ranges={"stddev": POSITIVE}),
-    "SquareBoxCoder": Rules("builders.anchors"),
-    "Matcher": Rules("builders.anchors", oneofs=("matcher_oneof",)),
+    "AnchorGrid": Rules(ranges={"aspect_ratios": POSITIVE}, check=_anchor_grid),
+    "BoxCoder": Rules(oneofs=("box_coder_oneof",)),
+    "KeypointBoxCoder": Rules(ranges={"num_keypoints": _KEYPOINTS}),
+    "MeanStddevBoxCoder": Rules(ranges={"stddev": POSITIVE}),
+    "Matcher": Rules(oneofs=("matcher_oneof",)),
     "ArgMaxMatcher": Rules(
-        "builders.anchors",
         ranges={"matched_threshold": FRACTION, "unmatched_threshold": FRACTION},
         check=_argmax,
         without_effect={"use_matmul_gather": _KERNEL},
     ),
     "BipartiteMatcher": Rules(without_effect={"use_matmul_gather": _KERNEL}),
-    "RegionSimilarityCalculator": Rules("builders.anchors", oneofs=("region_similarity",)),
-    "ThresholdedIouSimilarity": Rules("builders.anchors"),
-    "IouSimilarity": Rules(),
-    "IoaSimilarity": Rules(),
-    "NegSqDistSimilarity": Rules(),
+    "RegionSimilarityCalculator": Rules(oneofs=("region_similarity",)),
 }

@@ -68,7 +68,6 @@ def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "BoxPredictor": Rules(
-        "builders.heads",
         oneofs=("box_predictor_oneof",),
         refused={
             "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; use "
@@ -78,32 +77,24 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "ConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.convolutional", "families.ssd.check"),
         ranges={**_LAYERS, "min_depth": CHANNELS, "max_depth": CHANNELS},
         refused={
             "apply_sigmoid_to_scores": "scores are made from logits in one place; set "
             "post_processing.score_converter: SIGMOID"
         },
     ),
-    "ConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
     "WeightSharedConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.weight_shared", "families.ssd.check"),
-        ranges={**_LAYERS, "depth": CHANNELS},
-        check=_weight_shared,
+        ranges={**_LAYERS, "depth": CHANNELS}, check=_weight_shared
     ),
-    "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
     "Hyperparams": Rules(
-        "builders.heads",
         without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
         refused={"group_norm": "no detector here is made with it; use batch_norm"},
         refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
     ),
-    "Regularizer": Rules("builders.heads"),
-    "L1Regularizer": Rules("builders.heads", ranges={"weight": NOT_NEGATIVE}),
-    "L2Regularizer": Rules("builders.heads", ranges={"weight": NOT_NEGATIVE}),
-    "Initializer": Rules("builders.heads", check=_initializer),
-    "TruncatedNormalInitializer": Rules("builders.heads", ranges={"stddev": NOT_NEGATIVE}),
-    "VarianceScalingInitializer": Rules("builders.heads"),
-    "RandomNormalInitializer": Rules("builders.heads", ranges={"stddev": NOT_NEGATIVE}),
-    "BatchNorm": Rules("builders.heads", ranges={"decay": FRACTION, "epsilon": POSITIVE}),
+    "L1Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),
+    "L2Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),
+    "Initializer": Rules(check=_initializer),
+    "TruncatedNormalInitializer": Rules(ranges={"stddev": NOT_NEGATIVE}),
+    "RandomNormalInitializer": Rules(ranges={"stddev": NOT_NEGATIVE}),
+    "BatchNorm": Rules(ranges={"decay": FRACTION, "epsilon": POSITIVE}),
 }

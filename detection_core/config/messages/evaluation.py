@@ -73,15 +73,8 @@ def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
 _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
 
 RULES: Mapping[str, Rules] = {
-    "KeypointEdge": Rules(
-        "builders.evaluation_settings", ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}
-    ),
+    "KeypointEdge": Rules(ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}),
     "EvalConfig": Rules(
-        (
-            "builders.evaluation_settings",
-            "builders.train_plan",
-            "config.messages.evaluation",
-        ),
         ranges={
             "batch_size": POSITIVE,
             "min_score_threshold": FRACTION,

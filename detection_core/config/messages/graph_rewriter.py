@@ -68,6 +68,5 @@ def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> 
 
 
 RULES: Mapping[str, Rules] = {
-    "GraphRewriter": Rules("builders.detector"),
-    "Quantization": Rules("builders.detector", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
+    "Quantization": Rules(ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
 }

@@ -111,9 +111,5 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "TrainEvalPipelineConfig": Rules(
-        ("builders.datasets", "builders.train_plan", "builders.detector"),
-        parts=("model",),
-        check=_pipeline,
-    ),
+    "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),
 }

@@ -18,7 +18,6 @@ from detection_core.config.messages import (
     optimizers,
     pipeline,
     post_processing,
-    registered,
     training,
 )
 from detection_core.detectors.family import families
@@ -38,7 +37,6 @@ RULES: Mapping[str, Rules] = {
     **evaluation.RULES,
     **input_reader.RULES,
     **graph_rewriter.RULES,
-    **registered.RULES,
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 

@@ -82,9 +82,6 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     yield from _scale_problems(train, path)
 
 
-_READER = "builders.train_plan"
-
-
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
     """Find an experiment without a name, and a server address with a password."""
     if not message.experiment.strip():
@@ -133,13 +130,6 @@ def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
-        (
-            "builders.train_plan",
-            "builders.datasets",
-            "builders.input_pipeline",
-            "builders.multi_scale",
-            "config.messages.epochs",
-        ),
         ranges={
             "batch_size": up_to(65_536),
             "gradient_accumulation_steps": up_to(65_536, 0),
@@ -169,16 +159,11 @@ RULES: Mapping[str, Rules] = {
             "use_bfloat16": "it is for TPUs; train_config.precision says what training computes in",
         },
     ),
-    "Monitoring": Rules(
-        (_READER, "loggers.open_loggers"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
-    ),
-    "Monitoring.Profile": Rules(
-        _READER, ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}
-    ),
-    "Monitoring.Mlflow": Rules("optional.mlflow.mlflow_run", check=_experiment),
-    "Monitoring.Wandb": Rules("optional.wandb.wandb_run", check=_project),
+    "Monitoring": Rules(ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}),
+    "Monitoring.Profile": Rules(ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}),
+    "Monitoring.Mlflow": Rules(check=_experiment),
+    "Monitoring.Wandb": Rules(check=_project),
     "Validation": Rules(
-        "builders.train_plan",
         ranges={
             "every_minutes": up_to(_YEAR, 0),
             "keep_best": up_to(100),
@@ -186,5 +171,4 @@ RULES: Mapping[str, Rules] = {
         },
         check=_metric_problems,
     ),
-    "Validation.Metric": Rules(("builders.train_plan", "config.messages.training")),
 }

@@ -161,7 +161,6 @@ _MOMENTUM = Range(-math.inf, 1, "a number up to 1")
 
 RULES: Mapping[str, Rules] = {
     "EfficientDet": Rules(
-        ("families.efficientdet.settings", "families.efficientdet.build", "builders.input_pipeline"),
         ranges={
             "stddev_rgb": POSITIVE,
             "fpn_num_filters": CHANNELS,
@@ -183,14 +182,8 @@ RULES: Mapping[str, Rules] = {
         },
         check=problems,
     ),
-    "EfficientDet.FeatureNode": Rules("families.efficientdet.settings"),
-    "EfficientDet.AnchorShape": Rules(
-        "families.efficientdet.settings",
-        # The schema's default for an unset side is 0.
-        ranges={"width_factor": POSITIVE, "height_factor": POSITIVE},
-    ),
+    "EfficientDet.AnchorShape": Rules(ranges={"width_factor": POSITIVE, "height_factor": POSITIVE}),
     "EfficientDet.NonMaxSuppression": Rules(
-        "families.efficientdet.build",
         ranges={
             "iou_thresh": FRACTION,
             "score_thresh": FRACTION,

@@ -185,7 +185,6 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     **EXTRACTOR_RULES,
     "Ssd": Rules(
-        ("families.ssd.build", "families.ssd.build", "builders.input_pipeline"),
         parts=(
             "box_coder",
             "matcher",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders import input_stages
+from detection_core.builders import datasets as input_stages
 from detection_core.builders.datasets import build_input_stages, build_train_dataset
 from detection_core.builders.input_pipeline import ScoreColumns, build_input_reader, build_training_stream
 from detection_core.config.check import check_message
