@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from detection_core.config.load import PipelineConfig, with_line
+from detection_core.config.load import with_line
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
 from detection_core.config.num_classes import classes_field, configured_classes
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from pipeline.settings.workflow_settings import PipelineSettings

@@ -8,7 +8,6 @@ from detection_core.capabilities import capability
 from detection_core.config import starting_point
 from detection_core.config.load import (
     GRAPH_REWRITER,
-    PipelineConfig,
     format_graph_rewriter,
     format_without_graph_rewriter,
     has_graph_rewriter,
@@ -16,6 +15,7 @@ from detection_core.config.load import (
     load_config,
 )
 from detection_core.config.paths.overrides import UNSET
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.zoo.keras_backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings
 

@@ -20,7 +20,6 @@ TESTED_IN = {
         "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
     "detection_core/config/messages/test_detectors.py": "sizes",
-    "detection_core/config/automl/test_hyperparameters.py": "support",
     "detection_core/config/test_check.py": "detection_core/allowed_values detection_core/detectors/rules",
     "detection_core/families/ssd/test_checkpoint_names.py": "detection_core/detectors/checkpoint_names",
     "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",

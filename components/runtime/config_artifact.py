@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
-from detection_core.config.load import PipelineConfig, load_pipeline_config
+from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import PipelineConfig
 
 
 def read_pipeline_config(folder: str, overrides: Mapping[str, Any]) -> PipelineConfig:

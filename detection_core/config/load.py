@@ -13,8 +13,8 @@ from detection_core.bounded.text_file import read_text_file
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.text.comments import with_comments
 from detection_core.config.text.positions import field_lines, nearest_line
+from detection_core.config.text.text_edits import with_comments
 from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -24,9 +24,6 @@ from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.storage import files
-
-PipelineConfig = TrainEvalPipelineConfig
-"""A parsed pipeline.config, for code that reads none of its fields."""
 
 _ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 

@@ -7,8 +7,8 @@ import statistics
 import time
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.load import PipelineConfig
 from detection_core.config.num_classes import with_classes
+from detection_core.config.pipeline_config import PipelineConfig
 
 _RUNS, _LONGEST_SECONDS = 9, 10.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from detection_core.config.text.comments import comment_lines
+from detection_core.config.text.text_edits import comment_lines
 from detection_core.zoo.fine_tuning import Choice
 
 _INDENT = "  "

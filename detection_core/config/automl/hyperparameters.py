@@ -26,12 +26,15 @@ from detection_core.allowed_values import (
     up_to,
 )
 from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.support import Support, followed, nothing, row
 from detection_core.config.automl.value_readers import (
     Reader,
+    Support,
     choice,
+    followed,
+    nothing,
     number,
     optional,
+    row,
     switch,
     table,
     text,

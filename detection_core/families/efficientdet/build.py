@@ -7,9 +7,8 @@ import dataclasses
 from detection_core.families.efficientdet.anchors import anchors_px
 from detection_core.families.efficientdet.checkpoint_names import automl_variables, regularized
 from detection_core.families.efficientdet.model import EfficientDetModel, EfficientDetParts
-from detection_core.families.efficientdet.network import build_network
+from detection_core.families.efficientdet.network import HEAD, build_network
 from detection_core.families.efficientdet.post_process import SuppressionOptions
-from detection_core.families.efficientdet.segmentation import HEAD
 from detection_core.families.efficientdet.settings import settings_of
 from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.layer_names import parse_variable_name

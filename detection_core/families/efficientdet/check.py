@@ -14,10 +14,11 @@ from detection_core.config.messages.image_resizers import fixed_size_problems, n
 from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.families.efficientdet.feature_nodes import PYRAMIDS, node_problems
 from detection_core.families.efficientdet.settings import (
     LAST_BACKBONE_LEVEL,
+    PYRAMIDS,
     model_fields,
+    node_problems,
     set_fields,
     settings_of,
 )

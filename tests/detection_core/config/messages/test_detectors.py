@@ -19,8 +19,7 @@ from detection_core.detectors.family import FAMILIES, find_family
 from detection_core.errors import Problem
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.families.efficientdet.check import size_problems as efficientdet_size_problems
-from detection_core.families.efficientdet.feature_nodes import Node
-from detection_core.families.efficientdet.settings import input_size, settings_of
+from detection_core.families.efficientdet.settings import Node, input_size, settings_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 from detection_core.protos.losses_pb2 import ClassificationLoss
