@@ -41,7 +41,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant, ConstantOptions
+from detection_core.optimizers.schedules import Constant
 from detection_core.structures import Batch, Images
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, computing_in
@@ -89,7 +89,7 @@ def ours(
     model: Detector, batch: Batch, precision: Precision = Precision.FLOAT32, rewritten: bool = False
 ) -> Callable[[], object]:
     """The step of the training loop; `rewritten` by TensorFlow wherever it runs."""
-    rate = Constant(ConstantOptions(learning_rate=1e-3))
+    rate = Constant(learning_rate=1e-3)
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
     options = TrainOptions(num_steps=1, precision=precision)
     state = TrainState(model, Optimization(optimizer=optimizer), options, None)

@@ -10,8 +10,7 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS, KFP_OUTPUTS
 from component_specs.run_checker import DEPLOYED
-from detection_core.config.graph_rewriter import has_graph_rewriter
-from detection_core.config.load import with_line
+from detection_core.config.load import has_graph_rewriter, with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
 from pipeline.registered_steps import with_registered_steps

@@ -10,18 +10,21 @@ from typing import Any
 
 from detection_core.capabilities import capability
 from detection_core.config import starting_point
-from detection_core.config.graph_rewriter import (
-    FIELD,
+from detection_core.config.load import (
+    GRAPH_REWRITER,
     format_graph_rewriter,
     format_without_graph_rewriter,
     has_graph_rewriter,
+    load_checked_config,
+    load_config,
+    with_line,
 )
-from detection_core.config.load import PipelineConfig, load_checked_config, load_config, with_line
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
 from detection_core.config.num_classes import classes_field, configured_classes
 from detection_core.config.paths.overrides import UNSET
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.zoo.keras_backbones import IMAGENET
@@ -92,11 +95,11 @@ def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, A
     """Return the overrides that turn the shared config into a step's `training_config`."""
     if not quantize:
         changes = {**start_overrides(settings), **settings.train.overrides}
-        return {path: value for path, value in changes.items() if not path.startswith(FIELD)}
+        return {path: value for path, value in changes.items() if not path.startswith(GRAPH_REWRITER)}
     config, overrides = _unchecked_config(settings), settings.quantize.overrides
-    if not has_graph_rewriter(config) or FIELD in overrides:
+    if not has_graph_rewriter(config) or GRAPH_REWRITER in overrides:
         return overrides
-    return {FIELD: format_graph_rewriter(config), **overrides}
+    return {GRAPH_REWRITER: format_graph_rewriter(config), **overrides}
 
 
 def _unchecked_config(settings: PipelineSettings) -> PipelineConfig:

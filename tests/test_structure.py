@@ -19,20 +19,18 @@ TESTED_IN = {
     "components/data_validator/test_run.py": (
         "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
-    "detection_core/config/messages/test_detectors.py": "recipe sizes tflite",
+    "detection_core/config/messages/test_detectors.py": "sizes",
     "detection_core/config/test_check.py": "detection_core/allowed_values detection_core/detectors/rules",
     "detection_core/families/ssd/test_checkpoint_names.py": "detection_core/detectors/checkpoint_names",
     "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",
     "detection_core/families/ssd/test_check.py": (
-        "detection_core/config/messages/anchors detection_core/config/messages/box_coders"
+        "detection_core/config/messages/anchors"
         " detection_core/config/messages/extractors detection_core/config/messages/image_resizers"
-        " detection_core/config/messages/box_predictors detection_core/config/messages/hyperparams"
-        " detection_core/config/messages/losses detection_core/config/messages/matchers"
+        " detection_core/config/messages/box_predictors"
+        " detection_core/config/messages/losses"
         " detection_core/config/messages/post_processing"
     ),
-    "detection_core/config/messages/test_training.py": (
-        "augmentations fine_tuning input_reader monitoring optimizers"
-    ),
+    "detection_core/config/messages/test_training.py": ("augmentations fine_tuning input_reader optimizers"),
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_runner.py": "detection_core/optional/ensembles/ensemble_runner",
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
@@ -89,14 +87,12 @@ SAME_NAME = (
         (BUILDERS, MESSAGES),
         ("anchors losses post_processing"),
     ),
-    ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),
     (
         "a step's file, and the part of a page that shows it",
         (ARTIFACTS, REPORT),
         "evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a part, and the messages that configure it", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     (
         "a step's file, and what draws the pictures in it",
@@ -106,7 +102,7 @@ SAME_NAME = (
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
     (
         "a step's file, what a family is asked for, and what each says in it",
-        (ARTIFACTS, "detection_core/detectors", SSD, CENTER_NET),
+        (ARTIFACTS, "detection_core/detectors", CENTER_NET),
         "quantization",
     ),
     (
@@ -115,7 +111,6 @@ SAME_NAME = (
         "family",
     ),
     ("the same of each family", (SSD, EFFICIENTDET, CENTER_NET), "build check description model tflite"),
-    ("the same of families with anchors", (SSD, EFFICIENTDET), "anchor_fit"),
     ("how a family makes feature maps", (SSD, CENTER_NET), "feature_maps"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     (
@@ -123,7 +118,6 @@ SAME_NAME = (
         (MESSAGES, SSD, CENTER_NET),
         "extractors",
     ),
-    ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     ("a family's own parts beside those that families share", (CENTER_NET,), "heads losses"),
     (
@@ -131,15 +125,10 @@ SAME_NAME = (
         (EFFICIENTDET, CENTER_NET, "detection_core/detectors"),
         "checkpoint_names",
     ),
-    (
-        "a part's layers, and the names of their variables",
-        (BUILDERS, f"{SSD}/checkpoint_names"),
-        "backbones heads",
-    ),
     ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (
-        "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
-        (MESSAGES, SSD, "detection_core/exporters"),
+        "what SSD puts into a TensorFlow Lite file, and its conversion",
+        (SSD, "detection_core/exporters"),
         "tflite",
     ),
     (
@@ -147,9 +136,7 @@ SAME_NAME = (
         ("detection_core/zoo", MESSAGES),
         "fine_tuning",
     ),
-    ("a part, and the messages that it is built of", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
-    ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
     ("the verb, and the module of Model Maker's name", ("pipeline/cli",), "config"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -43,34 +44,25 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
     return _clipped(sample, lambda image: tf.image.adjust_saturation(image, factor))
 
 
-class _RandomAdjust:
-    """Apply an adjustment by an amount drawn uniformly from a range."""
-
-    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
-        raise NotImplementedError
-
-    def _range(self) -> tuple[float, float]:
-        raise NotImplementedError
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        return self._adjust(sample, scaled(uniforms(seed, 1)[0], *self._range()))
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _RandomAddition(_RandomAdjust):
+class _RandomAddition:
+    _adjust: ClassVar[Callable[[Sample, tf.Tensor], Sample]]
+
     max_delta: float
 
-    def _range(self) -> tuple[float, float]:
-        return -self.max_delta, self.max_delta
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return type(self)._adjust(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _RandomFactor(_RandomAdjust):
+class _RandomFactor:
+    _adjust: ClassVar[Callable[[Sample, tf.Tensor], Sample]]
+
     min_delta: float = 0.8
     max_delta: float = 1.25
 
-    def _range(self) -> tuple[float, float]:
-        return self.min_delta, self.max_delta
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return type(self)._adjust(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,10 +73,9 @@ class RandomAdjustBrightness(_RandomAddition):
         max_delta: largest change, as a fraction of the full range.
     """
 
-    max_delta: float = 0.2
+    _adjust = adjust_brightness
 
-    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
-        return adjust_brightness(sample, amount)
+    max_delta: float = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,8 +87,7 @@ class RandomAdjustContrast(_RandomFactor):
         max_delta: largest factor.
     """
 
-    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
-        return adjust_contrast(sample, amount)
+    _adjust = adjust_contrast
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,10 +98,9 @@ class RandomAdjustHue(_RandomAddition):
         max_delta: largest rotation, as a fraction of the full circle.
     """
 
-    max_delta: float = 0.02
+    _adjust = adjust_hue
 
-    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
-        return adjust_hue(sample, amount)
+    max_delta: float = 0.02
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,8 +112,7 @@ class RandomAdjustSaturation(_RandomFactor):
         max_delta: largest factor.
     """
 
-    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
-        return adjust_saturation(sample, amount)
+    _adjust = adjust_saturation
 
 
 _Adjustment = Callable[[Sample, tf.Tensor], Sample]
@@ -150,11 +138,6 @@ class RandomDistortColor:
     """
 
     color_ordering: int = 0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an unknown order."""
-        if self.color_ordering not in COLOR_ORDERINGS:
-            raise ValueError(f"color_ordering must be 0 or 1, found {self.color_ordering}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
@@ -215,8 +198,7 @@ class RandomPixelValueScale:
 
 def scale_values(sample: Sample, factors: tf.Tensor) -> Sample:
     """Multiply the image by factors, float32 [H, W, 3], and clip it to 0..255."""
-    image = tf.cast(sample.image, tf.float32) * factors
-    return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
+    return _clipped(sample, lambda image: image * factors)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -251,13 +233,6 @@ class NormalizeImage:
     original_maxval: float
     target_minval: float = 0.0
     target_maxval: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an empty source range."""
-        if self.original_minval == self.original_maxval:
-            raise ValueError(
-                f"original_minval and original_maxval must differ, found {self.original_minval} for both"
-            )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""

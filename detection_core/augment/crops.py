@@ -40,6 +40,16 @@ def crop_masks(masks: tf.Tensor, window: Window) -> tf.Tensor:
     return tf.ensure_shape(cut, [None, None, None])
 
 
+def pad_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
+    """Pad masks [G, H, W] with zeros; zero-sized masks are unchanged.
+
+    `room` is int32 [2, 2]: rows above and below, columns left and right.
+    """
+    if masks.shape[1:] == [0, 0]:
+        return masks
+    return tf.ensure_shape(tf.pad(masks, tf.concat([[[0, 0]], room], 0)), [None, None, None])
+
+
 def _normalized(window: Window, image: tf.Tensor) -> tf.Tensor:
     """Return the window as float32 [4], normalised to the image."""
     corners = tf.cast(tf.concat([window.begin, window.begin + window.size], 0), tf.float32)
@@ -115,14 +125,6 @@ class RandomCropImage:
     overlap_thresh: float = 0.3
     clip_boxes: bool = True
     random_coef: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a range that no window fits."""
-        for name, (low, high) in (("aspect ratio", self.aspect_ratio_range), ("area", self.area_range)):
-            if not 0.0 < low <= high:
-                raise ValueError(f"the {name} range must be rising and above 0, found {low}..{high}")
-        if self.area_range[1] > 1.0:
-            raise ValueError(f"the area range must end at 1 or below, found {self.area_range[1]}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
@@ -274,19 +276,15 @@ def place(
     image = tf.pad(image - colour, tf.pad(room, [[0, 1], [0, 0]])) + colour
     masks = sample.truth.masks
     if masks.shape[1:] != [0, 0]:
+        # The window may be empty, so that `pad_masks` would take the masks for unused ones.
         masks = crop_masks(resize_masks(masks, scaled, half_pixel_centers=True), window)
-        masks = _padded_masks(masks, room)
+        masks = tf.ensure_shape(tf.pad(masks, tf.pad(room, [[1, 0], [0, 0]])), [None, None, None])
     size, corner = tf.cast(scaled, tf.float32), tf.cast(offset, tf.float32)
     seen = tf.concat([-corner / size, (tf.cast(frame, tf.float32) - corner) / size], 0)
     truth = sample.truth._replace(masks=masks)
     return sample._replace(
         image=image, truth=crop_truth(truth, seen, overlap_thresh=min_visible, clip_boxes=True)
     )
-
-
-def _padded_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] by int32 [2, 2]: rows above and below, columns left and right."""
-    return tf.ensure_shape(tf.pad(masks, tf.pad(room, [[1, 0], [0, 0]])), [None, None, None])
 
 
 def in_larger_frame(
@@ -301,7 +299,7 @@ def in_larger_frame(
     return truth._replace(
         boxes=(truth.boxes * tf.tile(size, [2]) + tf.tile(shift, [2])) / tf.tile(whole, [2]),
         keypoints=(truth.keypoints * size + shift) / whole,
-        masks=truth.masks if truth.masks.shape[1:] == [0, 0] else _padded_masks(truth.masks, room),
+        masks=pad_masks(truth.masks, room),
     )
 
 

@@ -118,14 +118,6 @@ class RandomJpegQuality:
     min_jpeg_quality: int = 0
     max_jpeg_quality: int = 100
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a range outside 0..100."""
-        if not 0 <= self.min_jpeg_quality <= self.max_jpeg_quality <= 100:
-            raise ValueError(
-                "0 <= min_jpeg_quality <= max_jpeg_quality <= 100 must hold, found "
-                f"{self.min_jpeg_quality} and {self.max_jpeg_quality}"
-            )
-
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
         draws = uniforms(seed, 2)

@@ -13,6 +13,7 @@ from detection_core.augment.crops import (
     crop_image,
     crop_masks,
     crop_truth,
+    pad_masks,
     truth_in_window,
 )
 from detection_core.ops.resampling import resize_pixels
@@ -25,13 +26,6 @@ def pad_image(image: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
     """Pad [H, W, c] with zeros; room is int32 [2, 2]: above and below, left and right."""
     padded = tf.pad(image, tf.concat([room, [[0, 0]]], 0))
     return tf.ensure_shape(padded, [None, None, image.shape[-1]])
-
-
-def pad_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] in the same way; zero-sized masks are unchanged."""
-    if masks.shape[1:] == [0, 0]:
-        return masks
-    return tf.ensure_shape(tf.pad(masks, tf.concat([[[0, 0]], room], 0)), [None, None, None])
 
 
 def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ()) -> Sample:

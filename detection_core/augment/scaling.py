@@ -71,13 +71,6 @@ class ResizeImage:
     new_width: int
     method: Method = "BILINEAR"
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for an empty size."""
-        if self.new_height <= 0 or self.new_width <= 0:
-            raise ValueError(
-                f"height and width must be above 0, found {self.new_height} and {self.new_width}"
-            )
-
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
         return resize(sample, tf.constant([self.new_height, self.new_width]), self.method)
@@ -97,10 +90,6 @@ class RandomResizeMethod:
 
     target_height: int
     target_width: int
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an empty size."""
-        ResizeImage(new_height=self.target_height, new_width=self.target_width)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""
@@ -122,14 +111,6 @@ class RandomDownscaleToTargetPixels:
     min_target_pixels: int = 300000
     max_target_pixels: int = 500000
     random_coef: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an empty range."""
-        if not 0 < self.min_target_pixels <= self.max_target_pixels:
-            raise ValueError(
-                "min_target_pixels must be above 0 and not above max_target_pixels, found "
-                f"{self.min_target_pixels} and {self.max_target_pixels}"
-            )
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Augment the sample."""

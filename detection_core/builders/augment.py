@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-from google.protobuf.message import Message
+from typing import Any
 
 from detection_core.augment import (
     boxes_and_labels,
@@ -22,15 +20,13 @@ from detection_core.augment import (
 )
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.augment.mixing import MixedAugmentations, Mixing
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.text.text_proto import format_message
 from detection_core.protos import preprocessor_pb2 as pb
-from detection_core.protos.recipe_pb2 import Mosaic
 
-_Step = TypeVar("_Step", Augmentation, Mixing)
 _Crop = (
     pb.RandomCropImage
     | pb.RandomCropPadImage
@@ -42,20 +38,6 @@ _Crop = (
 _Padded = pb.RandomCropPadImage | pb.SSDRandomCropPadOperation | pb.SSDRandomCropPadFixedAspectRatio
 
 
-def _same_fields(step: Callable[..., _Step]) -> Callable[[Any], _Step]:
-    """Return a builder for a step whose options have the names and defaults of the message's fields."""
-
-    def build(message: Message) -> _Step:
-        fields = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
-        return step(**{name: _plain(value) for name, value in fields.items()})
-
-    return build
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else tuple(value)
-
-
 def _crop(message: _Crop, **changed: Any) -> crops.RandomCropImage:
     """Build a crop from any message with a crop's fields; `changed` overrides the message."""
     ranges = {
@@ -64,14 +46,7 @@ def _crop(message: _Crop, **changed: Any) -> crops.RandomCropImage:
     }
     fields = {name: (getattr(message, low), getattr(message, high)) for name, (low, high) in ranges.items()
               if name not in changed}  # fmt: skip
-    return crops.RandomCropImage(
-        min_object_covered=message.min_object_covered,
-        overlap_thresh=message.overlap_thresh,
-        clip_boxes=message.clip_boxes,
-        random_coef=message.random_coef,
-        **fields,
-        **changed,
-    )
+    return from_fields(crops.RandomCropImage, message, **fields, **changed)
 
 
 def _ssd_crop(message: pb.SSDRandomCrop) -> Augmentation:
@@ -151,88 +126,57 @@ def _absolute_pad(message: pb.RandomAbsolutePadImage) -> Augmentation:
 
 
 def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
-    unset = not message.HasField("max_target_pixels")
-    return scaling.RandomDownscaleToTargetPixels(
-        min_target_pixels=message.min_target_pixels,
-        max_target_pixels=UNSET_MAX_TARGET_PIXELS if unset else message.max_target_pixels,
-        random_coef=message.random_coef,
-    )
-
-
-def _jitter(message: pb.RandomJitterBoxes) -> Augmentation:
-    mode: Any = pb.RandomJitterBoxes.JitterMode.Name(message.jitter_mode)
-    return boxes_and_labels.RandomJitterBoxes(ratio=message.ratio, jitter_mode=mode)
-
-
-def _resize(message: pb.ResizeImage) -> Augmentation:
-    method: Any = pb.ResizeImage.Method.Name(message.method)
-    return scaling.ResizeImage(new_height=message.new_height, new_width=message.new_width, method=method)
-
-
-def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
-    return colour.SubtractChannelMean(means=tuple(message.means))
-
-
-def _mosaic(message: Mosaic) -> Mixing:
-    fit: Any = Mosaic.Fit.Name(message.fit)
-    return mixing.Mosaic(
-        probability=message.probability,
-        height=message.height,
-        width=message.width,
-        min_fraction=message.min_fraction,
-        fit=fit,
-        min_visible=message.min_visible,
-        per_channel_pad_value=tuple(message.per_channel_pad_value),
-    )
+    unset = {} if message.HasField("max_target_pixels") else {"max_target_pixels": UNSET_MAX_TARGET_PIXELS}
+    return from_fields(scaling.RandomDownscaleToTargetPixels, message, **unset)
 
 
 PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
-    "normalize_image": _same_fields(colour.NormalizeImage),
-    "random_horizontal_flip": _same_fields(geometry.RandomHorizontalFlip),
-    "random_pixel_value_scale": _same_fields(colour.RandomPixelValueScale),
-    "random_image_scale": _same_fields(scaling.RandomImageScale),
-    "random_rgb_to_gray": _same_fields(colour.RandomRGBtoGray),
-    "random_adjust_brightness": _same_fields(colour.RandomAdjustBrightness),
-    "random_adjust_contrast": _same_fields(colour.RandomAdjustContrast),
-    "random_adjust_hue": _same_fields(colour.RandomAdjustHue),
-    "random_adjust_saturation": _same_fields(colour.RandomAdjustSaturation),
-    "random_distort_color": _same_fields(colour.RandomDistortColor),
-    "random_jitter_boxes": _jitter,
+    "normalize_image": same_fields(colour.NormalizeImage),
+    "random_horizontal_flip": same_fields(geometry.RandomHorizontalFlip),
+    "random_pixel_value_scale": same_fields(colour.RandomPixelValueScale),
+    "random_image_scale": same_fields(scaling.RandomImageScale),
+    "random_rgb_to_gray": same_fields(colour.RandomRGBtoGray),
+    "random_adjust_brightness": same_fields(colour.RandomAdjustBrightness),
+    "random_adjust_contrast": same_fields(colour.RandomAdjustContrast),
+    "random_adjust_hue": same_fields(colour.RandomAdjustHue),
+    "random_adjust_saturation": same_fields(colour.RandomAdjustSaturation),
+    "random_distort_color": same_fields(colour.RandomDistortColor),
+    "random_jitter_boxes": same_fields(boxes_and_labels.RandomJitterBoxes),
     "random_crop_image": _crop,
     "random_pad_image": _pad,
     "random_crop_pad_image": _crop_pad,
-    "random_crop_to_aspect_ratio": _same_fields(crops.RandomCropToAspectRatio),
-    "random_black_patches": _same_fields(noise.RandomBlackPatches),
-    "random_resize_method": _same_fields(scaling.RandomResizeMethod),
-    "scale_boxes_to_pixel_coordinates": _same_fields(boxes_and_labels.ScaleBoxesToPixelCoordinates),
-    "resize_image": _resize,
-    "subtract_channel_mean": _channel_mean,
+    "random_crop_to_aspect_ratio": same_fields(crops.RandomCropToAspectRatio),
+    "random_black_patches": same_fields(noise.RandomBlackPatches),
+    "random_resize_method": same_fields(scaling.RandomResizeMethod),
+    "scale_boxes_to_pixel_coordinates": same_fields(boxes_and_labels.ScaleBoxesToPixelCoordinates),
+    "resize_image": same_fields(scaling.ResizeImage),
+    "subtract_channel_mean": same_fields(colour.SubtractChannelMean),
     "ssd_random_crop": _ssd_crop,
     "ssd_random_crop_pad": _ssd_crop_pad,
     "ssd_random_crop_fixed_aspect_ratio": _ssd_crop_fixed_aspect_ratio,
     "ssd_random_crop_pad_fixed_aspect_ratio": _ssd_crop_pad_fixed_aspect_ratio,
-    "random_vertical_flip": _same_fields(geometry.RandomVerticalFlip),
-    "random_rotation90": _same_fields(geometry.RandomRotation90),
-    "rgb_to_gray": _same_fields(colour.RGBtoGray),
+    "random_vertical_flip": same_fields(geometry.RandomVerticalFlip),
+    "random_rotation90": same_fields(geometry.RandomRotation90),
+    "rgb_to_gray": same_fields(colour.RGBtoGray),
     "random_absolute_pad_image": _absolute_pad,
-    "random_self_concat_image": _same_fields(geometry.RandomSelfConcatImage),
-    "drop_label_probabilistically": _same_fields(boxes_and_labels.DropLabelProbabilistically),
-    "remap_labels": _same_fields(boxes_and_labels.RemapLabels),
-    "random_jpeg_quality": _same_fields(noise.RandomJpegQuality),
+    "random_self_concat_image": same_fields(geometry.RandomSelfConcatImage),
+    "drop_label_probabilistically": same_fields(boxes_and_labels.DropLabelProbabilistically),
+    "remap_labels": same_fields(boxes_and_labels.RemapLabels),
+    "random_jpeg_quality": same_fields(noise.RandomJpegQuality),
     "random_downscale_to_target_pixels": _downscale,
-    "random_patch_gaussian": _same_fields(noise.RandomPatchGaussian),
-    "random_square_crop_by_scale": _same_fields(pads.RandomSquareCropByScale),
-    "random_scale_crop_and_pad_to_square": _same_fields(pads.RandomScaleCropAndPadToSquare),
-    "adjust_gamma": _same_fields(colour.AdjustGamma),
-    "autoaugment_image": _same_fields(policies.AutoAugmentImage),
-    "convert_class_logits_to_softmax": _same_fields(boxes_and_labels.ConvertClassLogitsToSoftmax),
-    "automl_scale_jitter": _same_fields(scaling.ScaleJitter),
-    "automl_grid_mask": _same_fields(patches.GridMask),
-    "drop_crowd_boxes": _same_fields(boxes_and_labels.DropCrowdBoxes),
-    "mosaic": _mosaic,
-    "mixup": _same_fields(mixing.MixUp),
-    "copy_paste": _same_fields(mixing.CopyPaste),
-    "large_scale_jitter": _same_fields(scaling.LargeScaleJitter),
+    "random_patch_gaussian": same_fields(noise.RandomPatchGaussian),
+    "random_square_crop_by_scale": same_fields(pads.RandomSquareCropByScale),
+    "random_scale_crop_and_pad_to_square": same_fields(pads.RandomScaleCropAndPadToSquare),
+    "adjust_gamma": same_fields(colour.AdjustGamma),
+    "autoaugment_image": same_fields(policies.AutoAugmentImage),
+    "convert_class_logits_to_softmax": same_fields(boxes_and_labels.ConvertClassLogitsToSoftmax),
+    "automl_scale_jitter": same_fields(scaling.ScaleJitter),
+    "automl_grid_mask": same_fields(patches.GridMask),
+    "drop_crowd_boxes": same_fields(boxes_and_labels.DropCrowdBoxes),
+    "mosaic": same_fields(mixing.Mosaic),
+    "mixup": same_fields(mixing.MixUp),
+    "copy_paste": same_fields(mixing.CopyPaste),
+    "large_scale_jitter": same_fields(scaling.LargeScaleJitter),
     "registered": lambda message: build_registered("augmentation", message),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -75,102 +76,87 @@ def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape
     return mobilenet.mobilenet_v1(inputs, layers, options)
 
 
-def _mobilenet_v3(size: str, minimalistic: bool) -> BackboneEntry:
-    def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-        options = mobilenet_v3.MobileNetV3Options(
-            size=size,
-            minimalistic=minimalistic,
-            depth_multiplier=shape.depth_multiplier,
-            min_depth=shape.min_depth,
-        )
-        return mobilenet_v3.mobilenet_v3(inputs, layers, options)
-
-    return BackboneEntry(
-        family="mobilenet_v3",
-        preprocessing="unit_range",
-        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
-        build=build,
-    )
-
-
-PlainBackbone = Callable[[tf.Tensor, NetworkLayers, mobilenet.MobileNetOptions], Endpoints]
-
-
-def _plain(family: str, backbone: PlainBackbone) -> BackboneEntry:
-    """Return the entry of a backbone whose only options are channel counts."""
+def _scaled(
+    backbone: Callable[[tf.Tensor, NetworkLayers, Any], Endpoints], options: Callable[..., Any], **given: Any
+) -> BuildBackbone:
+    """Return the function that adds a backbone with the channel counts of a shape, and `given` options."""
 
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-        options = mobilenet.MobileNetOptions(
-            depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth
-        )
-        return backbone(inputs, layers, options)
+        made = options(depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth, **given)
+        return backbone(inputs, layers, made)
 
-    return BackboneEntry(
-        family=family, preprocessing="unit_range", hyperparams=mobilenet.DEFAULT_HYPERPARAMS, build=build
-    )
+    return build
 
 
-def _mobiledet(hardware: str) -> BackboneEntry:
+def _mobiledet(hardware: str) -> BuildBackbone:
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
         return mobiledet.mobiledet(inputs, layers, hardware, depth_multiplier=shape.depth_multiplier)
 
-    return BackboneEntry(
-        family="mobiledet",
-        preprocessing="unit_range",
-        hyperparams=mobiledet.DEFAULT_HYPERPARAMS,
-        build=build,
-    )
+    return build
 
 
-def _resnet_v1(num_layers: int) -> BackboneEntry:
-    def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-        options = resnet_v1.ResNetOptions(
-            num_layers=num_layers, depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth
-        )
-        return resnet_v1.resnet_v1(inputs, layers, options)
-
-    return BackboneEntry(
-        family="resnet_v1",
-        preprocessing="channel_means",
-        hyperparams=resnet_v1.DEFAULT_HYPERPARAMS,
-        build=build,
-    )
-
-
-def _efficientnet(version: int) -> BackboneEntry:
+def _efficientnet(version: int) -> BuildBackbone:
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
         max_level = min(shape.max_level, efficientnet.MAX_LEVEL)
         options = efficientnet.EfficientNetOptions(version=version, max_level=max_level)
         return efficientnet.efficientnet(inputs, layers, options)
 
-    return BackboneEntry(
-        family=f"efficientnet_b{version}",
-        preprocessing="standardize",
-        hyperparams=efficientnet.DEFAULT_HYPERPARAMS,
-        build=build,
-        overrides_regularizer_only=True,
-    )
+    return build
+
+
+def _mobile(
+    family: str, build: BuildBackbone, hyperparams: LayerHyperparams = mobilenet.DEFAULT_HYPERPARAMS
+) -> BackboneEntry:
+    return BackboneEntry(family=family, preprocessing="unit_range", hyperparams=hyperparams, build=build)
 
 
 BACKBONES: dict[str, BackboneEntry] = {
-    "mobilenet_v1": BackboneEntry(
-        family="mobilenet_v1",
-        preprocessing="unit_range",
-        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
-        build=_mobilenet_v1,
-    ),
-    "mobilenet_v2": _plain("mobilenet_v2", mobilenet.mobilenet_v2),
-    **{f"mobilenet_v3_{size}": _mobilenet_v3(size, minimalistic=False) for size in mobilenet_v3.BLOCKS},
+    "mobilenet_v1": _mobile("mobilenet_v1", _mobilenet_v1),
     **{
-        f"mobilenet_v3_{size}_minimalistic": _mobilenet_v3(size, minimalistic=True)
+        name: _mobile(name, _scaled(backbone, mobilenet.MobileNetOptions))
+        for name, backbone in (
+            ("mobilenet_v2", mobilenet.mobilenet_v2),
+            ("mobilenet_edgetpu", mobilenet_edgetpu.mobilenet_edgetpu),
+            ("inception_v2", inception_v2.inception_v2),
+            ("inception_v3", inception_v3.inception_v3),
+        )
+    },
+    **{
+        f"mobilenet_v3_{size}{kind}": _mobile(
+            "mobilenet_v3",
+            _scaled(
+                mobilenet_v3.mobilenet_v3,
+                mobilenet_v3.MobileNetV3Options,
+                size=size,
+                minimalistic=bool(kind),
+            ),
+        )
+        for kind in ("", "_minimalistic")
         for size in mobilenet_v3.BLOCKS
     },
-    "mobilenet_edgetpu": _plain("mobilenet_edgetpu", mobilenet_edgetpu.mobilenet_edgetpu),
-    "inception_v2": _plain("inception_v2", inception_v2.inception_v2),
-    "inception_v3": _plain("inception_v3", inception_v3.inception_v3),
-    **{f"mobiledet_{hardware}": _mobiledet(hardware) for hardware in mobiledet.ARCHITECTURES},
-    **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
-    **{f"efficientnet_b{version}": _efficientnet(version) for version in range(8)},
+    **{
+        f"mobiledet_{hardware}": _mobile("mobiledet", _mobiledet(hardware), mobiledet.DEFAULT_HYPERPARAMS)
+        for hardware in mobiledet.ARCHITECTURES
+    },
+    **{
+        f"resnet{depth}_v1": BackboneEntry(
+            family="resnet_v1",
+            preprocessing="channel_means",
+            hyperparams=resnet_v1.DEFAULT_HYPERPARAMS,
+            build=_scaled(resnet_v1.resnet_v1, resnet_v1.ResNetOptions, num_layers=depth),
+        )
+        for depth in resnet_v1.BLOCKS
+    },
+    **{
+        f"efficientnet_b{version}": BackboneEntry(
+            family=f"efficientnet_b{version}",
+            preprocessing="standardize",
+            hyperparams=efficientnet.DEFAULT_HYPERPARAMS,
+            build=_efficientnet(version),
+            overrides_regularizer_only=True,
+        )
+        for version in range(8)
+    },
 }
 """Backbones by name, as in `Extractor.backbone`; `register_backbone` adds to it."""
 

@@ -1,11 +1,12 @@
-"""Build datasets of batches, and iterators of ground truth on original images, from input readers."""
+"""Build datasets of batches, iterators of ground truth, and lengths in steps, from input readers."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,8 +19,11 @@ from detection_core.builders.input_pipeline import (
     model_image_resizer,
     score_columns,
 )
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.messages.epochs import fields_in_epochs, in_steps
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
+from detection_core.data.decode import decode_pixels, parse_record
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
 from detection_core.data.reader import Reader
@@ -88,7 +92,7 @@ def build_train_dataset(
     samples = reader.training_samples(seed=seed, start=start, cache_bytes=cache_bytes)
     drawn = stream.drawn(samples, start)
     drawn = drawn.shard(shard.workers, shard.worker) if shard.workers > 1 else drawn
-    elements = drawn.map(stream.element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    elements = _mapped(drawn, stream.element)
     batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
     return batches.prefetch(reader.prefetched_batches)
 
@@ -251,15 +255,7 @@ def representative_pixels(
 
 def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data.Dataset:
     """Return `Batch`es of each example once, in the records' order, not augmented."""
-
-    @tf.autograph.experimental.do_not_convert
-    def to_element(sample: Sample) -> Batch:
-        size = tf.shape(sample.image)[:2]
-        return network_input(sample, resizer=resizer, max_boxes=reader.max_boxes, original_size=size)
-
-    elements = reader.ordered_samples().map(
-        to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    )
+    elements = _mapped(reader.ordered_samples(), lambda sample: _resized(sample, resizer, reader.max_boxes))
     return batched(elements, batch_size, drop_remainder=False).prefetch(reader.prefetched_batches)
 
 
@@ -297,3 +293,81 @@ def sampled_evaluation(
 def eval_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
     """Return the reader of the first eval_input_reader; raise DataError when there are no records."""
     return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")
+
+
+READ, PARSE, DECODE, RESIZE, AUGMENT, BATCH = "read", "parse", "decode", "resize", "augment", "batch"
+WHOLE, BARE = "whole input", "bare decoding"
+
+
+def build_input_stages(
+    config: CheckedConfig, *, label_map: LabelMap, batch_size: int, images: int
+) -> Mapping[str, tf.data.Dataset]:
+    """Build the output of each stage of a training's input, endless, from the previous stage in memory.
+
+    Args:
+        config: as for `build_train_dataset`.
+        label_map: class text -> class id.
+        batch_size: images per update.
+        images: how many of the training's first images are repeated.
+
+    Returns:
+        Name -> dataset. READ and WHOLE read files; DECODE includes parsing, AUGMENT includes resizing. BARE
+        only decodes and resizes the pixels of JPEG and PNG files. Elements of BATCH and WHOLE are batches,
+        those of the others are single images.
+
+    Raises:
+        DataError: when there are no records, or one is damaged.
+    """
+    reader, resizer = train_reader(config, label_map), model_image_resizer(config.model)
+    stream = build_training_stream(config, batch_size=batch_size)
+    seeded = reader.shuffled_records(seed=0, first_epoch=0)
+    kept = seeded.take(images).cache()
+    records = kept.map(lambda one: one.element)
+    samples = kept.map(lambda one: one._replace(element=reader.decode_sample(one.element))).cache()
+    files = records.map(lambda record: parse_record(record)["image/encoded"]).cache()
+    elements = _mapped(stream.drawn(samples.repeat(), 0), stream.element).take(images).cache()
+    return {
+        READ: seeded.repeat(),
+        PARSE: _mapped(records.repeat(), parse_record),
+        DECODE: _mapped(records.repeat(), reader.decode_sample),
+        RESIZE: _mapped(samples.repeat(), lambda one: _resized(one.element, resizer, reader.max_boxes)),
+        AUGMENT: _mapped(stream.drawn(samples.repeat(), 0), stream.element),
+        BATCH: batched(elements.repeat(), batch_size, drop_remainder=True),
+        WHOLE: build_train_dataset(
+            config, label_map=label_map, batch_size=batch_size, seed=0, cache_bytes=0
+        ).repeat(),
+        BARE: _mapped(files.repeat(), lambda file: _bare(file, resizer, reader.decoding.channels)),
+    }
+
+
+def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+@tf.autograph.experimental.do_not_convert
+def _resized(sample: Sample, resizer: Resizer, max_boxes: int) -> Batch:
+    size = tf.shape(sample.image)[:2]
+    return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=size)
+
+
+@tf.autograph.experimental.do_not_convert
+def _bare(file: tf.Tensor, resizer: Resizer, channels: int) -> tf.Tensor:
+    return resizer(decode_pixels(file, channels=channels), tf.zeros([0, 0, 0], tf.uint8)).image
+
+
+def with_steps(config: CheckedConfig) -> CheckedConfig:
+    """Return a config with every length in steps.
+
+    An epoch is one pass over the training examples, batch_size of them per update.
+
+    The input readers must be filled in. A config without epochs is returned unchanged.
+
+    Raises:
+        ConfigError: when the reader is invalid, or a length has more updates than its field can hold.
+        DataError: when there are no records, or a file is damaged.
+    """
+    if not fields_in_epochs(config.train_config):
+        return config
+    label_map = load_label_map(config.train_input_reader.label_map_path)
+    examples = count_train_examples(config, label_map=label_map)
+    return in_steps(config, examples / config.train_config.batch_size)

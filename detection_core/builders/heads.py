@@ -9,7 +9,7 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, from_fields
 from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.parts.heads.predictions import PredictionHead
 from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
@@ -47,14 +47,12 @@ VARIANCE_SCALING_MODES = {
 }
 
 
-def _truncated_normal(message: TruncatedNormalInitializer) -> InitializerOptions:
-    arguments = {"mean": message.mean, "stddev": message.stddev}
-    return InitializerOptions(class_name="TruncatedNormal", arguments=arguments)
+def _normal(class_name: str) -> Callable[[Any], InitializerOptions]:
+    def build(message: TruncatedNormalInitializer | RandomNormalInitializer) -> InitializerOptions:
+        arguments = {"mean": message.mean, "stddev": message.stddev}
+        return InitializerOptions(class_name=class_name, arguments=arguments)
 
-
-def _random_normal(message: RandomNormalInitializer) -> InitializerOptions:
-    arguments = {"mean": message.mean, "stddev": message.stddev}
-    return InitializerOptions(class_name="RandomNormal", arguments=arguments)
+    return build
 
 
 def _variance_scaling(message: VarianceScalingInitializer) -> InitializerOptions:
@@ -73,9 +71,9 @@ def _by_name(name: str) -> InitializerOptions:
 
 
 INITIALIZERS: dict[str, Callable[[Any], InitializerOptions]] = {
-    "truncated_normal_initializer": _truncated_normal,
+    "truncated_normal_initializer": _normal("TruncatedNormal"),
     "variance_scaling_initializer": _variance_scaling,
-    "random_normal_initializer": _random_normal,
+    "random_normal_initializer": _normal("RandomNormal"),
     "keras_initializer_by_name": _by_name,
 }
 REGULARIZERS = {"l1_regularizer": "l1", "l2_regularizer": "l2"}
@@ -115,13 +113,8 @@ def _build_batch_norm(message: Hyperparams) -> BatchNormOptions | None:
     if arm is None:
         return None
     options = getattr(message, arm)
-    return BatchNormOptions(
-        momentum=options.decay,
-        epsilon=options.epsilon,
-        center=options.center,
-        scale=options.scale,
-        train=options.train,
-        synchronized=arm == "sync_batch_norm",
+    return from_fields(
+        BatchNormOptions, options, momentum=options.decay, synchronized=arm == "sync_batch_norm"
     )
 
 
@@ -150,19 +143,9 @@ def _clip_range(
     return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
 
 
-def _options(
-    options_class: type,
-    message: ConvolutionalBoxPredictor | WeightSharedConvolutionalBoxPredictor,
-    **by_hand: Any,
-) -> Any:
-    """Fill the options whose fields have the names of the message's fields."""
-    names = {field.name for field in dataclasses.fields(options_class)} - set(by_hand)
-    return options_class(**{name: getattr(message, name) for name in sorted(names)}, **by_hand)
-
-
 def _convolutional(message: ConvolutionalBoxPredictor) -> HeadPlan:
     return HeadPlan(
-        head=ConvolutionalHead(_options(ConvolutionalHeadOptions, message)),
+        head=ConvolutionalHead(from_fields(ConvolutionalHeadOptions, message)),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )
@@ -177,7 +160,7 @@ SCORE_CONVERTERS = {
 def _weight_shared(message: WeightSharedConvolutionalBoxPredictor) -> HeadPlan:
     converter = SCORE_CONVERTERS[message.score_converter]
     return HeadPlan(
-        head=WeightSharedHead(_options(WeightSharedHeadOptions, message, score_converter=converter)),
+        head=WeightSharedHead(from_fields(WeightSharedHeadOptions, message, score_converter=converter)),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )

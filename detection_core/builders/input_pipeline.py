@@ -11,7 +11,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import Augmentations
 from detection_core.augment.mixing import MixedAugmentations, Pool
 from detection_core.builders.augment import build_augmentations
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.detectors import model_resizer
 from detection_core.config.num_classes import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
@@ -31,71 +31,18 @@ from detection_core.data.resize import (
 )
 from detection_core.data.sequence import SequenceOptions, element_at, window_size, with_following
 from detection_core.detectors.family import model_message
-from detection_core.protos import automl_input_pb2, model_pb2
 from detection_core.protos import image_resizer_pb2 as resizer_pb
 from detection_core.protos import input_reader_pb2 as pb
+from detection_core.protos import model_pb2
 from detection_core.structures import Batch, Sample
 
-
-def _method(
-    message: resizer_pb.FixedShapeResizer
-    | resizer_pb.KeepAspectRatioResizer
-    | resizer_pb.ConditionalShapeResizer,
-) -> Any:
-    return resizer_pb.ResizeType.Name(message.resize_method)
-
-
-def _fixed_shape(message: resizer_pb.FixedShapeResizer) -> Resizer:
-    return FixedShapeResizer(
-        height=message.height,
-        width=message.width,
-        resize_method=_method(message),
-    )
-
-
-def _keep_aspect_ratio(message: resizer_pb.KeepAspectRatioResizer) -> Resizer:
-    return KeepAspectRatioResizer(
-        min_dimension=message.min_dimension,
-        max_dimension=message.max_dimension,
-        resize_method=_method(message),
-        pad_to_max_dimension=message.pad_to_max_dimension,
-        per_channel_pad_value=tuple(message.per_channel_pad_value),
-    )
-
-
-def _conditional_shape(message: resizer_pb.ConditionalShapeResizer) -> Resizer:
-    condition: Any = resizer_pb.ConditionalShapeResizer.ResizeCondition.Name(message.condition)
-    return ConditionalShapeResizer(
-        condition=condition,
-        size_threshold=message.size_threshold,
-        resize_method=_method(message),
-    )
-
-
-def _pad_to_multiple(message: resizer_pb.PadToMultipleResizer) -> Resizer:
-    return PadToMultipleResizer(multiple=message.multiple)
-
-
-def _identity(message: resizer_pb.IdentityResizer) -> Resizer:
-    del message  # It has no fields.
-    return IdentityResizer()
-
-
-def _automl(message: automl_input_pb2.AutomlResizer) -> Resizer:
-    return AutomlResizer(
-        height=message.height,
-        width=message.width,
-        per_channel_pad_value=tuple(message.per_channel_pad_value),
-    )
-
-
 IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
-    "keep_aspect_ratio_resizer": _keep_aspect_ratio,
-    "fixed_shape_resizer": _fixed_shape,
-    "identity_resizer": _identity,
-    "conditional_shape_resizer": _conditional_shape,
-    "pad_to_multiple_resizer": _pad_to_multiple,
-    "automl_resizer": _automl,
+    "keep_aspect_ratio_resizer": same_fields(KeepAspectRatioResizer),
+    "fixed_shape_resizer": same_fields(FixedShapeResizer),
+    "identity_resizer": same_fields(IdentityResizer),
+    "conditional_shape_resizer": same_fields(ConditionalShapeResizer),
+    "pad_to_multiple_resizer": same_fields(PadToMultipleResizer),
+    "automl_resizer": same_fields(AutomlResizer),
 }
 
 
@@ -156,14 +103,6 @@ def build_input_reader(
     patterns = tuple(message.tf_record_input_reader.input_path)
     paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
     weights = tuple(message.sample_from_datasets_weights)
-    sequence = SequenceOptions(
-        shuffle=message.shuffle,
-        shuffle_buffer_size=message.shuffle_buffer_size,
-        num_readers=message.num_readers,
-        read_block_length=message.read_block_length,
-        num_epochs=message.num_epochs,
-        sample_1_of_n_examples=message.sample_1_of_n_examples,
-    )
     ahead = message.num_prefetch_batches
     return Reader(
         paths=tuple(paths),
@@ -171,7 +110,7 @@ def build_input_reader(
         weights=weights,
         decoding=build_decoding(message, scores),
         table=class_text_table(label_map.items),
-        sequence=sequence,
+        sequence=from_fields(SequenceOptions, message),
         max_boxes=message.max_number_of_boxes,
         prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
     )

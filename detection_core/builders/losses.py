@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, same_fields
 from detection_core.config.messages.registered import build_registered
 from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, LocalizationLoss
 from detection_core.parts.losses.classification import (
@@ -35,28 +35,22 @@ def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> Classification
 
 # `anchorwise_output` has no effect: the Object Detection API ignores it as well.
 CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
-    "bootstrapped_sigmoid": lambda message: BootstrappedSigmoidLoss(
-        alpha=message.alpha, hard_bootstrap=message.hard_bootstrap
-    ),
-    "penalty_reduced_logistic_focal_loss": lambda message: PenaltyReducedFocalLoss(
-        alpha=message.alpha, beta=message.beta
-    ),
-    "weighted_dice_classification_loss": lambda message: DiceLoss(
-        squared_normalization=message.squared_normalization
-    ),
-    "weighted_logits_softmax": lambda message: SoftmaxAgainstLogitsLoss(logit_scale=message.logit_scale),
-    "weighted_sigmoid": lambda message: SigmoidLoss(),
+    "bootstrapped_sigmoid": same_fields(BootstrappedSigmoidLoss),
+    "penalty_reduced_logistic_focal_loss": same_fields(PenaltyReducedFocalLoss),
+    "weighted_dice_classification_loss": same_fields(DiceLoss),
+    "weighted_logits_softmax": same_fields(SoftmaxAgainstLogitsLoss),
+    "weighted_sigmoid": same_fields(SigmoidLoss),
     "weighted_sigmoid_focal": _focal,
-    "weighted_softmax": lambda message: SoftmaxLoss(logit_scale=message.logit_scale),
+    "weighted_softmax": same_fields(SoftmaxLoss),
     "registered": lambda message: build_registered("classification_loss", message),
 }
 
 LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
-    "l1_localization_loss": lambda message: L1Loss(),
-    "weighted_giou": lambda message: GiouLoss(),
-    "weighted_iou": lambda message: IouLoss(),
-    "weighted_l2": lambda message: L2Loss(),
-    "weighted_smooth_l1": lambda message: SmoothL1Loss(delta=message.delta),
+    "l1_localization_loss": same_fields(L1Loss),
+    "weighted_giou": same_fields(GiouLoss),
+    "weighted_iou": same_fields(IouLoss),
+    "weighted_l2": same_fields(L2Loss),
+    "weighted_smooth_l1": same_fields(SmoothL1Loss),
     "registered": lambda message: build_registered("localization_loss", message),
 }
 

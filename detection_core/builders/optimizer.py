@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import tf_keras
 
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, same_fields
 from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
-from detection_core.protos import automl_learning_rate_pb2, optimizer_pb2
+from detection_core.protos import optimizer_pb2
 
 _logger = logging.getLogger(__name__)
 
@@ -24,89 +24,23 @@ _Rated = TypeVar(
 """An optimizer's message; each has a learning rate."""
 
 
-def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
-    return schedules.Constant(schedules.ConstantOptions(learning_rate=message.learning_rate))
-
-
-def _exponential(message: optimizer_pb2.ExponentialDecayLearningRate) -> schedules.Schedule:
-    options = schedules.ExponentialDecayOptions(
-        initial_learning_rate=message.initial_learning_rate,
-        decay_steps=message.decay_steps,
-        decay_factor=message.decay_factor,
-        staircase=message.staircase,
-        burnin_learning_rate=message.burnin_learning_rate,
-        burnin_steps=message.burnin_steps,
-        min_learning_rate=message.min_learning_rate,
-    )
-    return schedules.ExponentialDecay(options)
-
-
 def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
-    options = schedules.ManualStepOptions(
+    return schedules.ManualStep(
         initial_learning_rate=message.initial_learning_rate,
         boundaries=tuple(entry.step for entry in message.schedule),
         learning_rates=tuple(entry.learning_rate for entry in message.schedule),
         warmup=message.warmup,
     )
-    return schedules.ManualStep(options)
-
-
-def _cosine(message: optimizer_pb2.CosineDecayLearningRate) -> schedules.Schedule:
-    options = schedules.CosineDecayOptions(
-        learning_rate_base=message.learning_rate_base,
-        total_steps=message.total_steps,
-        warmup_learning_rate=message.warmup_learning_rate,
-        warmup_steps=message.warmup_steps,
-        hold_base_rate_steps=message.hold_base_rate_steps,
-    )
-    return schedules.CosineDecay(options)
-
-
-_Automl = (
-    automl_learning_rate_pb2.AutomlCosineLearningRate
-    | automl_learning_rate_pb2.AutomlPolynomialLearningRate
-    | automl_learning_rate_pb2.AutomlStepwiseLearningRate
-)
-
-
-def _warmup(message: _Automl) -> schedules.WarmupOptions:
-    return schedules.WarmupOptions(
-        learning_rate=message.learning_rate,
-        warmup_learning_rate=message.warmup_learning_rate,
-        warmup_steps=message.warmup_steps,
-    )
-
-
-def _automl_cosine(message: automl_learning_rate_pb2.AutomlCosineLearningRate) -> schedules.Schedule:
-    return schedules.AutomlCosine(
-        schedules.AutomlCosineOptions(warmup=_warmup(message), total_steps=message.total_steps)
-    )
-
-
-def _automl_polynomial(message: automl_learning_rate_pb2.AutomlPolynomialLearningRate) -> schedules.Schedule:
-    options = schedules.AutomlPolynomialOptions(
-        warmup=_warmup(message), total_steps=message.total_steps, power=message.power
-    )
-    return schedules.AutomlPolynomial(options)
-
-
-def _automl_stepwise(message: automl_learning_rate_pb2.AutomlStepwiseLearningRate) -> schedules.Schedule:
-    options = schedules.AutomlStepwiseOptions(
-        warmup=_warmup(message),
-        first_drop_step=message.first_drop_step,
-        second_drop_step=message.second_drop_step,
-    )
-    return schedules.AutomlStepwise(options)
 
 
 LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": _constant,
-    "exponential_decay_learning_rate": _exponential,
+    "constant_learning_rate": same_fields(schedules.Constant),
+    "exponential_decay_learning_rate": same_fields(schedules.ExponentialDecay),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": _cosine,
-    "automl_cosine_learning_rate": _automl_cosine,
-    "automl_polynomial_learning_rate": _automl_polynomial,
-    "automl_stepwise_learning_rate": _automl_stepwise,
+    "cosine_decay_learning_rate": same_fields(schedules.CosineDecay),
+    "automl_cosine_learning_rate": same_fields(schedules.AutomlCosine),
+    "automl_polynomial_learning_rate": same_fields(schedules.AutomlPolynomial),
+    "automl_stepwise_learning_rate": same_fields(schedules.AutomlStepwise),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.builders.oneof import build_oneof
+from detection_core.builders.oneof import build_oneof, from_fields
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.post_processing import (
     Elementwise,
@@ -104,12 +104,9 @@ def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreC
 # use_partitioned_nms, use_cpu_nms and use_combined_nms. Every hard suppression here uses the combined kernel.
 def build_nms_options(message: post_processing_pb2.BatchNonMaxSuppression) -> NmsOptions:
     """Build the options of non-max suppression."""
-    return NmsOptions(
-        score_threshold=message.score_threshold,
-        iou_threshold=message.iou_threshold,
-        max_detections_per_class=message.max_detections_per_class,
-        max_total_detections=message.max_total_detections,
+    return from_fields(
+        NmsOptions,
+        message,
         class_agnostic=message.use_class_agnostic_nms,
         soft_nms_sigma=0.0 if message.use_hard_nms else message.soft_nms_sigma,
-        change_coordinate_frame=message.change_coordinate_frame,
     )

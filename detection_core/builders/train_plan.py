@@ -9,6 +9,7 @@ import copy
 import dataclasses
 
 from detection_core.artifacts.evaluation import MAP
+from detection_core.builders.oneof import from_fields
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.load import format_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig
@@ -54,30 +55,16 @@ def build_train_options(
             f"expected 0, for checkpoints by steps alone, or more, found {checkpoint_minutes}",
             where="checkpoint_minutes",
         )
-    steps = train_config.num_steps
-    return TrainOptions(
-        num_steps=steps,
+    # The device decides about the precision where the config leaves it open.
+    return from_fields(
+        TrainOptions,
+        train_config,
         log_every=log_every,
         checkpoint_minutes=checkpoint_minutes,
-        checkpoint_every=checkpoint_every or max(1, min(1000, steps // 10)),
-        keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
+        checkpoint_every=checkpoint_every or max(1, min(1000, train_config.num_steps // 10)),
         steps_per_call=steps_per_call,
-        gradient_accumulation_steps=train_config.gradient_accumulation_steps,
-        gradient_clipping_by_norm=train_config.gradient_clipping_by_norm,
-        gradient_clipping_by_variable_norm=train_config.gradient_clipping_by_variable_norm,
-        bias_grad_multiplier=train_config.bias_grad_multiplier,
-        add_regularization_loss=train_config.add_regularization_loss,
-        update_trainable_variables=tuple(train_config.update_trainable_variables),
-        freeze_variables=tuple(train_config.freeze_variables),
-        backbone_rate_decay=train_config.backbone_rate_decay,
-        freeze_backbone_stages=train_config.freeze_backbone_stages,
-        summarize_gradients=train_config.summarize_gradients,
-        max_skipped_updates=train_config.max_skipped_updates,
-        deterministic=train_config.deterministic,
-        initial_loss_scale=train_config.initial_loss_scale,
+        precision=Precision.FLOAT32,
         histograms_every_steps=train_config.monitoring.histograms_every_steps,
-        seed=train_config.seed,
-        batch_size=train_config.batch_size,
     )
 
 
@@ -86,7 +73,7 @@ def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
     message = train_config.monitoring
     if not message.HasField("profile"):
         return None
-    return ProfileOptions(first_step=message.profile.first_step, steps=message.profile.steps)
+    return from_fields(ProfileOptions, message.profile)
 
 
 def build_loggers(train_config: TrainConfig) -> LoggerOptions:
@@ -142,13 +129,12 @@ def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> Validat
     minutes = message.every_minutes or (0.0 if message.every_steps else seconds / 60)
     objective = {metric.name: metric.weight for metric in message.metric}
     return ValidationPlan(
-        options=ValidationOptions(
+        options=from_fields(
+            ValidationOptions,
+            message,
             every_steps=message.every_steps or (0 if minutes else checkpoint_every),
             every_minutes=minutes,
             objective=objective or {MAP: 1.0},
-            keep_best=message.keep_best,
-            patience=message.patience,
-            min_gain=message.min_gain,
             averaged=evaluation.use_moving_averages,
         ),
         max_images=message.max_images,

@@ -10,8 +10,7 @@ from google.protobuf.message import Message
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.pipeline import size_problems
 from detection_core.config.messages.table import RULES
-from detection_core.config.messages.training import endless_training_problems
-from detection_core.config.messages.validation import validation_problems
+from detection_core.config.messages.training import endless_training_problems, validation_problems
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.problems import raise_first

@@ -19,13 +19,11 @@ def no_problems(message: Any, path: str) -> Iterator[Problem]:
     yield from ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
     """Checks of one message type that need no tensor, and the fields' effects.
 
     Attributes:
-        reader: module below `detection_core` that reads every field not named in `without_effect` or
-            `refused`; several if they share the fields.
         ranges: field -> its interval, which must include the schema's default: otherwise the field must be
             set. The first wrong element of a repeated field is reported.
         oneofs: oneofs of which one arm must be set.
@@ -36,7 +34,6 @@ class Rules:
         refused_values: field -> name of an enum's value -> why it is refused and what to do instead.
     """
 
-    reader: str | tuple[str, ...] = ()
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     oneofs: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
@@ -44,8 +41,3 @@ class Rules:
     without_effect: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused_values: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-
-    @property
-    def readers(self) -> tuple[str, ...]:
-        """Return the modules that read the message."""
-        return (self.reader,) if isinstance(self.reader, str) else self.reader

@@ -16,35 +16,29 @@ import tensorflow as tf
 import tf_keras
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that depends only on the step, so that resuming needs no state."""
 
-    def __init__(self, options: Any) -> None:
-        self.options = options
-
     def get_config(self) -> dict[str, Any]:
         """Return the options as plain values."""
-        return dataclasses.asdict(self.options)
+        return dataclasses.asdict(self)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConstantOptions:
-    """A rate that never changes."""
-
-    learning_rate: float
-
-
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Constant(Schedule):
     """The same rate at every step."""
+
+    learning_rate: float
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate, float32 []."""
         del step
-        return tf.constant(self.options.learning_rate, tf.float32)
+        return tf.constant(self.learning_rate, tf.float32)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExponentialDecayOptions:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ExponentialDecay(Schedule):
     """Exponential decay of the rate, after an optional constant burn-in.
 
     Attributes:
@@ -65,33 +59,20 @@ class ExponentialDecayOptions:
     burnin_steps: int = 0
     min_learning_rate: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Check the decay period, which is a divisor."""
-        if self.decay_steps <= 0:
-            raise ValueError(
-                f"decay_steps must be at least 1, found {self.decay_steps}."
-                " Set it to the steps between decays."
-            )
-
-
-class ExponentialDecay(Schedule):
-    """Decay by a constant factor, smooth or in stairs."""
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate at `step`, float32 []."""
-        o = self.options
         step = tf.cast(step, tf.float32)
-        periods = tf.maximum(step - o.burnin_steps, 0.0) / o.decay_steps
-        if o.staircase:
+        periods = tf.maximum(step - self.burnin_steps, 0.0) / self.decay_steps
+        if self.staircase:
             periods = tf.floor(periods)
-        decayed = o.initial_learning_rate * tf.pow(o.decay_factor, periods)
-        burnin = o.burnin_learning_rate or o.initial_learning_rate
-        rate = tf.where(step < o.burnin_steps, burnin, decayed)
-        return tf.maximum(rate, o.min_learning_rate)
+        decayed = self.initial_learning_rate * tf.pow(self.decay_factor, periods)
+        burnin = self.burnin_learning_rate or self.initial_learning_rate
+        rate = tf.where(step < self.burnin_steps, burnin, decayed)
+        return tf.maximum(rate, self.min_learning_rate)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ManualStepOptions:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ManualStep(Schedule):
     """A list of rates, each from a given step on.
 
     Attributes:
@@ -123,26 +104,25 @@ class ManualStepOptions:
                 f"scheduled steps must strictly rise, found {list(self.boundaries)}. Sort them, drop repeats."
             )
 
-
-class ManualStep(Schedule):
-    """A piecewise constant rate, with an optional linear increase to the first boundary."""
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate at `step`, float32 []."""
-        o = self.options
         step = tf.cast(step, tf.int64)
-        passed = tf.reduce_sum(tf.cast(step >= tf.constant(list(o.boundaries), tf.int64), tf.int32))
-        rate = tf.gather(tf.constant([o.initial_learning_rate, *o.learning_rates], tf.float32), passed)
-        if not o.warmup:
+        passed = tf.reduce_sum(tf.cast(step >= tf.constant(list(self.boundaries), tf.int64), tf.int32))
+        rate = tf.gather(tf.constant([self.initial_learning_rate, *self.learning_rates], tf.float32), passed)
+        if not self.warmup:
             return rate
-        slope = (o.learning_rates[0] - o.initial_learning_rate) / o.boundaries[0]
-        climb = o.initial_learning_rate + slope * tf.cast(step, tf.float32)
+        slope = (self.learning_rates[0] - self.initial_learning_rate) / self.boundaries[0]
+        climb = self.initial_learning_rate + slope * tf.cast(step, tf.float32)
         return tf.where(passed == 0, climb, rate)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CosineDecayOptions:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CosineDecay(Schedule):
     """Linear warm-up, an optional constant phase, then half a cosine down to zero.
+
+    Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017,
+    https://arxiv.org/abs/1608.03983, without the restarts; the warm-up is the gradual one of Goyal et al.,
+    "Accurate, Large Minibatch SGD", 2017, https://arxiv.org/abs/1706.02677.
 
     Attributes:
         learning_rate_base: rate at the end of the warm-up.
@@ -171,33 +151,23 @@ class CosineDecayOptions:
                 f" {self.learning_rate_base:g} and {self.warmup_learning_rate:g}. A warm-up climbs."
             )
 
-
-class CosineDecay(Schedule):
-    """Cosine decay with warm-up.
-
-    Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017,
-    https://arxiv.org/abs/1608.03983, without the restarts; the warm-up is the gradual one of Goyal et al.,
-    "Accurate, Large Minibatch SGD", 2017, https://arxiv.org/abs/1706.02677.
-    """
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate at `step`, float32 []."""
-        o = self.options
         step = tf.cast(step, tf.float32)
-        start = float(o.warmup_steps + o.hold_base_rate_steps)
-        angle = math.pi * (step - start) / max(o.total_steps - start, 1.0)
-        rate = 0.5 * o.learning_rate_base * (1.0 + tf.cos(angle))
-        if o.hold_base_rate_steps > 0:
-            rate = tf.where(step > start, rate, o.learning_rate_base)
-        if o.warmup_steps > 0:
-            slope = (o.learning_rate_base - o.warmup_learning_rate) / o.warmup_steps
-            rate = tf.where(step < o.warmup_steps, o.warmup_learning_rate + slope * step, rate)
-        return tf.where(step > o.total_steps, 0.0, rate)
+        start = float(self.warmup_steps + self.hold_base_rate_steps)
+        angle = math.pi * (step - start) / max(self.total_steps - start, 1.0)
+        rate = 0.5 * self.learning_rate_base * (1.0 + tf.cos(angle))
+        if self.hold_base_rate_steps > 0:
+            rate = tf.where(step > start, rate, self.learning_rate_base)
+        if self.warmup_steps > 0:
+            slope = (self.learning_rate_base - self.warmup_learning_rate) / self.warmup_steps
+            rate = tf.where(step < self.warmup_steps, self.warmup_learning_rate + slope * step, rate)
+        return tf.where(step > self.total_steps, 0.0, rate)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WarmupOptions:
-    """The warm-up of all automl schedules: a linear change up to `learning_rate`, then the schedule.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Warmed(Schedule):
+    """A schedule of google/automl: a linear change up to `learning_rate`, then the schedule.
 
     Attributes:
         learning_rate: factor of the schedule, and target of the warm-up.
@@ -209,96 +179,75 @@ class WarmupOptions:
     warmup_learning_rate: float = 0.0
     warmup_steps: int = 0
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AutomlCosineOptions:
-    """Half a cosine.
-
-    Attributes:
-        warmup: the warm-up; if it is as long as the training or longer, it is the whole schedule.
-        total_steps: length of the training; the angle passes pi `warmup_steps` before it.
-    """
-
-    warmup: WarmupOptions
-    total_steps: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AutomlPolynomialOptions:
-    """A power of the remaining fraction of the training.
-
-    Attributes:
-        warmup: the warm-up.
-        total_steps: step at which the rate reaches 0.
-        power: of the fraction.
-    """
-
-    warmup: WarmupOptions
-    total_steps: int
-    power: float = 0.9
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AutomlStepwiseOptions:
-    """Two drops by a factor of ten.
-
-    Attributes:
-        warmup: the warm-up.
-        first_drop_step: step from which the rate is a tenth.
-        second_drop_step: step from which it is a hundredth.
-    """
-
-    warmup: WarmupOptions
-    first_drop_step: int
-    second_drop_step: int
-
-
-class _Warmed(Schedule):
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        warmup: WarmupOptions = self.options.warmup
         step = tf.cast(step, tf.float32)
-        rate = warmup.learning_rate * self.factor(step)
-        if not warmup.warmup_steps:
+        rate = self.learning_rate * self.factor(step)
+        if not self.warmup_steps:
             return rate
-        slope = (warmup.learning_rate - warmup.warmup_learning_rate) / warmup.warmup_steps
-        return tf.where(step < self.warmup_end, warmup.warmup_learning_rate + slope * step, rate)
+        slope = (self.learning_rate - self.warmup_learning_rate) / self.warmup_steps
+        return tf.where(step < self.warmup_end, self.warmup_learning_rate + slope * step, rate)
 
     @property
     def warmup_end(self) -> int:
-        return int(self.options.warmup.warmup_steps)
+        return self.warmup_steps
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return the factor of the rate at float32 [] `step`."""
         raise NotImplementedError
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class AutomlCosine(_Warmed):
-    """Half a cosine; its angle counts all steps, but is divided by those after the warm-up."""
+    """Half a cosine; its angle counts all steps, but is divided by those after the warm-up.
+
+    Attributes:
+        total_steps: length of the training; the angle passes pi `warmup_steps` before it.
+    """
+
+    total_steps: int
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return a number from 0 to 1, float32 []."""
         # A training that ends within its warm-up never gets here; the original would divide by 0.
-        steps = max(1, self.options.total_steps - self.options.warmup.warmup_steps)
+        steps = max(1, self.total_steps - self.warmup_steps)
         return 0.5 * (1.0 + tf.cos(math.pi * step / steps))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class AutomlPolynomial(_Warmed):
-    """A power of the remaining fraction of all steps; 0 after the last."""
+    """A power of the remaining fraction of all steps; 0 after the last.
+
+    Attributes:
+        total_steps: step at which the rate reaches 0.
+        power: of the fraction.
+    """
+
+    total_steps: int
+    power: float = 0.9
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return a number from 0 to 1, float32 []."""
-        return tf.pow(tf.maximum(1.0 - step / self.options.total_steps, 0.0), self.options.power)
+        return tf.pow(tf.maximum(1.0 - step / self.total_steps, 0.0), self.power)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class AutomlStepwise(_Warmed):
-    """The rate, a tenth of it, a hundredth of it; a drop ends the warm-up."""
+    """The rate, a tenth of it, a hundredth of it; a drop ends the warm-up.
+
+    Attributes:
+        first_drop_step: step from which the rate is a tenth.
+        second_drop_step: step from which it is a hundredth.
+    """
+
+    first_drop_step: int
+    second_drop_step: int
 
     @property
     def warmup_end(self) -> int:
         """Step at which the warm-up ends."""
-        return min(super().warmup_end, self.options.first_drop_step)
+        return min(super().warmup_end, self.first_drop_step)
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return 1, 0.1 or 0.01, float32 []."""
-        first, second = self.options.first_drop_step, self.options.second_drop_step
+        first, second = self.first_drop_step, self.second_drop_step
         return tf.where(step < first, 1.0, tf.where(step < second, 0.1, 0.01))

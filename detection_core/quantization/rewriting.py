@@ -335,3 +335,10 @@ def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
     if getattr(wrapped, "use_bias", False):
         copy.bias.assign(wrapped.bias)
     return copy
+
+
+def rewrite_one_stage(
+    model: D, options: QuantizationOptions, step: tf.Variable | None
+) -> RewrittenDetector[D]:
+    """Do the same as `rewrite` for a one-stage detector; post-processing stays in float."""
+    return rewrite(model, options, float_stages=FLOAT_STAGES, step=step)

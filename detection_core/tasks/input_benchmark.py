@@ -9,21 +9,23 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from detection_core.builders.datasets import DEFAULT_CACHE_BYTES, build_train_dataset, train_reader
-from detection_core.builders.detector import configured_model
-from detection_core.builders.input_stages import (
+from detection_core.builders.datasets import (
     AUGMENT,
     BARE,
     BATCH,
     DECODE,
+    DEFAULT_CACHE_BYTES,
     PARSE,
     READ,
     RESIZE,
     WHOLE,
     build_input_stages,
+    build_train_dataset,
+    train_reader,
+    with_steps,
 )
+from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_optimization, build_train_plan
-from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig

@@ -11,9 +11,8 @@ import numpy as np
 from PIL import Image
 
 from detection_core.builders.augment import describe_augmentations
-from detection_core.builders.datasets import iterate_training_pairs
+from detection_core.builders.datasets import iterate_training_pairs, with_steps
 from detection_core.builders.train_plan import build_train_plan
-from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import CheckedConfig

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
+from detection_core.builders.datasets import with_steps
 from detection_core.builders.detector import configured_model
 from detection_core.builders.multi_scale import build_multi_scale_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
-from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import classes_field

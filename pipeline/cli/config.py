@@ -76,8 +76,7 @@ def _show(arguments: argparse.Namespace) -> Result:
 
 def _join(arguments: argparse.Namespace) -> Result:
     """Join partial files into one pipeline.config."""
-    from detection_core.config.load import format_pipeline_config
-    from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
+    from detection_core.config.load import SplitConfigPaths, format_pipeline_config, load_split_configs
 
     if arguments.file:
         raise ConfigError(f"expected the parts by their options, found {arguments.file}", where="config join")

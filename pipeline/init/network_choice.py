@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from detection_core.config.anchor_match import fit_anchors
-from detection_core.config.load import PipelineConfig, parse_pipeline_config
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.datasets.survey import Survey
 from detection_core.detectors.family import AnchorFit, model_message
 from detection_core.zoo.fine_tuning import Choice

@@ -8,8 +8,8 @@ from typing import Any
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.label_map_file import find_label_map
-from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import Layout, is_by_ratio, name_splits
 from detection_core.datasets.readers import find_reader

@@ -17,9 +17,8 @@ from component_specs.run_checker import DEPLOYED
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.run_info import RunInfo
-from detection_core.config.load import PipelineConfig
-from detection_core.config.paths.field_texts import field_texts
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides, field_texts
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, local_files
 from pipeline.extras import require

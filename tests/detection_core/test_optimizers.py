@@ -10,16 +10,8 @@ from detection_core.optimizers import schedules as automl
 from detection_core.optimizers.optimization import MovingAverage, Optimization
 from tests.support.cases import cases, refused
 
-WARMUP = automl.WarmupOptions(learning_rate=1.0, warmup_learning_rate=0.2, warmup_steps=4)
+WARMUP = {"learning_rate": 1.0, "warmup_learning_rate": 0.2, "warmup_steps": 4}
 MANUAL = {"initial_learning_rate": 0.0, "boundaries": (4, 8), "learning_rates": (1.0, 0.1)}
-PARTS = {
-    automl.AutomlCosine: automl.AutomlCosineOptions,
-    automl.AutomlPolynomial: automl.AutomlPolynomialOptions,
-    automl.AutomlStepwise: automl.AutomlStepwiseOptions,
-    schedules.CosineDecay: schedules.CosineDecayOptions,
-    schedules.ExponentialDecay: schedules.ExponentialDecayOptions,
-    schedules.ManualStep: schedules.ManualStepOptions,
-}
 COSINE = {"learning_rate_base": 1.0, "total_steps": 20, "warmup_learning_rate": 0.2, "warmup_steps": 4}
 COSINE_RATES = {0: 0.2, 2: 0.6, 4: 1.0, 10: 1.0, 15: 0.5, 20: 0.0, 21: 0.0}
 EXPONENTIAL = {"initial_learning_rate": 1.0, "decay_steps": 10, "decay_factor": 0.5}
@@ -30,26 +22,26 @@ BURNIN = {"burnin_learning_rate": 0.1, "burnin_steps": 5}
     # A drop behind the warm-up, and a rise at the end.
     (
         automl.AutomlCosine,
-        {"warmup": WARMUP, "total_steps": 16},
+        {**WARMUP, "total_steps": 16},
         {0: 0.2, 2: 0.6, 4: 0.75, 6: 0.5, 12: 0.0, 15: 0.5 - 0.5 * 2**-0.5},
     ),
     # A training may end in its warm-up.
-    (automl.AutomlCosine, {"warmup": WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
-    (automl.AutomlCosine, {"warmup": WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (automl.AutomlCosine, {**WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (automl.AutomlCosine, {**WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
     (
         automl.AutomlPolynomial,
-        {"warmup": WARMUP, "total_steps": 8, "power": 2.0},
+        {**WARMUP, "total_steps": 8, "power": 2.0},
         {2: 0.6, 4: 0.25, 6: 0.0625, 8: 0.0, 9: 0.0},
     ),
     (
         automl.AutomlStepwise,
-        {"warmup": WARMUP, "first_drop_step": 6, "second_drop_step": 9},
+        {**WARMUP, "first_drop_step": 6, "second_drop_step": 9},
         {3: 0.8, 4: 1.0, 5: 1.0, 6: 0.1, 8: 0.1, 9: 0.01},
     ),
     # A drop ends the warm-up.
     (
         automl.AutomlStepwise,
-        {"warmup": WARMUP, "first_drop_step": 2, "second_drop_step": 3},
+        {**WARMUP, "first_drop_step": 2, "second_drop_step": 3},
         {1: 0.4, 2: 0.1, 3: 0.01},
     ),
     (schedules.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
@@ -66,7 +58,7 @@ BURNIN = {"burnin_learning_rate": 0.1, "burnin_steps": 5}
     (schedules.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
 )
 def test_hand_worked_rates(*, kind, options, rates):
-    schedule = kind(PARTS[kind](**options))
+    schedule = kind(**options)
     assert [float(schedule(step)) for step in rates] == pytest.approx(list(rates.values()), abs=1e-6)
     assert np.isfinite([float(schedule(step)) for step in (4, 5)]).all()
 
@@ -77,10 +69,9 @@ def test_hand_worked_rates(*, kind, options, rates):
     (schedules.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
     (schedules.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
     (schedules.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
-    (schedules.ExponentialDecay, EXPONENTIAL | {"decay_steps": 0}, "decay_steps"),
 )
 def test_numbers_that_contradict_each_other_are_refused(*, kind, options, text):
-    refused(ValueError, text, lambda: PARTS[kind](**options))
+    refused(ValueError, text, kind, **options)
 
 
 def test_averages_follow_the_dynamic_decay_from_zero_and_are_swapped_in_for_a_block():
@@ -105,8 +96,8 @@ def test_averages_follow_the_dynamic_decay_from_zero_and_are_swapped_in_for_a_bl
 
 
 def test_the_rate_of_the_next_update_is_what_the_optimizer_makes_of_the_schedule():
-    options = schedules.ManualStepOptions(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
-    optimizer = tf_keras.optimizers.legacy.SGD(schedules.ManualStep(options))
+    rate = schedules.ManualStep(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
+    optimizer = tf_keras.optimizers.legacy.SGD(rate)
     optimization = Optimization(optimizer=optimizer)
     rates = []
     for step in range(4):

@@ -11,7 +11,7 @@ from detection_core.artifacts.evaluation import (
     SHAPE_METRICS,
     metric_prefix,
 )
-from detection_core.config.automl.support import SUPPORT
+from detection_core.config.automl.hyperparameters import SUPPORT
 from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
 from detection_core.zoo.networks import Network, PublishedModel, list_networks
 from pipeline.cli.base import Argument, Group, Verb

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from detection_core.config.automl.support import SUPPORT
+from detection_core.config.automl.hyperparameters import SUPPORT
 from pipeline.cli import parser
 from tests.support.made_examples import Made, write_examples
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from detection_core.config.paths.field_texts import field_texts
+from detection_core.config.paths.overrides import field_texts
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 from tests.end_to_end.conftest import Workflow

@@ -28,7 +28,7 @@ from detection_core.builders.post_processing import build_calibration, build_pos
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.refusals import find_refused
 from detection_core.errors import ConfigError
-from detection_core.families.ssd.target_assigner import build_target_assigner
+from detection_core.families.ssd.build import build_target_assigner
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
 from detection_core.protos.box_predictor_pb2 import BoxPredictor

@@ -6,8 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from detection_core.config.load import PipelineConfig, load_pipeline_config, parse_pipeline_config
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.zoo.networks import find_kind
 

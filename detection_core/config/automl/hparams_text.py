@@ -13,7 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.text_file import read_text_file
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
 
@@ -133,3 +134,29 @@ def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any], where: 
         merges = isinstance(current, Mapping) and isinstance(value, Mapping)
         changed[key] = _overridden(current, value, f"{where}.{key}") if merges else copy.deepcopy(value)
     return changed
+
+
+def read_yaml_file(path: str) -> dict[Any, Any]:
+    """Read a YAML file whose top level is a mapping; an empty file gives an empty dict.
+
+    Raises:
+        ConfigError: when it cannot be read, or is not a mapping.
+    """
+    return read_yaml(read_text_file(path, what="YAML file"), where=path)
+
+
+def read_yaml(text: str, *, where: str) -> dict[Any, Any]:
+    """Read a YAML document whose top level is a mapping; an empty text gives an empty dict.
+
+    Raises:
+        ConfigError: when it is not YAML, or not a mapping, with the line.
+    """
+    content = parse_yaml(text, where, tuples=True)
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"expected a table of key: value lines, found {shorten(content)}; write num_classes: 20",
+            where=where,
+        )
+    return content

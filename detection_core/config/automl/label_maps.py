@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.hparams_text import WHERE
-from detection_core.config.automl.yaml_text import read_yaml_file
+from detection_core.config.automl.hparams_text import WHERE, read_yaml_file
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.zoo.coco_classes import COCO_CLASSES
 
-_COCO_NAMES = (
-    "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,"
-    "parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,,backpack,umbrella,,,"
-    "handbag,tie,suitcase,frisbee,skis,snowboard,sports ball,kite,baseball bat,baseball glove,skateboard,"
-    "surfboard,"
-    "tennis racket,bottle,,wine glass,cup,fork,knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,"
-    "hot dog,pizza,donut,cake,chair,couch,potted plant,bed,,dining table,,,toilet,,tv,laptop,mouse,remote,"
-    "keyboard,cell phone,microwave,oven,toaster,sink,refrigerator,,book,clock,vase,scissors,teddy bear,"
-    "hair drier,toothbrush"
-)
 _VOC_NAMES = (
     "aeroplane,bicycle,bird,boat,bottle,bus,car,cat,chair,cow,diningtable,dog,horse,motorbike,person,"
     "pottedplant,sheep,sofa,train,tvmonitor"
 )
 BUILT_IN: Mapping[str, Mapping[int, str]] = {
-    "coco": {number: name for number, name in enumerate(_COCO_NAMES.split(","), 1) if name},
+    "coco": COCO_CLASSES,
     "voc": dict(enumerate(_VOC_NAMES.split(","), 1)),
     "waymo": {1: "vehicle", 2: "pedestrian", 3: "cyclist"},
 }

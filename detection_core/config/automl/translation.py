@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import up_to
-from detection_core.config.automl.defaults import DEFAULTS
-from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE
-from detection_core.config.automl.hyperparameters import HyperParameters
+from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE, read_yaml_file
+from detection_core.config.automl.hyperparameters import DEFAULTS, MODEL, SUPPORT, HyperParameters
 from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
-from detection_core.config.automl.support import MODEL, SUPPORT
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.typed_values import LoadedHyperParameters, load_hyperparameters
 from detection_core.config.automl.value_readers import refusal, whole
-from detection_core.config.automl.yaml_text import read_yaml_file
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.errors import ConfigError
+from detection_core.detectors.family import family_of, model_message
+from detection_core.errors import ConfigError, shorten
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.input_reader_pb2 import PNG_MASKS, InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -312,3 +311,44 @@ def _fill_reader(reader: InputReader, values: HyperParameters, pattern: str, lab
     reader.max_number_of_boxes = values.max_instances_per_image
     if "segmentation" in values.heads:
         reader.load_instance_masks, reader.mask_type = True, PNG_MASKS
+
+
+# Hyper-parameter to the detector setting that it controls, where the names differ.
+_DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
+
+
+def is_efficientdet(config: PipelineConfig) -> bool:
+    """Tell whether the config's detector is an EfficientDet, which has hyper-parameters."""
+    return bool(config.model.efficientdet.name)
+
+
+def check_made_with(
+    config: PipelineConfig, params: Mapping[str, Any], model_name: str = "", where: str = ""
+) -> None:
+    """Refuse model hyper-parameters that differ from the detector's; training hyper-parameters are ignored.
+
+    Args:
+        config: of an EfficientDet.
+        params: some or all hyper-parameters.
+        model_name: the model that they belong to; empty: the detector's.
+        where: the argument that they come from, for errors.
+
+    Raises:
+        ConfigError: naming the first that differs or is unknown.
+    """
+    own = config.model.efficientdet
+    found = _settings(config)
+    expected = _settings(translate(model_name or own.name, params).config)
+    for key in params:
+        name = _DECIDES.get(key, key)
+        if name in found and found[name] != expected[name]:
+            raise ConfigError(
+                f"expected what the detector was made with, {shorten(found[name])}, found"
+                f" {shorten(expected[name])}; give it to `detflow config from-automl`, and import again",
+                where=f"{where}.{key}",
+            )
+
+
+def _settings(config: PipelineConfig) -> Mapping[str, Any]:
+    settings = family_of(config.model).settings
+    return settings(model_message(config.model)[0]) if settings else {}

@@ -2,148 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.allowed_values import (
-    BOXES,
-    CHANNELS,
-    DECAY,
-    FRACTION,
-    LAYERS,
-    LEVEL,
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_FRACTION,
-    Range,
-    up_to,
-)
-from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.defaults import MODELS, model_values
 from detection_core.config.automl.hparams_text import (
     WHERE,
     apply_overrides,
     read_overrides,
     split_run_settings,
 )
-from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
-from detection_core.config.automl.value_readers import Reader
+from detection_core.config.automl.hyperparameters import DEFAULTS, READERS, HyperParameters
+from detection_core.config.automl.value_readers import refusal
+from detection_core.config.suggestions import near_names
+from detection_core.errors import ConfigError, shorten
+from detection_core.zoo.networks import Network, list_all
 
-ACTIVATIONS = ("swish", "silu", "swish_native", "hswish", "relu", "relu6", "mish", "srelu")
-BACKBONES = (
-    *(f"efficientnet-b{size}" for size in range(9)), "efficientnet-l2",
-    *(f"efficientnet-lite{size}" for size in range(5)),
-)  # fmt: skip
-POLICIES = ("v0", "v1", "v2", "v3", "test", "randaug")
-WEIGHT_METHODS = ("attn", "fastattn", "channel_attn", "channel_fastattn", "sum")
-_ANY = Range(-math.inf, math.inf, "a number")
-_COUNT = up_to(1_000_000_000)
-_COUNT_OR_NONE = up_to(1_000_000_000, 0)
-_EPOCHS = Range(0, 1e6, "a number of epochs, 0 or more")
 
-NMS_READERS: Mapping[str, Reader] = {
-    "method": readers.optional(readers.choice("gaussian", "hard"), absent="hard"),
-    "iou_thresh": readers.optional(readers.number(FRACTION)),
-    "score_thresh": readers.optional(readers.number(FRACTION), absent=0.0),
-    "sigma": readers.optional(readers.number(NOT_NEGATIVE)),
-    "pyfunc": readers.switch,
-    "max_nms_inputs": readers.optional(readers.whole(_COUNT_OR_NONE), absent=0),
-    "max_output_size": readers.whole(BOXES),
+def _changes(network: Network) -> dict[str, Any]:
+    values = {**network.kind.values, **network.values}
+    return {"image_size": network.side, **{key: values[key] for key in DEFAULTS if key in values}}
+
+
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    network.name: _changes(network) for network in list_all() if network.kind.weights == "automl"
 }
+"""Model name to the hyper-parameters that it sets, from the family's `networks.yaml`."""
 
 
-def _nms_configs(value: Any, where: str) -> NmsConfigs:
-    if not isinstance(value, Mapping):
-        raise readers.refusal(
-            "a table", value, where, "set its fields one by one, as nms_configs.method=hard"
+def model_values(model_name: str) -> dict[str, Any]:
+    """Return all hyper-parameters of a model, without overrides.
+
+    Raises:
+        ConfigError: for an unknown model name.
+    """
+    if model_name not in MODELS:
+        near = near_names(model_name, MODELS, limit=1)
+        hint = f"did you mean {near[0]}?" if near else "choose one of them"
+        raise ConfigError(
+            f"expected one of {', '.join(MODELS)}, found {shorten(model_name)}; {hint}", where="model name"
         )
-    return NmsConfigs(**{name: read(value[name], f"{where}.{name}") for name, read in NMS_READERS.items()})
-
-
-READERS: Mapping[str, Reader] = {
-    "name": readers.optional(readers.text, absent=""),
-    "act_type": readers.choice(*ACTIVATIONS),
-    "image_size": readers.image_size,
-    "target_size": readers.optional(readers.image_size),
-    "input_rand_hflip": readers.switch,
-    "jitter_min": readers.number(POSITIVE),
-    "jitter_max": readers.number(POSITIVE),
-    "autoaugment_policy": readers.optional(readers.choice(*POLICIES)),
-    "grid_mask": readers.switch,
-    "sample_image": readers.optional(readers.text),
-    "map_freq": readers.optional(readers.whole(_COUNT_OR_NONE), absent=0),
-    "num_classes": readers.whole(up_to(100_000)),
-    "seg_num_classes": readers.whole(up_to(100_000)),
-    "heads": readers.names_of("object_detection", "segmentation"),
-    "skip_crowd_during_training": readers.switch,
-    "label_map": readers.optional(readers.label_map),
-    "max_instances_per_image": readers.optional(
-        lambda value, where: readers.whole(up_to(100_000, 0))(value, where) or 100, absent=100
-    ),
-    "regenerate_source_id": readers.switch,
-    "min_level": readers.whole(LEVEL),
-    "max_level": readers.whole(LEVEL),
-    "num_scales": readers.whole(up_to(100)),
-    "aspect_ratios": readers.aspect_ratios,
-    "anchor_scale": readers.anchor_scale,
-    "is_training_bn": readers.switch,
-    "momentum": readers.number(DECAY),
-    "optimizer": readers.choice("sgd", "adam", any_case=True),
-    "learning_rate": readers.number(NOT_NEGATIVE),
-    "lr_warmup_init": readers.number(NOT_NEGATIVE),
-    "lr_warmup_epoch": readers.number(_EPOCHS),
-    "first_lr_drop_epoch": readers.number(_EPOCHS),
-    "second_lr_drop_epoch": readers.number(_EPOCHS),
-    "poly_lr_power": readers.number(NOT_NEGATIVE),
-    "clip_gradients_norm": readers.optional(readers.number(_ANY), absent=0.0),
-    "num_epochs": readers.whole(up_to(1_000_000)),
-    "data_format": readers.choice("channels_last", "channels_first"),
-    "mean_rgb": readers.channels,
-    "stddev_rgb": readers.divisors,
-    "scale_range": readers.switch,
-    "label_smoothing": readers.number(FRACTION),
-    "alpha": readers.number(FRACTION),
-    "gamma": readers.number(NOT_NEGATIVE),
-    "delta": readers.number(POSITIVE),
-    "box_loss_weight": readers.optional(readers.number(NOT_NEGATIVE), absent=0.0),
-    "iou_loss_type": readers.optional(readers.choice("iou", "giou", "diou", "ciou")),
-    "iou_loss_weight": readers.number(NOT_NEGATIVE),
-    "weight_decay": readers.number(NOT_NEGATIVE),
-    "strategy": readers.optional(readers.choice("tpu", "gpus", "multi-gpus")),
-    "mixed_precision": readers.switch,
-    "loss_scale": readers.optional(readers.number(NOT_NEGATIVE)),
-    "box_class_repeats": readers.whole(LAYERS),
-    "fpn_cell_repeats": readers.whole(LAYERS),
-    "fpn_num_filters": readers.whole(Range(1, CHANNELS.high, "a number of channels from 1 to 16,384")),
-    "separable_conv": readers.switch,
-    "apply_bn_for_resampling": readers.switch,
-    "conv_after_downsample": readers.switch,
-    "conv_bn_act_pattern": readers.switch,
-    "drop_remainder": readers.switch,
-    "nms_configs": _nms_configs,
-    "tflite_max_detections": readers.whole(BOXES),
-    "fpn_name": readers.optional(readers.choice("bifpn", "qufpn", "bifpn_dyn")),
-    "fpn_weight_method": readers.optional(readers.choice(*WEIGHT_METHODS)),
-    "fpn_config": readers.optional(readers.table),
-    "survival_prob": readers.optional(readers.number(POSITIVE_FRACTION)),
-    "img_summary_steps": readers.optional(readers.whole(_COUNT_OR_NONE)),
-    "lr_decay_method": readers.choice("cosine", "polynomial", "stepwise"),
-    "moving_average_decay": readers.optional(readers.number(DECAY), absent=0.0),
-    "ckpt_var_scope": readers.optional(readers.text),
-    "skip_mismatch": readers.switch,
-    "backbone_name": readers.choice(*BACKBONES),
-    "backbone_config": readers.optional(readers.table),
-    "var_freeze_expr": readers.optional(readers.expression),
-    "use_keras_model": readers.switch,
-    "dataset_type": readers.optional(readers.text),
-    "positives_momentum": readers.optional(readers.number(_ANY)),
-    "grad_checkpoint": readers.switch,
-    "verbose": readers.whole(up_to(2, 0)),
-    "save_freq": readers.epoch_or_whole(_COUNT),
-}
-"""Hyper-parameter to the reader of its value."""
+    return copy.deepcopy({**DEFAULTS, "name": model_name, **MODELS[model_name]})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,7 +92,7 @@ def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     for found in (run.get("model_name"), changes.get("name")):
         if isinstance(found, str) and found in MODELS:
             return found
-    raise readers.refusal(
+    raise refusal(
         "the name of a model",
         run.get("model_name", changes.get("name")),
         "model name",
@@ -202,17 +102,13 @@ def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 def _check(values: HyperParameters) -> None:
     if values.max_level < values.min_level:
-        raise readers.refusal(
-            f"at least min_level, {values.min_level}", values.max_level, f"{WHERE}.max_level"
-        )
+        raise refusal(f"at least min_level, {values.min_level}", values.max_level, f"{WHERE}.max_level")
     levels = values.max_level - values.min_level + 1
     if isinstance(values.anchor_scale, tuple) and len(values.anchor_scale) != levels:
         expected = f"a number, or one for each of the {levels} levels {values.min_level}..{values.max_level}"
-        raise readers.refusal(expected, list(values.anchor_scale), f"{WHERE}.anchor_scale")
+        raise refusal(expected, list(values.anchor_scale), f"{WHERE}.anchor_scale")
     if values.jitter_max < values.jitter_min:
-        raise readers.refusal(
-            f"at least jitter_min, {values.jitter_min:g}", values.jitter_max, f"{WHERE}.jitter_max"
-        )
+        raise refusal(f"at least jitter_min, {values.jitter_min:g}", values.jitter_max, f"{WHERE}.jitter_max")
     if values.second_lr_drop_epoch < values.first_lr_drop_epoch and values.lr_decay_method == "stepwise":
         expected = f"at least first_lr_drop_epoch, {values.first_lr_drop_epoch:g}"
-        raise readers.refusal(expected, values.second_lr_drop_epoch, f"{WHERE}.second_lr_drop_epoch")
+        raise refusal(expected, values.second_lr_drop_epoch, f"{WHERE}.second_lr_drop_epoch")

@@ -1,4 +1,4 @@
-"""Readers that convert text or YAML values to typed hyper-parameters, or refuse them with a reason.
+"""Declarations of hyper-parameters, and readers that convert text or YAML values or refuse them.
 
 google/automl's parser keeps some values that its code then misreads or fails on. These readers convert or
 refuse them:
@@ -12,20 +12,19 @@ refuse them:
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 from detection_core.allowed_values import Range
-from detection_core.config.automl.hyperparameters import Size
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
 
 Reader = Callable[[Any, str], Any]
 """Converts a value; the second argument is its path, for errors."""
 
-_Value = TypeVar("_Value")
 _SIDE = Range(1, 16_384, "a number of pixels from 1 to 16,384")
 _SIZE_TEXT = re.compile(r"\s*(\d{1,6})[xX](\d{1,6})\s*")
 _SIZES = "a side in pixels, or a text WIDTHxHEIGHT such as 640x512"
@@ -118,7 +117,7 @@ def table(value: Any, where: str) -> Mapping[str, Any]:
     return dict(value)
 
 
-def image_size(value: Any, where: str) -> Size:
+def image_size(value: Any, where: str) -> tuple[int, int]:
     """Read a side, a text WIDTHxHEIGHT or a tuple of height and width, to height and width.
 
     Raises:
@@ -260,3 +259,41 @@ def _in_range(found: float, value: Any, allowed: Range, where: str) -> float:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+Kind = Literal["followed", "without effect", "refused"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """How a hyper-parameter is supported.
+
+    Attributes:
+        kind: whether it is followed, refused or without effect.
+        text: the config field that it sets, or the reason.
+        fits: returns whether all hyper-parameters together can be followed; otherwise they are refused with
+            `remedy`.
+        expected: the condition that `fits` checks, in words.
+        remedy: what to do instead.
+    """
+
+    kind: Kind
+    text: str
+    fits: Callable[[Any], bool] = lambda values: True
+    expected: str = ""
+    remedy: str = ""
+
+
+def row(default: Any, read: Reader, support: Support | None = None) -> Any:
+    """Declare a hyper-parameter; without `support`, the message's field of that name is set."""
+    return dataclasses.field(metadata={"default": default, "read": read, "support": support})
+
+
+def followed(default: Any, read: Reader, text: str) -> Any:
+    """Declare a hyper-parameter that sets the config fields in `text`."""
+    return row(default, read, Support("followed", text))
+
+
+def nothing(default: Any, read: Reader, reason: str) -> Any:
+    """Declare a hyper-parameter without effect."""
+    return row(default, read, Support("without effect", reason))

@@ -1,14 +1,16 @@
-"""Anchor generators: the number of anchors, and whether they fit the feature maps."""
+"""Anchors: generators and the number of anchors, box codes, and matchers to objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.allowed_values import LEVEL, POSITIVE, up_to
+from detection_core.allowed_values import FRACTION, LEVEL, POSITIVE, Range, up_to
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
+from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
+from detection_core.protos.box_coder_pb2 import BoxCoder
 from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid, FlexibleGridAnchorGenerator
 from detection_core.protos.grid_anchor_generator_pb2 import GridAnchorGenerator
 from detection_core.protos.multiscale_anchor_generator_pb2 import MultiscaleAnchorGenerator
@@ -126,16 +128,40 @@ def _anchor_grid(message: AnchorGrid, path: str) -> Iterator[Problem]:
 
 _SHAPES = {"aspect_ratios": POSITIVE, "scales": POSITIVE}
 
+
+_CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}
+_KEYPOINTS = Range(1, 10_000, "a number from 1 to 10,000; faster_rcnn_box_coder codes boxes alone")
+
+
+def code_size(coder: BoxCoder) -> int:
+    """Return the length of a box code; 0 if no coder is set."""
+    if coder.HasField("keypoint_box_coder"):
+        return 4 + 2 * coder.keypoint_box_coder.num_keypoints
+    return _CODE_SIZES.get(str(coder.WhichOneof("box_coder_oneof")), 0)
+
+
+_KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"
+
+
+def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
+    if message.ignore_thresholds:
+        return
+    unmatched, matched = message.unmatched_threshold, message.matched_threshold
+    if unmatched > matched:
+        text = f"expected at most matched_threshold, which is {matched:g}, found {unmatched:g}"
+        yield Problem(path=f"{path}.unmatched_threshold", message=text)
+    if unmatched == matched and not message.negatives_lower_than_unmatched:
+        text = "expected true, as unmatched_threshold equals matched_threshold, found false"
+        yield Problem(path=f"{path}.negatives_lower_than_unmatched", message=text)
+
+
 RULES: Mapping[str, Rules] = {
-    "AnchorGenerator": Rules("builders.anchors", oneofs=("anchor_generator_oneof",)),
-    "GridAnchorGenerator": Rules("builders.anchors", ranges=_SHAPES),
+    "AnchorGenerator": Rules(oneofs=("anchor_generator_oneof",)),
+    "GridAnchorGenerator": Rules(ranges=_SHAPES),
     "SsdAnchorGenerator": Rules(
-        ("builders.anchors", "config.messages.anchors"),
-        ranges={**_SHAPES, "num_layers": up_to(64), "min_scale": POSITIVE, "max_scale": POSITIVE},
-        check=_ssd,
+        ranges={**_SHAPES, "num_layers": up_to(64), "min_scale": POSITIVE, "max_scale": POSITIVE}, check=_ssd
     ),
     "MultiscaleAnchorGenerator": Rules(
-        "builders.anchors",
         ranges={
             "aspect_ratios": POSITIVE,
             "anchor_scale": POSITIVE,
@@ -145,6 +171,16 @@ RULES: Mapping[str, Rules] = {
         },
         check=_multiscale,
     ),
-    "FlexibleGridAnchorGenerator": Rules("builders.anchors"),
-    "AnchorGrid": Rules("builders.anchors", ranges={"aspect_ratios": POSITIVE}, check=_anchor_grid),
+    "AnchorGrid": Rules(ranges={"aspect_ratios": POSITIVE}, check=_anchor_grid),
+    "BoxCoder": Rules(oneofs=("box_coder_oneof",)),
+    "KeypointBoxCoder": Rules(ranges={"num_keypoints": _KEYPOINTS}),
+    "MeanStddevBoxCoder": Rules(ranges={"stddev": POSITIVE}),
+    "Matcher": Rules(oneofs=("matcher_oneof",)),
+    "ArgMaxMatcher": Rules(
+        ranges={"matched_threshold": FRACTION, "unmatched_threshold": FRACTION},
+        check=_argmax,
+        without_effect={"use_matmul_gather": _KERNEL},
+    ),
+    "BipartiteMatcher": Rules(without_effect={"use_matmul_gather": _KERNEL}),
+    "RegionSimilarityCalculator": Rules(oneofs=("region_similarity",)),
 }

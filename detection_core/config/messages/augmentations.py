@@ -1,4 +1,4 @@
-"""Augmentations of training images."""
+"""Augmentations of training images, and the sizes of multi-scale training."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 from detection_core.protos.train_pb2 import TrainConfig
 
 POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "randaug": False}
@@ -91,9 +92,7 @@ def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
 
 def _jitter_frame(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
     yield from _padded(message, path)
-    if message.scale_max < message.scale_min:
-        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
-        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+    yield from _scales(message, path)
     if bool(message.target_height) != bool(message.target_width):
         text = "expected target_height and target_width together, found one alone; set both or none"
         yield Problem(path=f"{path}.target_height", message=text)
@@ -152,28 +151,49 @@ def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.policy_name", message=text)
 
 
-_BUILDER = "builders.augment"
 _AREA = {"min_area": POSITIVE_FRACTION}
 _CROP = {**_AREA, "min_aspect_ratio": POSITIVE}
 _QUALITY = Range(0, 100, "a number from 0 to 100")
 
 
 def _crop(ranges: Mapping[str, Range] = _CROP, check: Check = _padded) -> Rules:
-    return Rules(_BUILDER, ranges=ranges, check=check)
+    return Rules(ranges=ranges, check=check)
+
+
+_MIXED_SIDE = up_to(16_384, 2)
+_MOST_SCALES = 9
+_POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
+
+
+def _scales(message: Any, path: str) -> Iterator[Problem]:
+    """Find a range of scales with swapped ends."""
+    if message.scale_max < message.scale_min:
+        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
+        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+
+
+def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
+    yield from _scales(message, path)
+    yield from _padded(message, path)
+
+
+def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
+    """Find too many sizes, because each one is compiled."""
+    if len(message.scale) > _MOST_SCALES:
+        text = f"expected at most {_MOST_SCALES} scales, found {len(message.scale)}; each is compiled"
+        yield Problem(path=f"{path}.scale", message=text)
+
+
+_PIXEL = Range(0, 255, "a number from 0 to 255")
+_SCALES = {"scale_min": FACTOR, "scale_max": FACTOR}
 
 
 RULES: Mapping[str, Rules] = {
-    "PreprocessingStep": Rules(
-        _BUILDER,
-        check=_step,
-    ),
-    "AdjustGamma": Rules("augment.colour"),
+    "PreprocessingStep": Rules(check=_step),
     "AutomlGridMask": Rules(
-        "augment.patches",
-        ranges={"ratio": POSITIVE_FRACTION, "gridmask_size_ratio": Range(0, 16, "a number from 0 to 16")},
+        ranges={"ratio": POSITIVE_FRACTION, "gridmask_size_ratio": Range(0, 16, "a number from 0 to 16")}
     ),
     "AutomlScaleJitter": Rules(
-        "augment.scaling",
         ranges={
             "height": SIDE,
             "width": SIDE,
@@ -184,39 +204,22 @@ RULES: Mapping[str, Rules] = {
         },
         check=_jitter_frame,
     ),
-    "DropCrowdBoxes": Rules(),
-    "AutoAugmentImage": Rules("augment.policies", check=_policy),
-    "ConvertClassLogitsToSoftmax": Rules("augment.boxes_and_labels", check=_softmax),
-    "DropLabelProbabilistically": Rules("augment.boxes_and_labels", ranges={"drop_probability": FRACTION}),
-    "NormalizeImage": Rules("augment.colour", check=_normalize),
-    "RGBtoGray": Rules(),
+    "AutoAugmentImage": Rules(check=_policy),
+    "ConvertClassLogitsToSoftmax": Rules(check=_softmax),
+    "DropLabelProbabilistically": Rules(ranges={"drop_probability": FRACTION}),
+    "NormalizeImage": Rules(check=_normalize),
     "RandomAbsolutePadImage": Rules(
-        _BUILDER,
-        ranges={"max_height_padding": SIDE_OR_NONE, "max_width_padding": SIDE_OR_NONE},
-        check=_padded,
+        ranges={"max_height_padding": SIDE_OR_NONE, "max_width_padding": SIDE_OR_NONE}, check=_padded
     ),
-    "RandomAdjustBrightness": Rules("augment.colour"),
-    "RandomAdjustContrast": Rules("augment.colour"),
-    "RandomAdjustHue": Rules("augment.colour"),
-    "RandomAdjustSaturation": Rules("augment.colour"),
-    "RandomBlackPatches": Rules("augment.noise", ranges={"max_black_patches": up_to(10_000, 0)}),
+    "RandomBlackPatches": Rules(ranges={"max_black_patches": up_to(10_000, 0)}),
     "RandomCropImage": _crop(_AREA),
     "RandomCropPadImage": _crop(_AREA),
-    "RandomCropToAspectRatio": Rules("augment.crops", ranges={"aspect_ratio": POSITIVE}),
-    "RandomDistortColor": Rules("augment.colour", ranges={"color_ordering": Range(0, 1, "0 or 1")}),
-    "RandomDownscaleToTargetPixels": Rules(
-        _BUILDER, ranges={"min_target_pixels": POSITIVE}, check=_downscale
-    ),
-    "RandomHorizontalFlip": Rules("augment.geometry"),
-    "RandomImageScale": Rules(
-        "augment.scaling", ranges={"min_scale_ratio": FACTOR, "max_scale_ratio": FACTOR}
-    ),
-    "RandomJitterBoxes": Rules(_BUILDER),
-    "RandomJpegQuality": Rules(
-        "augment.noise", ranges={"min_jpeg_quality": _QUALITY, "max_jpeg_quality": _QUALITY}
-    ),
+    "RandomCropToAspectRatio": Rules(ranges={"aspect_ratio": POSITIVE}),
+    "RandomDistortColor": Rules(ranges={"color_ordering": Range(0, 1, "0 or 1")}),
+    "RandomDownscaleToTargetPixels": Rules(ranges={"min_target_pixels": POSITIVE}, check=_downscale),
+    "RandomImageScale": Rules(ranges={"min_scale_ratio": FACTOR, "max_scale_ratio": FACTOR}),
+    "RandomJpegQuality": Rules(ranges={"min_jpeg_quality": _QUALITY, "max_jpeg_quality": _QUALITY}),
     "RandomPadImage": Rules(
-        _BUILDER,
         ranges={
             "min_image_height": SIDE_OR_NONE,
             "min_image_width": SIDE_OR_NONE,
@@ -225,32 +228,23 @@ RULES: Mapping[str, Rules] = {
         },
         check=_pad,
     ),
-    "RandomPatchGaussian": Rules(
-        "augment.noise", ranges={"min_patch_size": SIDE_OR_NONE, "max_patch_size": SIDE_OR_NONE}
-    ),
-    "RandomPixelValueScale": Rules("augment.colour"),
-    "RandomRGBtoGray": Rules("augment.colour"),
-    "RandomResizeMethod": Rules("augment.scaling", ranges={"target_height": SIDE, "target_width": SIDE}),
-    "RandomRotation90": Rules("augment.geometry"),
+    "RandomPatchGaussian": Rules(ranges={"min_patch_size": SIDE_OR_NONE, "max_patch_size": SIDE_OR_NONE}),
+    "RandomResizeMethod": Rules(ranges={"target_height": SIDE, "target_width": SIDE}),
     "RandomScaleCropAndPadToSquare": Rules(
-        "augment.pads", ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
+        ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
     ),
     "RandomSelfConcatImage": Rules(
-        "augment.geometry",
-        ranges={"concat_vertical_probability": FRACTION, "concat_horizontal_probability": FRACTION},
+        ranges={"concat_vertical_probability": FRACTION, "concat_horizontal_probability": FRACTION}
     ),
     "RandomSquareCropByScale": Rules(
-        "augment.pads",
         ranges={
             "max_border": SIDE_OR_NONE,
             "scale_min": FACTOR,
             "scale_max": FACTOR,
             "num_scales": up_to(10_000),
-        },
+        }
     ),
-    "RandomVerticalFlip": Rules("augment.geometry"),
-    "RemapLabels": Rules("augment.boxes_and_labels"),
-    "ResizeImage": Rules(_BUILDER, ranges={"new_height": SIDE, "new_width": SIDE}),
+    "ResizeImage": Rules(ranges={"new_height": SIDE, "new_width": SIDE}),
     "SSDRandomCrop": _crop({}),
     "SSDRandomCropOperation": _crop(),
     "SSDRandomCropPad": _crop({}),
@@ -259,6 +253,36 @@ RULES: Mapping[str, Rules] = {
     "SSDRandomCropFixedAspectRatioOperation": _crop(_AREA),
     "SSDRandomCropPadFixedAspectRatio": _crop({"aspect_ratio": POSITIVE}),
     "SSDRandomCropPadFixedAspectRatioOperation": _crop(),
-    "ScaleBoxesToPixelCoordinates": Rules(),
-    "SubtractChannelMean": Rules(_BUILDER, check=_means),
+    "SubtractChannelMean": Rules(check=_means),
+    "Mosaic": Rules(
+        ranges={
+            "height": _MIXED_SIDE,
+            "width": _MIXED_SIDE,
+            "min_fraction": _POINT,
+            "min_visible": FRACTION,
+            "per_channel_pad_value": _PIXEL,
+        },
+        check=_padded,
+    ),
+    "MixUp": Rules(ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
+    "CopyPaste": Rules(
+        ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION}, check=_scales
+    ),
+    "LargeScaleJitter": Rules(
+        ranges={
+            "height": SIDE,
+            "width": SIDE,
+            **_SCALES,
+            "min_visible": FRACTION,
+            "per_channel_pad_value": _PIXEL,
+        },
+        check=_jitter,
+    ),
+    "MultiScale": Rules(
+        ranges={
+            "scale": Range(0.25, 4, "a number from 0.25 to 4"),
+            "steps_per_scale": up_to(1_000_000),
+        },
+        check=_many_scales,
+    ),
 }

@@ -1,13 +1,16 @@
-"""Prediction heads of one-stage detectors."""
+"""Prediction heads of one-stage detectors, and the settings of their convolutions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
-from detection_core.allowed_values import CHANNELS, KERNEL, LAYERS, POSITIVE
+from detection_core.allowed_values import CHANNELS, FRACTION, KERNEL, LAYERS, NOT_NEGATIVE, POSITIVE
+from detection_core.config.suggestions import near_names
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
+from detection_core.protos.hyperparams_pb2 import Initializer
 
 
 def _weight_shared(message: WeightSharedConvolutionalBoxPredictor, path: str) -> Iterator[Problem]:
@@ -21,9 +24,50 @@ def _weight_shared(message: WeightSharedConvolutionalBoxPredictor, path: str) ->
 
 _LAYERS = {"kernel_size": KERNEL, "box_code_size": POSITIVE, "num_layers_before_predictor": LAYERS}
 
+
+_CLASSES = (
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+)
+_SNAKE = tuple(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in _CLASSES)
+_SCALED = tuple(name for name in _SNAKE if name.startswith(("glorot", "he_", "lecun")))
+_SECOND = tuple(f"{name}V2" for name in (*_CLASSES, *_SCALED))
+
+INITIALIZER_NAMES = frozenset((*_CLASSES, *_SNAKE, *_SECOND, "normal", "uniform", "one", "zero"))
+"""Names of tf_keras initializers for the kernel of a convolution, which Identity cannot fill."""
+
+_SHOWN = 60
+
+
+def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
+    """Find a name that is no initializer of a convolution's kernel."""
+    if message.WhichOneof("initializer_oneof") != "keras_initializer_by_name":
+        return
+    name = message.keras_initializer_by_name
+    if name not in INITIALIZER_NAMES:
+        near = near_names(name[:_SHOWN], sorted(INITIALIZER_NAMES), limit=1)
+        hint = f"did you mean {near[0]}?" if near else "correct the name"
+        text = (
+            "expected the name of a tf_keras initializer of convolutions, such as glorot_uniform or"
+            f" he_normal, found {name[:_SHOWN]!r}; {hint}"
+        )
+        yield Problem(path=f"{path}.keras_initializer_by_name", message=text)
+
+
 RULES: Mapping[str, Rules] = {
     "BoxPredictor": Rules(
-        "builders.heads",
         oneofs=("box_predictor_oneof",),
         refused={
             "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; use "
@@ -33,18 +77,24 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "ConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.convolutional", "families.ssd.check"),
         ranges={**_LAYERS, "min_depth": CHANNELS, "max_depth": CHANNELS},
         refused={
             "apply_sigmoid_to_scores": "scores are made from logits in one place; set "
             "post_processing.score_converter: SIGMOID"
         },
     ),
-    "ConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
     "WeightSharedConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "parts.heads.weight_shared", "families.ssd.check"),
-        ranges={**_LAYERS, "depth": CHANNELS},
-        check=_weight_shared,
+        ranges={**_LAYERS, "depth": CHANNELS}, check=_weight_shared
     ),
-    "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
+    "Hyperparams": Rules(
+        without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
+        refused={"group_norm": "no detector here is made with it; use batch_norm"},
+        refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
+    ),
+    "L1Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),
+    "L2Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),
+    "Initializer": Rules(check=_initializer),
+    "TruncatedNormalInitializer": Rules(ranges={"stddev": NOT_NEGATIVE}),
+    "RandomNormalInitializer": Rules(ranges={"stddev": NOT_NEGATIVE}),
+    "BatchNorm": Rules(ranges={"decay": FRACTION, "epsilon": POSITIVE}),
 }

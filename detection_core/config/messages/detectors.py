@@ -103,7 +103,6 @@ def missing_classes_problems(model: DetectionModel) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "DetectionModel": Rules(
-        "detectors.family",
         oneofs=("model",),
         check=_common,
         refused={
@@ -112,13 +111,5 @@ RULES: Mapping[str, Rules] = {
             "experimental_model": "it names code that is not in the config, and no family of that name is"
             " registered; use ssd, or register the family",
         },
-    ),
-    "ExperimentalModel": Rules(
-        (
-            "detectors.family",
-            "builders.input_pipeline",
-            "config.messages.detectors",
-            "config.messages.registered",
-        ),
     ),
 }

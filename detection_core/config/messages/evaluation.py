@@ -99,22 +99,13 @@ def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
 _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
 
 RULES: Mapping[str, Rules] = {
-    "KeypointEdge": Rules(
-        "builders.evaluation_settings", ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}
-    ),
-    "ParameterizedMetric": Rules("config.metric_names", oneofs=("parameterized_metric",)),
+    "KeypointEdge": Rules(ranges={"start": up_to(10_000, 0), "end": up_to(10_000, 0)}),
+    "ParameterizedMetric": Rules(oneofs=("parameterized_metric",)),
     "CocoKeypointMetrics": Rules(
-        "config.messages.evaluation",
         check=_keypoints,
         without_effect={"class_label": "every class that has keypoints is measured by them"},
     ),
     "EvalConfig": Rules(
-        (
-            "builders.evaluation_settings",
-            "builders.train_plan",
-            "config.messages.evaluation",
-            "config.metric_names",
-        ),
         ranges={
             "batch_size": POSITIVE,
             "min_score_threshold": FRACTION,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Protocol
 
 from detection_core.allowed_values import NOT_NEGATIVE
+from detection_core.artifacts.quantization import QuantizationSettings
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
@@ -31,19 +31,9 @@ def _bit_problems(message: Quantization, path: str) -> Iterator[Problem]:
             yield Problem(path=f"{path}.{field}", message=f"{expected}; set {field}: {usual}")
 
 
-class QuantizedBits(Protocol):
-    """Number of bits that quantization-aware training uses."""
-
-    @property
-    def weight_bits(self) -> int:
-        """Return the bits of kernels."""
-
-    @property
-    def activation_bits(self) -> int:
-        """Return the bits of activations."""
-
-
-def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> Iterator[Problem]:
+def format_problems(
+    message: Quantization | QuantizationSettings | None, formats: Collection[str]
+) -> Iterator[Problem]:
     """Find export formats that the trained network does not support; None: it is not quantized."""
     if message is None:
         lacking = [name for name in formats if name.endswith(AWARE)]
@@ -68,6 +58,5 @@ def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> 
 
 
 RULES: Mapping[str, Rules] = {
-    "GraphRewriter": Rules("builders.detector"),
-    "Quantization": Rules("builders.detector", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
+    "Quantization": Rules(ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
 }

@@ -74,25 +74,12 @@ def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "ImageResizer": Rules("builders.input_pipeline", oneofs=("image_resizer_oneof",)),
-    "FixedShapeResizer": Rules(
-        "builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
-    ),
+    "ImageResizer": Rules(oneofs=("image_resizer_oneof",)),
+    "FixedShapeResizer": Rules(ranges={"height": SIDE, "width": SIDE}, refused=_GREY),
     "KeepAspectRatioResizer": Rules(
-        "builders.input_pipeline",
-        ranges={"min_dimension": SIDE, "max_dimension": SIDE},
-        check=_padding,
-        refused=_GREY,
+        ranges={"min_dimension": SIDE, "max_dimension": SIDE}, check=_padding, refused=_GREY
     ),
-    "ConditionalShapeResizer": Rules(
-        "builders.input_pipeline",
-        ranges={"size_threshold": SIDE},
-        check=_condition,
-        refused=_GREY,
-    ),
-    "PadToMultipleResizer": Rules(
-        "builders.input_pipeline", ranges={"multiple": up_to(1_024)}, refused=_GREY
-    ),
-    "AutomlResizer": Rules("builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, check=_padding),
-    "IdentityResizer": Rules(),
+    "ConditionalShapeResizer": Rules(ranges={"size_threshold": SIDE}, check=_condition, refused=_GREY),
+    "PadToMultipleResizer": Rules(ranges={"multiple": up_to(1_024)}, refused=_GREY),
+    "AutomlResizer": Rules(ranges={"height": SIDE, "width": SIDE}, check=_padding),
 }

@@ -48,7 +48,6 @@ _CONTEXT = "context features are not used by any model here"
 
 RULES: Mapping[str, Rules] = {
     "InputReader": Rules(
-        ("builders.input_pipeline", "builders.train_plan", "builders.datasets"),
         ranges={
             "shuffle_buffer_size": up_to(10_000_000, 0),
             "num_readers": up_to(1_024),
@@ -88,5 +87,4 @@ RULES: Mapping[str, Rules] = {
         },
         refused_values={"input_type": {"TF_SEQUENCE_EXAMPLE": "write each frame as a tf.Example"}},
     ),
-    "TFRecordInputReader": Rules("builders.input_pipeline"),
 }

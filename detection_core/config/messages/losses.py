@@ -36,7 +36,6 @@ def _localization(message: LocalizationLoss, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Loss": Rules(
-        "builders.losses",
         ranges={"classification_weight": NOT_NEGATIVE, "localization_weight": NOT_NEGATIVE},
         parts=("localization_loss", "classification_loss"),
         check=_loss,
@@ -53,22 +52,14 @@ RULES: Mapping[str, Rules] = {
             "meaning is open; remove it"
         },
     ),
-    "HardExampleMiner": Rules("builders.losses"),
-    "RandomExampleSampler": Rules("builders.losses", ranges={"positive_sample_fraction": POSITIVE_FRACTION}),
-    "ClassificationLoss": Rules("builders.losses", oneofs=("classification_loss",), check=_classification),
-    "BootstrappedSigmoidClassificationLoss": Rules("builders.losses", without_effect=_ANCHORWISE),
-    "PenaltyReducedLogisticFocalLoss": Rules("builders.losses"),
-    "SigmoidFocalClassificationLoss": Rules("builders.losses", without_effect=_ANCHORWISE),
-    "WeightedDiceClassificationLoss": Rules("builders.losses"),
+    "RandomExampleSampler": Rules(ranges={"positive_sample_fraction": POSITIVE_FRACTION}),
+    "ClassificationLoss": Rules(oneofs=("classification_loss",), check=_classification),
+    "BootstrappedSigmoidClassificationLoss": Rules(without_effect=_ANCHORWISE),
+    "SigmoidFocalClassificationLoss": Rules(without_effect=_ANCHORWISE),
     "WeightedSigmoidClassificationLoss": Rules(without_effect=_ANCHORWISE),
-    "WeightedSoftmaxClassificationLoss": Rules("builders.losses", without_effect=_ANCHORWISE),
-    "WeightedSoftmaxClassificationAgainstLogitsLoss": Rules("builders.losses", without_effect=_ANCHORWISE),
-    "LocalizationLoss": Rules("builders.losses", oneofs=("localization_loss",), check=_localization),
-    "L1LocalizationLoss": Rules(),
-    "WeightedGIOULocalizationLoss": Rules(),
-    "WeightedIOULocalizationLoss": Rules(),
+    "WeightedSoftmaxClassificationLoss": Rules(without_effect=_ANCHORWISE),
+    "WeightedSoftmaxClassificationAgainstLogitsLoss": Rules(without_effect=_ANCHORWISE),
+    "LocalizationLoss": Rules(oneofs=("localization_loss",), check=_localization),
     "WeightedL2LocalizationLoss": Rules(without_effect=_ANCHORWISE),
-    "WeightedSmoothL1LocalizationLoss": Rules(
-        "builders.losses", ranges={"delta": POSITIVE}, without_effect=_ANCHORWISE
-    ),
+    "WeightedSmoothL1LocalizationLoss": Rules(ranges={"delta": POSITIVE}, without_effect=_ANCHORWISE),
 }

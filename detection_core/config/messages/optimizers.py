@@ -78,23 +78,18 @@ def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterato
         yield Problem(path=f"{path}.second_drop_step", message=message)
 
 
-_BUILDER = "builders.optimizer"
-_IN_EPOCHS = (_BUILDER, "config.messages.epochs")
 _RATE = Range(0, math.inf, "a learning rate of 0 or more")
 _AUTOML = {"learning_rate": _RATE, "warmup_learning_rate": _RATE}
 _OPTIMIZER = ("learning_rate",)
 
 RULES: Mapping[str, Rules] = {
-    "Optimizer": Rules(_BUILDER, ranges={"moving_average_decay": DECAY}, oneofs=("optimizer",)),
-    "RMSPropOptimizer": Rules(
-        _BUILDER, ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER
-    ),
-    "MomentumOptimizer": Rules(_BUILDER, parts=_OPTIMIZER),
-    "AdamOptimizer": Rules(_BUILDER, ranges={"beta_1": DECAY, "beta_2": DECAY}, parts=_OPTIMIZER),
-    "LearningRate": Rules(_BUILDER, oneofs=("learning_rate",)),
-    "ConstantLearningRate": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
+    "Optimizer": Rules(ranges={"moving_average_decay": DECAY}, oneofs=("optimizer",)),
+    "RMSPropOptimizer": Rules(ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER),
+    "MomentumOptimizer": Rules(parts=_OPTIMIZER),
+    "AdamOptimizer": Rules(ranges={"beta_1": DECAY, "beta_2": DECAY}, parts=_OPTIMIZER),
+    "LearningRate": Rules(oneofs=("learning_rate",)),
+    "ConstantLearningRate": Rules(ranges={"learning_rate": _RATE}),
     "ExponentialDecayLearningRate": Rules(
-        _IN_EPOCHS,
         ranges={
             "initial_learning_rate": _RATE,
             "decay_steps": POSITIVE,
@@ -104,21 +99,16 @@ RULES: Mapping[str, Rules] = {
         },
         check=_exponential,
     ),
-    "ManualStepLearningRate": Rules(_BUILDER, ranges={"initial_learning_rate": _RATE}, check=_manual),
+    "ManualStepLearningRate": Rules(ranges={"initial_learning_rate": _RATE}, check=_manual),
     "ManualStepLearningRate.LearningRateSchedule": Rules(
-        _IN_EPOCHS, ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
+        ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
     ),
-    "AutomlCosineLearningRate": Rules(_BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE}),
-    "AutomlPolynomialLearningRate": Rules(
-        _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}
-    ),
+    "AutomlCosineLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE}),
+    "AutomlPolynomialLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}),
     "AutomlStepwiseLearningRate": Rules(
-        _BUILDER,
-        ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE},
-        check=_automl_stepwise,
+        ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE}, check=_automl_stepwise
     ),
     "CosineDecayLearningRate": Rules(
-        _IN_EPOCHS,
         ranges={
             "learning_rate_base": _RATE,
             "total_epochs": EPOCHS,

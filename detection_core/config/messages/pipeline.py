@@ -8,8 +8,8 @@ from detection_core.artifacts.evaluation import SHAPE_METRICS
 from detection_core.config.messages.augmentations import reading_problems
 from detection_core.config.messages.detectors import unchecked_resizer
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
+from detection_core.config.messages.post_processing import CLIP_RANGE
 from detection_core.config.messages.sizes import image_size_problems
-from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
 from detection_core.config.metric_names import COCO_SET, measured_sets
 from detection_core.detectors.family import (
@@ -117,9 +117,5 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "TrainEvalPipelineConfig": Rules(
-        ("builders.datasets", "builders.train_plan", "builders.detector"),
-        parts=("model",),
-        check=_pipeline,
-    ),
+    "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),
 }

@@ -1,4 +1,4 @@
-"""Suppression and calibration of scores."""
+"""Suppression and calibration of scores, and names at the output of TensorFlow Lite detectors."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ _SIGMOID = (
 )
 
 RULES: Mapping[str, Rules] = {
-    "PostProcessing": Rules("builders.post_processing"),
     "BatchNonMaxSuppression": Rules(
-        ("builders.post_processing", "config.messages.post_processing"),
         ranges={
             "max_detections_per_class": BOXES,
             "max_total_detections": BOXES,
@@ -64,25 +62,26 @@ RULES: Mapping[str, Rules] = {
         without_effect={"use_static_shapes": _KERNEL, "use_partitioned_nms": _KERNEL, "use_cpu_nms": _KERNEL},
     ),
     "CalibrationConfig": Rules(
-        "builders.post_processing",
         oneofs=("calibrator",),
         refused={
             "sigmoid_calibration": _SIGMOID.format("function_approximation"),
             "class_id_sigmoid_calibrations": _SIGMOID.format("class_id_function_approximations"),
         },
     ),
-    "FunctionApproximation": Rules("builders.post_processing", parts=("x_y_pairs",)),
-    "ClassIdFunctionApproximations": Rules("builders.post_processing", check=_per_class),
+    "FunctionApproximation": Rules(parts=("x_y_pairs",)),
+    "ClassIdFunctionApproximations": Rules(check=_per_class),
     "TemperatureScalingCalibration": Rules(
-        "builders.post_processing",
         ranges={
             "scaler": Range(0, math.inf, "a number above 0, of which 1 leaves logits alone", open_low=True)
-        },
+        }
     ),
     "XYPairs": Rules(
-        "builders.post_processing",
-        check=_knots,
-        without_effect={"training_data_type": "it only tells where the points came from"},
+        check=_knots, without_effect={"training_data_type": "it only tells where the points came from"}
     ),
-    "XYPairs.XYPair": Rules("builders.post_processing"),
 }
+
+
+CLIP_RANGE = "box_encodings_clip_range"
+"""A field of the prediction head; a TensorFlow Lite file does not clip codes."""
+OPERATION = "TFLite_Detection_PostProcess"
+"""The custom operator that decodes boxes and applies non-maximum suppression."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from detection_core.allowed_values import Option, Value
 from detection_core.config.suggestions import near_names
-from detection_core.detectors.rules import Check, Rules, no_problems
+from detection_core.detectors.rules import Check, no_problems
 from detection_core.errors import Problem
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.registered_pb2 import RegisteredPart
@@ -143,6 +143,3 @@ def _parsed(option: Option, text: str) -> Value:
             raise ValueError(text)
         return _BOOLEANS[text]
     return type(option.default)(text)
-
-
-RULES: Mapping[str, Rules] = {"RegisteredPart": Rules("config.messages.registered")}

@@ -8,24 +8,17 @@ from typing import Any
 from detection_core.config.messages import (
     anchors,
     augmentations,
-    box_coders,
     box_predictors,
     detectors,
     evaluation,
     graph_rewriter,
-    hyperparams,
     image_resizers,
     input_reader,
     losses,
-    matchers,
-    monitoring,
     optimizers,
     pipeline,
     post_processing,
-    recipe,
-    registered,
     training,
-    validation,
 )
 from detection_core.detectors.family import families
 from detection_core.detectors.rules import Rules
@@ -33,24 +26,17 @@ from detection_core.detectors.rules import Rules
 RULES: Mapping[str, Rules] = {
     **pipeline.RULES,
     **detectors.RULES,
-    **hyperparams.RULES,
     **image_resizers.RULES,
     **box_predictors.RULES,
     **anchors.RULES,
-    **box_coders.RULES,
-    **matchers.RULES,
     **losses.RULES,
     **post_processing.RULES,
     **training.RULES,
-    **validation.RULES,
-    **monitoring.RULES,
     **optimizers.RULES,
     **augmentations.RULES,
     **evaluation.RULES,
     **input_reader.RULES,
     **graph_rewriter.RULES,
-    **registered.RULES,
-    **recipe.RULES,
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 

@@ -1,17 +1,21 @@
-"""Training data of a model: checks of train_config, alone and with the reader."""
+"""Training: train_config alone and with the reader, validation and tracking servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import BOXES, LEVEL, LOSS_SCALE, NOT_NEGATIVE, POSITIVE_FRACTION, up_to
+from detection_core.artifacts.evaluation import MAP
 from detection_core.config.messages.epochs import EPOCHS, both_problems, learning_rate_of
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
 from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.monitoring_pb2 import Monitoring
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.protos.validation_pb2 import Validation
 
 _QUEUE = "input is a tf.data pipeline, not a queue"
 
@@ -78,15 +82,54 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
     yield from _scale_problems(train, path)
 
 
+def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
+    """Find an experiment without a name, and a server address with a password."""
+    if not message.experiment.strip():
+        yield Problem(
+            path=f"{path}.experiment", message="expected a name, found none; give one, or remove it"
+        )
+    if "@" in message.tracking_uri.partition("://")[2].partition("/")[0]:
+        text = (
+            "expected an address without a password, as configs are copied and published, found one; set"
+            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+        yield Problem(path=f"{path}.tracking_uri", message=text)
+
+
+def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
+    """Find a project without a name, and one with characters that its address cannot hold."""
+    name = message.project
+    if not name.strip() or set(name) & set("/\\#?%:"):
+        text = f"expected a name without any of / \\ # ? % :, found {name!r}; correct it"
+        yield Problem(path=f"{path}.project", message=text)
+
+
+_YEAR = 366 * 24 * 60
+
+
+def validation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find a validation without images; a workflow fills in its readers later."""
+    if config.train_config.HasField("validation") and not config.eval_input_reader:
+        text = "expected an eval_input_reader, whose images are validated on, found none; add one"
+        yield Problem(path="eval_input_reader", message=text)
+
+
+def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
+    """Find metrics without a name, and duplicate names."""
+    names = [metric.name for metric in message.metric]
+    for i, name in enumerate(names):
+        where = f"{path}.metric[{i}].name"
+        if not name:
+            yield Problem(path=where, message=f"expected the name of a metric, such as {MAP}, found none")
+        elif name in names[:i]:
+            yield Problem(path=where, message=f"expected each metric once, found {name} again; remove one")
+    if message.metric and not any(metric.weight for metric in message.metric):
+        text = "expected a weight other than 0, found none, so that all weights would score alike; set one"
+        yield Problem(path=f"{path}.metric[0].weight", message=text)
+
+
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
-        (
-            "builders.train_plan",
-            "builders.datasets",
-            "builders.input_pipeline",
-            "builders.multi_scale",
-            "config.messages.epochs",
-        ),
         ranges={
             "batch_size": up_to(65_536),
             "gradient_accumulation_steps": up_to(65_536, 0),
@@ -115,5 +158,17 @@ RULES: Mapping[str, Rules] = {
             "retain_original_images": "no images are written to the summaries",
             "use_bfloat16": "it is for TPUs; train_config.precision says what training computes in",
         },
+    ),
+    "Monitoring": Rules(ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}),
+    "Monitoring.Profile": Rules(ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}),
+    "Monitoring.Mlflow": Rules(check=_experiment),
+    "Monitoring.Wandb": Rules(check=_project),
+    "Validation": Rules(
+        ranges={
+            "every_minutes": up_to(_YEAR, 0),
+            "keep_best": up_to(100),
+            "min_gain": NOT_NEGATIVE,
+        },
+        check=_metric_problems,
     ),
 }

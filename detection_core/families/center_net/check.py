@@ -130,7 +130,6 @@ def _not_built(what: str) -> str:
 RULES: Mapping[str, Rules] = {
     **EXTRACTOR_RULES,
     "CenterNet": Rules(
-        ("families.center_net.build", "families.center_net.keypoint_labels", "builders.input_pipeline"),
         parts=("object_detection_task", "object_center_params"),
         check=_center_net,
         without_effect={"compute_heatmap_sparse": "both ways to draw a heatmap give the same one"},
@@ -146,12 +145,10 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "CenterNet.PredictionHeadParams": Rules(
-        "families.center_net.build",
         ranges={"num_filters": up_to(16_384), "kernel_sizes": up_to(64)},
         check=_head,
     ),
     "CenterNet.ObjectDetection": Rules(
-        "families.center_net.build",
         ranges={
             "task_loss_weight": NOT_NEGATIVE,
             "offset_loss_weight": NOT_NEGATIVE,
@@ -161,7 +158,6 @@ RULES: Mapping[str, Rules] = {
         check=_boxes,
     ),
     "CenterNet.ObjectCenterParams": Rules(
-        "families.center_net.build",
         ranges={
             "object_center_loss_weight": NOT_NEGATIVE,
             "min_box_overlap_iou": POSITIVE_FRACTION,
@@ -175,7 +171,6 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "CenterNet.KeypointEstimation": Rules(
-        ("families.center_net.build", "families.center_net.keypoint_labels"),
         ranges={
             "task_loss_weight": NOT_NEGATIVE,
             "keypoint_regression_loss_weight": NOT_NEGATIVE,

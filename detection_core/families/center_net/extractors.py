@@ -118,7 +118,6 @@ def _text(value: Any) -> str:
 
 EXTRACTOR_RULES: Mapping[str, Rules] = {
     "CenterNetFeatureExtractor": Rules(
-        ("families.center_net.build", "families.center_net.feature_maps", "families.center_net.extractors"),
         check=extractor_problems,
         without_effect={
             "use_depthwise": "the extractors ignore it; use_depthwise of center_net is for heads"

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
-from detection_core.config.automl.defaults import MODELS
-from detection_core.config.automl.typed_values import ACTIVATIONS, BACKBONES
+from detection_core.config.automl.hyperparameters import ACTIVATIONS, BACKBONES
+from detection_core.config.automl.typed_values import MODELS
 from detection_core.config.messages.image_resizers import fixed_size_problems, network_size, one_size_problems
 from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.families.efficientdet.feature_nodes import PYRAMIDS, node_problems
 from detection_core.families.efficientdet.settings import (
     LAST_BACKBONE_LEVEL,
+    PYRAMIDS,
     model_fields,
+    node_problems,
     set_fields,
     settings_of,
 )
@@ -161,7 +162,6 @@ _MOMENTUM = Range(-math.inf, 1, "a number up to 1")
 
 RULES: Mapping[str, Rules] = {
     "EfficientDet": Rules(
-        ("families.efficientdet.settings", "families.efficientdet.build", "builders.input_pipeline"),
         ranges={
             "stddev_rgb": POSITIVE,
             "fpn_num_filters": CHANNELS,
@@ -183,14 +183,8 @@ RULES: Mapping[str, Rules] = {
         },
         check=problems,
     ),
-    "EfficientDet.FeatureNode": Rules("families.efficientdet.settings"),
-    "EfficientDet.AnchorShape": Rules(
-        "families.efficientdet.settings",
-        # The schema's default for an unset side is 0.
-        ranges={"width_factor": POSITIVE, "height_factor": POSITIVE},
-    ),
+    "EfficientDet.AnchorShape": Rules(ranges={"width_factor": POSITIVE, "height_factor": POSITIVE}),
     "EfficientDet.NonMaxSuppression": Rules(
-        "families.efficientdet.build",
         ranges={
             "iou_thresh": FRACTION,
             "score_thresh": FRACTION,

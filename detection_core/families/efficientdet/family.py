@@ -13,7 +13,7 @@ from detection_core.detectors.family import (
 from detection_core.families.efficientdet.check import RULES, size_problems, tflite_problems
 from detection_core.families.efficientdet.settings import all_values, input_size
 
-_describe = late("detection_core.families.efficientdet.description:describe_efficientdet")
+_describe = late("detection_core.families.efficientdet.build:describe_efficientdet")
 
 FAMILY = Family(
     name="efficientdet",
@@ -36,7 +36,7 @@ FAMILY = Family(
     ),
     anchors=AnchorSupport(
         boxes=late("detection_core.families.efficientdet.anchors:anchor_boxes"),
-        fit=late("detection_core.families.efficientdet.anchor_fit:fit_anchors"),
+        fit=late("detection_core.families.efficientdet.anchors:fit_anchors"),
     ),
     tflite=TFLiteExport(
         problems=tflite_problems,
@@ -44,9 +44,7 @@ FAMILY = Family(
         normalisation=late("detection_core.families.efficientdet.tflite:input_normalisation"),
         decoding=late("detection_core.families.efficientdet.tflite:box_decoding"),
     ),
-    quantization=QuantizationSupport(
-        rewrite=late("detection_core.families.efficientdet.quantization:rewrite_efficientdet")
-    ),
+    quantization=QuantizationSupport(rewrite=late("detection_core.quantization.rewriting:rewrite_one_stage")),
     level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
     with_network=lambda detector, network: detector.with_network(network),
 )

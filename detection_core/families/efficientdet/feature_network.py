@@ -13,8 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from detection_core.families.efficientdet.feature_nodes import Node
-from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
+from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings, Node
 from detection_core.parts.layers.keras_layers import NearestResize
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,

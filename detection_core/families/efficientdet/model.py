@@ -23,12 +23,12 @@ from detection_core.errors import ModelError
 from detection_core.families.efficientdet.anchors import normalized_anchors
 from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
 from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses, moving_normalizer
+from detection_core.families.efficientdet.network import pixel_classes, segmentation_loss
 from detection_core.families.efficientdet.post_process import (
     SuppressionOptions,
     detections_px,
     in_true_image,
 )
-from detection_core.families.efficientdet.segmentation import pixel_classes, segmentation_loss
 from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions

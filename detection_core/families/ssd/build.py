@@ -1,4 +1,4 @@
-"""Build detectors from Ssd messages."""
+"""Build and describe detectors from Ssd messages."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from collections.abc import Sequence
 import numpy as np
 import tf_keras
 
-from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.anchors import (
+    build_anchor_generator,
+    build_box_coder,
+    build_matcher,
+    build_similarity,
+)
+from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.config.num_classes import foreground_classes
-from detection_core.families.ssd.extractors import map_shapes
+from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
-from detection_core.families.ssd.target_assigner import build_target_assigner
 from detection_core.parts.anchor_criterion import AnchorCriterion
 from detection_core.parts.anchors.base import AnchorGenerator
 from detection_core.parts.heads.predictions import HeadOutputs
 from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
+from detection_core.protos.ssd_pb2 import Ssd
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,4 +144,84 @@ def _build_network(
             for (rows, columns), level in zip(shapes, anchors, strict=True)
         ),
         regularizers=layers.regularizers,
+    )
+
+
+def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
+    """Build the target assigner of a checked one-stage detector."""
+    box_coder = build_box_coder(message.box_coder)
+    background = message.add_background_class or message.explicit_background_class
+    similarity = build_similarity(message.similarity_calculator)
+    matcher = build_matcher(message.matcher)
+    if message.use_confidences_as_targets:
+        return ConfidenceTargetAssigner(
+            similarity=similarity,
+            matcher=matcher,
+            box_coder=box_coder,
+            num_classes=foreground_classes(message),
+            add_background_class=background,
+            implicit_class_weight=message.implicit_example_weight,
+        )
+    return AnchorTargetAssigner(
+        similarity=similarity,
+        matcher=matcher,
+        box_coder=box_coder,
+        num_classes=foreground_classes(message),
+        negative_class_weight=message.negative_class_weight,
+        add_background_class=background,
+        encode_background_as_zeros=message.encode_background_as_zeros,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdDescription:
+    """The detector that a message describes.
+
+    Attributes:
+        feature_extractor: its type, as the config names it.
+        family: of the backbone.
+        neck: between backbone and heads.
+        anchors: boxes predicted for one image.
+        levels: feature maps with their anchors, finest first.
+        parts: head and losses, by the arms of their oneofs.
+    """
+
+    feature_extractor: str
+    family: str
+    neck: str
+    anchors: int
+    levels: tuple[AnchorLevel, ...]
+    parts: dict[str, str]
+
+    def summary(self) -> str:
+        """Name extractor, backbone and neck."""
+        return f"{self.feature_extractor} ({self.family}, {self.neck})"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """List the anchors of each feature map."""
+        levels = [
+            ("", f"{level.rows} x {level.columns} x {level.anchors / (level.rows * level.columns):g}")
+            for level in self.levels
+        ]
+        return [("anchors", f"{self.anchors:,}"), *levels]
+
+
+def describe_ssd(message: Ssd, detector: SsdModel) -> SsdDescription:
+    """Describe a detector that was built from a message."""
+    extractor, loss = message.feature_extractor.type, message.loss
+    return SsdDescription(
+        feature_extractor=extractor,
+        family=BACKBONES[EXTRACTORS[extractor].backbone].family,
+        neck=EXTRACTORS[extractor].neck,
+        anchors=sum(level.anchors for level in detector.levels),
+        levels=detector.levels,
+        parts={
+            "head": str(message.box_predictor.WhichOneof("box_predictor_oneof")),
+            "losses": (
+                f"{loss.classification_weight:g} x"
+                f" {loss.classification_loss.WhichOneof('classification_loss')} +"
+                f" {loss.localization_weight:g} x"
+                f" {loss.localization_loss.WhichOneof('localization_loss')}"
+            ),
+        },
     )

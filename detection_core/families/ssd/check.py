@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
-from detection_core.config.messages.anchors import anchors_per_location, layer_count, layer_field
-from detection_core.config.messages.box_coders import code_size
+from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
 from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
+from detection_core.config.messages.post_processing import CLIP_RANGE, OPERATION
 from detection_core.config.messages.sizes import Laid, prediction_problems
-from detection_core.config.messages.tflite import CLIP_RANGE, OPERATION
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.families.ssd.extractors import (
@@ -186,7 +185,6 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     **EXTRACTOR_RULES,
     "Ssd": Rules(
-        ("families.ssd.build", "families.ssd.target_assigner", "builders.input_pipeline"),
         parts=(
             "box_coder",
             "matcher",

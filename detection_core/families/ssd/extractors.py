@@ -229,7 +229,6 @@ _UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
 
 EXTRACTOR_RULES: Mapping[str, Rules] = {
     "SsdFeatureExtractor": Rules(
-        ("families.ssd.feature_maps", "families.ssd.build"),
         ranges={
             "min_depth": _UP_TO_16384,
             "num_layers": LAYERS,
@@ -240,14 +239,11 @@ EXTRACTOR_RULES: Mapping[str, Rules] = {
             "every exported file takes the same images; remove it",
         },
     ),
-    "FeaturePyramidNetworks": Rules(
-        "families.ssd.feature_maps", ranges={"additional_layer_depth": up_to(16_384)}
-    ),
+    "FeaturePyramidNetworks": Rules(ranges={"additional_layer_depth": up_to(16_384)}),
     "BidirectionalFeaturePyramidNetworks": Rules(
-        "families.ssd.feature_maps",
         ranges={
             "num_iterations": Range(-math.inf, 100, "a number up to 100"),
             "num_filters": _UP_TO_16384,
-        },
+        }
     ),
 }

@@ -16,7 +16,7 @@ from detection_core.families.ssd.extractors import EXTRACTORS, NAMED_EXTRACTORS,
 FAMILY = Family(
     name="ssd",
     build=late("detection_core.families.ssd.build:build_ssd"),
-    describe=late("detection_core.families.ssd.description:describe_ssd"),
+    describe=late("detection_core.families.ssd.build:describe_ssd"),
     loss_names={
         "Loss/classification_loss": "class",
         "Loss/localization_loss": "box",
@@ -41,7 +41,7 @@ FAMILY = Family(
         normalisation=late("detection_core.families.ssd.tflite:input_normalisation"),
         decoding=late("detection_core.families.ssd.tflite:box_decoding"),
     ),
-    quantization=QuantizationSupport(rewrite=late("detection_core.families.ssd.quantization:rewrite_ssd")),
+    quantization=QuantizationSupport(rewrite=late("detection_core.quantization.rewriting:rewrite_one_stage")),
     level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
     with_network=lambda detector, network: detector.with_network(network),
 )

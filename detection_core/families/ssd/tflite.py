@@ -22,7 +22,6 @@ from detection_core.exporters.tflite_post_process import (
 from detection_core.families.ssd.check import box_coder_problems
 from detection_core.families.ssd.model import SsdModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import Images
 
 
 def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
@@ -65,7 +64,7 @@ def tflite_function(
     normalisation = normalisation_of(model.preprocess)
     heads = HeadOptions(
         post_process=options,
-        anchors=centred(tf.constant(model_anchors(model))),
+        anchors=centred(tf.constant(model.anchors)),
         to_scores=model.class_scores,
         sigmoid=model.scores_are_sigmoids,
         integer=integer,
@@ -90,23 +89,11 @@ def box_decoding(model: SsdModel, config: Any, outputs: TFLiteOutputOptions) -> 
     """Return how to decode the outputs of a file without post-processing."""
     options = post_process_options(config, outputs)
     return BoxDecoding(
-        anchors=np.asarray(centred(tf.constant(model_anchors(model)))),
+        anchors=np.asarray(centred(tf.constant(model.anchors))),
         scales=options.scales,
         num_classes=options.num_classes,
         sigmoid=model.scores_are_sigmoids,
     )
-
-
-def model_anchors(model: SsdModel) -> np.ndarray:
-    """Return the anchors of a model's input size, float32 [A, 4], normalised to it."""
-    height, width = model.input_size
-    blank = Images(
-        pixels=tf.zeros([1, height, width, 3]),
-        true_sizes=tf.constant([[height, width]]),
-        original_sizes=tf.constant([[height, width]]),
-        source_ids=tf.constant([""]),
-    )
-    return np.asarray(model.predict(blank, training=False).anchors)
 
 
 def input_normalisation(model: SsdModel) -> Normalisation:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
-from detection_core.ops.iou import Similarity
-from detection_core.parts.box_coders.base import BoxCoder
-from detection_core.parts.matchers.base import Matcher
 from detection_core.parts.targets.anchor_targets import (
     AnchorTargetAssigner,
     AnchorTargets,
@@ -22,33 +21,15 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     At 0 the class was not verified and counts as a negative of small weight.
     """
 
-    def __init__(
-        self,
-        *,
-        similarity: Similarity,
-        matcher: Matcher,
-        box_coder: BoxCoder,
-        num_classes: int,
-        add_background_class: bool = True,
-        implicit_class_weight: float = 1.0,
-    ) -> None:
+    def __init__(self, *, implicit_class_weight: float = 1.0, **parts: Any) -> None:
         """Create an assigner from its parts.
 
         Args:
-            similarity: measure of a box and an anchor.
-            matcher: assigns rows by similarity.
-            box_coder: encodes the box targets.
-            num_classes: C, without background.
-            add_background_class: whether class targets have a background column before the C classes.
             implicit_class_weight: weight of a class that was not verified.
+            parts: similarity, matcher, box_coder, num_classes and add_background_class, as
+                `AnchorTargetAssigner` takes them.
         """
-        super().__init__(
-            similarity=similarity,
-            matcher=matcher,
-            box_coder=box_coder,
-            num_classes=num_classes,
-            add_background_class=add_background_class,
-        )
+        super().__init__(**parts)
         self._implicit_class_weight = implicit_class_weight
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:

@@ -24,7 +24,7 @@ from detection_core.builders.datasets import (
 from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.load import write_as_run
-from detection_core.config.paths.field_texts import field_texts
+from detection_core.config.paths.overrides import field_texts
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out

@@ -12,7 +12,7 @@ from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment import golden_samples
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_test
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 
@@ -114,7 +114,6 @@ def test_random_changes_stay_in_the_range_of_pixels_and_vary():
         images = [np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image) for i in range(3)]
         assert all(image.min() >= 0.0 and image.max() <= 255.0 for image in images)
         assert np.abs(images[0] - images[1]).max() > 0 and np.abs(images[1] - images[2]).max() > 0
-    refused(ValueError, "0 or 1, found 2", colour.RandomDistortColor, color_ordering=2)
 
 
 def test_what_is_repeated_lies_where_its_boxes_are():

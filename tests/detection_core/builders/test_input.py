@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders import input_stages
-from detection_core.builders.datasets import build_train_dataset
+from detection_core.builders import datasets as input_stages
+from detection_core.builders.datasets import build_input_stages, build_train_dataset
 from detection_core.builders.input_pipeline import ScoreColumns, build_input_reader, build_training_stream
-from detection_core.builders.input_stages import build_input_stages
 from detection_core.config.check import check_message
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.evaluation import MAP
+from detection_core.builders.datasets import with_steps
 from detection_core.builders.evaluation_settings import AS_CONFIGURED, EvaluateOptions, with_eval_config
 from detection_core.builders.input_pipeline import ScoreColumns, build_label_targets, score_columns
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
@@ -24,7 +25,6 @@ from detection_core.builders.train_plan import (
     build_validation,
     freezes_batch_norm,
 )
-from detection_core.builders.training_length import with_steps
 from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.check import check_message, check_pipeline_config, check_training, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config

@@ -10,17 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts.evaluation import COCO_METRICS
-from detection_core.config import graph_rewriter as blocks
 from detection_core.config import load, metric_names, num_classes
+from detection_core.config import load as blocks
 from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.label_map_file import find_label_map, load_label_map, parse_label_map
-from detection_core.config.load import load_checked_config, load_pipeline_config, parse_pipeline_config
+from detection_core.config.load import (
+    SplitConfigPaths,
+    load_checked_config,
+    load_pipeline_config,
+    load_split_configs,
+    parse_pipeline_config,
+)
 from detection_core.config.metric_names import check_metric_names
 from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.config.text.text_proto import format_message
 from detection_core.data import label_map as maps
@@ -330,7 +335,7 @@ def test_the_block_is_taken_out_and_put_back():
     whole = parse_pipeline_config(f"{text} graph_rewriter {{ quantization {{ delay: 7 }} }}")
     rest = parse_pipeline_config(blocks.format_without_graph_rewriter(whole))
     assert rest == without == parse_pipeline_config(blocks.format_without_graph_rewriter(without))
-    assert apply_overrides(rest, {blocks.FIELD: blocks.format_graph_rewriter(whole)}) == whole
+    assert apply_overrides(rest, {blocks.GRAPH_REWRITER: blocks.format_graph_rewriter(whole)}) == whole
     assert whole.graph_rewriter.quantization.delay == 7, "the config itself stays as it is"
     assert blocks.has_graph_rewriter(whole) and not blocks.has_graph_rewriter(without)
     assert blocks.format_graph_rewriter(without) == ""

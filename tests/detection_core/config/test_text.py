@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from detection_core.config.load import format_commented_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.text import text_edits
-from detection_core.config.text.comments import comment_lines
 from detection_core.config.text.positions import field_lines, nearest_line, scan, token_at
-from detection_core.config.text.text_edits import edited, insertion, written_values
+from detection_core.config.text.text_edits import comment_lines, edited, insertion, written_values
 from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

@@ -19,19 +19,17 @@ from detection_core.detectors.base import REGULARIZATION_LOSS
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.families.ssd.anchor_fit import anchor_maps, fit_anchors
-from detection_core.families.ssd.description import describe_ssd
+from detection_core.families.ssd.build import build_target_assigner, describe_ssd
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.family import FAMILY
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
-from detection_core.families.ssd.quantization import rewrite_ssd
-from detection_core.families.ssd.target_assigner import build_target_assigner
 from detection_core.families.ssd.tflite import input_normalisation, post_process_options
 from detection_core.ops.iou import iou
 from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
-from detection_core.quantization.rewriting import FLOAT_STAGES
+from detection_core.quantization.rewriting import FLOAT_STAGES, rewrite_one_stage
 from tests.support.batches import boxes_like, lay_anchors
 from tests.support.cases import cases, refused
 from tests.support.configs import LAYERS, PYRAMID, RETINA, find_in
@@ -139,7 +137,7 @@ def test_levels_and_anchors_of_the_description_are_those_of_the_predictions():
 def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog):
     model = build_detector(parse_pipeline_config(config_text()).model, seed=None)
     with caplog.at_level(logging.WARNING):
-        rewritten = rewrite_ssd(model, QuantizationOptions(delay=0), None)
+        rewritten = rewrite_one_stage(model, QuantizationOptions(delay=0), None)
     assert type(rewritten.model) is type(model) and rewritten.model.network is not model.network
     assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
     assert not rewritten.float_layers() and "stays in float" not in caplog.text

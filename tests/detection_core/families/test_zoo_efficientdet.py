@@ -7,11 +7,11 @@ import tf_keras
 
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.families.ssd.checkpoint_names.backbones import (
+from detection_core.families.ssd.checkpoint_names.object_keys import (
     CLASSIFICATION_BACKBONE,
     CLASSIFICATION_PREFIXES,
+    object_keys,
 )
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one

@@ -10,7 +10,7 @@ import numpy as np
 import tf_keras
 
 from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant, ConstantOptions, CosineDecay, CosineDecayOptions
+from detection_core.optimizers.schedules import Constant, CosineDecay
 from detection_core.training.actions import TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
@@ -22,16 +22,16 @@ RATE = 0.1
 
 def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
     """A state whose updates are plain steps down the gradient."""
-    optimizer = tf_keras.optimizers.legacy.SGD(Constant(ConstantOptions(learning_rate=RATE)))
+    optimizer = tf_keras.optimizers.legacy.SGD(Constant(learning_rate=RATE))
     return TrainState(model, Optimization(optimizer=optimizer), options, None)
 
 
 def momentum(base: float = 0.1, average: float = 0.0) -> Optimization:
     """Momentum with a schedule of ten steps."""
-    options = CosineDecayOptions(
+    rate = CosineDecay(
         learning_rate_base=base, total_steps=10, warmup_learning_rate=base / 10, warmup_steps=3
     )
-    optimizer = tf_keras.optimizers.legacy.SGD(CosineDecay(options), momentum=0.9)
+    optimizer = tf_keras.optimizers.legacy.SGD(rate, momentum=0.9)
     return Optimization(optimizer=optimizer, average_decay=average)
 
 

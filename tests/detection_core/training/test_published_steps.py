@@ -8,7 +8,7 @@ import tf_keras
 
 from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.optimizers.schedules import CosineDecay
 from detection_core.structures import Batch
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
@@ -16,10 +16,10 @@ from tests.support.golden_networks import build_golden, load_golden
 
 ARRAYS = np.load(Path(__file__).parent / "data" / "training_steps.npz")
 RATES = {
-    "ssd_mobilenet_v2_fpnlite_320": CosineDecayOptions(
+    "ssd_mobilenet_v2_fpnlite_320": CosineDecay(
         learning_rate_base=0.08, total_steps=50000, warmup_learning_rate=0.026666, warmup_steps=1000
     ),
-    "ssd_mobilenet_v2_320_moving_average": CosineDecayOptions(
+    "ssd_mobilenet_v2_320_moving_average": CosineDecay(
         learning_rate_base=0.8, total_steps=50000, warmup_learning_rate=0.13333, warmup_steps=2000
     ),
 }
@@ -38,7 +38,7 @@ def sample(values):
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_the_first_update(name):
     model, golden = build_golden(NETWORKS[name]), load_golden(NETWORKS[name])
-    rate = CosineDecay(RATES[name])
+    rate = RATES[name]
     optimization = Optimization(
         optimizer=tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9),
         average_decay=0.9999 if "moving_average" in name else 0.0,

@@ -9,7 +9,7 @@ import tf_keras
 
 from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant, ConstantOptions
+from detection_core.optimizers.schedules import Constant
 from detection_core.training import step as steps
 from detection_core.training.guard import FiniteGuard, StepOutputs
 from detection_core.training.loop_options import TrainOptions
@@ -53,7 +53,7 @@ def test_an_update_moves_the_weights_down_the_gradient(*, regularized):
 def test_the_rate_that_is_told_is_the_one_applied():
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=2)
-    rate = Constant(ConstantOptions(learning_rate=RATE))
+    rate = Constant(learning_rate=RATE)
     optimizer = tf_keras.optimizers.legacy.RMSprop(learning_rate=rate, decay=0.5)
     state = TrainState(TinyModel(), Optimization(optimizer=optimizer), options, None)
     told = [float(train_step(state, options, 1, batch).learning_rate) for _ in range(3)]

@@ -1,6 +1,6 @@
 import pytest
 
-from detection_core.config.automl.defaults import MODELS
+from detection_core.config.automl.typed_values import MODELS
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import configured_classes, with_classes

@@ -12,8 +12,7 @@ from detection_core.detectors.checkpoint_names import (
     FineTuneOptions,
     Naming,
 )
-from detection_core.families.ssd.checkpoint_names.backbones import CLASSIFICATION_PREFIXES
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names.object_keys import CLASSIFICATION_PREFIXES, object_keys
 from detection_core.families.ssd.checkpoint_names.scoped_names import (
     FAMILIES,
     FEATURE_EXTRACTOR,

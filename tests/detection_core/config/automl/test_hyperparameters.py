@@ -13,15 +13,28 @@ from hypothesis import strategies as st
 from detection_core.allowed_values import FRACTION, up_to
 from detection_core.config.automl import hparams_text
 from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.comparison import check_made_with, is_efficientdet
-from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
-from detection_core.config.automl.hparams_text import apply_overrides, read_overrides, split_run_settings
-from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
+from detection_core.config.automl.hparams_text import (
+    apply_overrides,
+    read_overrides,
+    read_yaml,
+    read_yaml_file,
+    split_run_settings,
+)
+from detection_core.config.automl.hyperparameters import (
+    DEFAULTS,
+    MODEL,
+    READERS,
+    SUPPORT,
+    HyperParameters,
+    NmsConfigs,
+)
 from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map
-from detection_core.config.automl.support import MODEL, SUPPORT
-from detection_core.config.automl.translation import translate
-from detection_core.config.automl.typed_values import READERS, load_hyperparameters
-from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
+from detection_core.config.automl.translation import check_made_with, is_efficientdet, translate
+from detection_core.config.automl.typed_values import (
+    MODELS,
+    load_hyperparameters,
+    model_values,
+)
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet

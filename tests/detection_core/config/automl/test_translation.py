@@ -13,11 +13,10 @@ from detection_core.builders.datasets import build_eval_dataset, build_train_dat
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
 from detection_core.builders.train_plan import build_train_options
 from detection_core.config.automl import translation
-from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
-from detection_core.config.automl.support import SUPPORT
+from detection_core.config.automl.hyperparameters import DEFAULTS, SUPPORT
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.translation import RunFlags, holds_hyperparameters, translate
-from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.automl.typed_values import MODELS, load_hyperparameters, model_values
 from detection_core.config.check import check_message, check_pipeline_config
 from detection_core.config.load import format_pipeline_config, parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
@@ -237,8 +236,8 @@ def test_golden_learning_rate(*, case):
     found = schedule(tf.constant(case["steps"], tf.int64))
     np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
     config = schedule.get_config()
-    assert config["warmup"]["warmup_steps"] == case["fact"]["lr_warmup_step"]
-    assert config["warmup"]["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
+    assert config["warmup_steps"] == case["fact"]["lr_warmup_step"]
+    assert config["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
     if method == "stepwise":
         drops = config["first_drop_step"], config["second_drop_step"]
         assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from detection_core.allowed_values import POSITIVE, Option
-from detection_core.config.automl.defaults import MODELS
+from detection_core.config.automl.typed_values import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages import registered
@@ -19,8 +19,7 @@ from detection_core.detectors.family import FAMILIES, find_family
 from detection_core.errors import Problem
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.families.efficientdet.check import size_problems as efficientdet_size_problems
-from detection_core.families.efficientdet.feature_nodes import Node
-from detection_core.families.efficientdet.settings import input_size, settings_of
+from detection_core.families.efficientdet.settings import Node, input_size, settings_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 from detection_core.protos.losses_pb2 import ClassificationLoss

@@ -7,9 +7,7 @@ import pytest
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths import field_paths
 from detection_core.config.paths.field_paths import element_index, find_targets, nearest_paths, split_path
-from detection_core.config.paths.field_texts import field_texts
-from detection_core.config.paths.field_values import scalar_list, scalar_value
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides, field_texts, scalar_list, scalar_value
 from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_name
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig

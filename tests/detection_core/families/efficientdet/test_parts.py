@@ -6,8 +6,8 @@ import tensorflow as tf
 from detection_core.families.efficientdet import losses
 from detection_core.families.efficientdet.anchors import anchors_px
 from detection_core.families.efficientdet.build import suppression_options
+from detection_core.families.efficientdet.checkpoint_names import running_names
 from detection_core.families.efficientdet.post_process import candidates, detections_px, in_true_image
-from detection_core.families.efficientdet.running_names import running_names
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.parts.losses.classification import SigmoidFocalLoss
 from detection_core.protos.efficientdet_pb2 import EfficientDet

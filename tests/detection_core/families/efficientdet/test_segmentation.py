@@ -10,8 +10,7 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.families.efficientdet.checkpoint_names import automl_variables
 from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS
-from detection_core.families.efficientdet.network import build_network
-from detection_core.families.efficientdet.segmentation import pixel_classes, segmentation_loss
+from detection_core.families.efficientdet.network import build_network, pixel_classes, segmentation_loss
 from detection_core.ops.objects import new_truth
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch

@@ -10,8 +10,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
 from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.families.ssd.checkpoint_names.object_paths import names_of
+from detection_core.families.ssd.checkpoint_names.object_keys import names_of, object_keys
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.parts.backbones.mobilenet import (
     MobileNetOptions,

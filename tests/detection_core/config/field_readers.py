@@ -1,0 +1,95 @@
+"""The modules that read the fields of each message, apart from those that are refused or have no effect."""
+
+READERS = {
+    "builders.datasets builders.train_plan builders.detector": ("TrainEvalPipelineConfig "),
+    "detectors.family": ("DetectionModel "),
+    "detectors.family builders.input_pipeline config.messages.detectors config.messages.registered": (
+        "ExperimentalModel "
+    ),
+    "builders.input_pipeline": (
+        "AutomlResizer ConditionalShapeResizer FixedShapeResizer ImageResizer "
+        "KeepAspectRatioResizer PadToMultipleResizer TFRecordInputReader "
+    ),
+    "": (
+        "BipartiteMatcher DropCrowdBoxes IdentityResizer IoaSimilarity IouSimilarity "
+        "L1LocalizationLoss Loss.EqualizationLoss NegSqDistSimilarity RGBtoGray "
+        "ScaleBoxesToPixelCoordinates WeightedGIOULocalizationLoss WeightedIOULocalizationLoss "
+        "WeightedL2LocalizationLoss WeightedSigmoidClassificationLoss "
+    ),
+    "builders.heads": (
+        "BatchNorm BoxPredictor ConvolutionalBoxPredictor.BoxEncodingsClipRange Hyperparams "
+        "Initializer L1Regularizer L2Regularizer RandomNormalInitializer Regularizer "
+        "TruncatedNormalInitializer VarianceScalingInitializer "
+        "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange "
+    ),
+    "builders.heads parts.heads.convolutional families.ssd.check": ("ConvolutionalBoxPredictor "),
+    "builders.heads parts.heads.weight_shared families.ssd.check": ("WeightSharedConvolutionalBoxPredictor "),
+    "builders.anchors": (
+        "AnchorGenerator AnchorGrid ArgMaxMatcher BoxCoder FasterRcnnBoxCoder "
+        "FlexibleGridAnchorGenerator GridAnchorGenerator KeypointBoxCoder Matcher "
+        "MeanStddevBoxCoder MultiscaleAnchorGenerator RegionSimilarityCalculator SquareBoxCoder "
+        "ThresholdedIouSimilarity "
+    ),
+    "builders.anchors config.messages.anchors": ("SsdAnchorGenerator "),
+    "builders.losses": (
+        "BootstrappedSigmoidClassificationLoss ClassificationLoss HardExampleMiner LocalizationLoss "
+        "Loss PenaltyReducedLogisticFocalLoss RandomExampleSampler SigmoidFocalClassificationLoss "
+        "WeightedDiceClassificationLoss WeightedSmoothL1LocalizationLoss "
+        "WeightedSoftmaxClassificationAgainstLogitsLoss WeightedSoftmaxClassificationLoss "
+    ),
+    "builders.post_processing": (
+        "CalibrationConfig ClassIdFunctionApproximations FunctionApproximation PostProcessing "
+        "TemperatureScalingCalibration XYPairs XYPairs.XYPair "
+    ),
+    "builders.post_processing config.messages.post_processing": ("BatchNonMaxSuppression "),
+    "builders.train_plan builders.datasets builders.input_pipeline builders.multi_scale"
+    " config.messages.epochs": "TrainConfig",
+    "builders.train_plan loggers.open_loggers": ("Monitoring "),
+    "builders.train_plan": ("Monitoring.Profile Validation "),
+    "optional.mlflow.mlflow_run": ("Monitoring.Mlflow "),
+    "optional.wandb.wandb_run": ("Monitoring.Wandb "),
+    "builders.train_plan config.messages.training": ("Validation.Metric "),
+    "builders.optimizer": (
+        "AdamOptimizer AutomlCosineLearningRate AutomlPolynomialLearningRate "
+        "AutomlStepwiseLearningRate ConstantLearningRate LearningRate ManualStepLearningRate "
+        "MomentumOptimizer Optimizer RMSPropOptimizer "
+    ),
+    "builders.optimizer config.messages.epochs": (
+        "CosineDecayLearningRate ExponentialDecayLearningRate ManualStepLearningRate.LearningRateSchedule "
+    ),
+    "builders.augment": (
+        "Mosaic PreprocessingStep RandomAbsolutePadImage RandomCropImage RandomCropPadImage "
+        "RandomDownscaleToTargetPixels RandomJitterBoxes RandomPadImage ResizeImage SSDRandomCrop "
+        "SSDRandomCropFixedAspectRatio SSDRandomCropFixedAspectRatioOperation "
+        "SSDRandomCropOperation SSDRandomCropPad SSDRandomCropPadFixedAspectRatio "
+        "SSDRandomCropPadFixedAspectRatioOperation SSDRandomCropPadOperation SubtractChannelMean "
+    ),
+    "augment.colour": (
+        "AdjustGamma NormalizeImage RandomAdjustBrightness RandomAdjustContrast RandomAdjustHue "
+        "RandomAdjustSaturation RandomDistortColor RandomPixelValueScale RandomRGBtoGray "
+    ),
+    "augment.patches": ("AutomlGridMask "),
+    "augment.scaling": ("AutomlScaleJitter LargeScaleJitter RandomImageScale RandomResizeMethod "),
+    "augment.policies": ("AutoAugmentImage "),
+    "augment.boxes_and_labels": ("ConvertClassLogitsToSoftmax DropLabelProbabilistically RemapLabels "),
+    "augment.noise": ("RandomBlackPatches RandomJpegQuality RandomPatchGaussian "),
+    "augment.crops": ("RandomCropToAspectRatio "),
+    "augment.geometry": ("RandomHorizontalFlip RandomRotation90 RandomSelfConcatImage RandomVerticalFlip "),
+    "augment.pads": ("RandomScaleCropAndPadToSquare RandomSquareCropByScale "),
+    "augment.mixing": ("CopyPaste MixUp "),
+    "builders.multi_scale": ("MultiScale "),
+    "builders.evaluation_settings": ("KeypointEdge "),
+    "builders.evaluation_settings builders.train_plan config.messages.evaluation": ("EvalConfig "),
+    "builders.input_pipeline builders.train_plan builders.datasets": ("InputReader "),
+    "builders.detector": ("GraphRewriter Quantization "),
+    "config.messages.registered": ("RegisteredPart "),
+    "families.ssd.feature_maps families.ssd.build": ("SsdFeatureExtractor "),
+    "families.ssd.feature_maps": ("BidirectionalFeaturePyramidNetworks FeaturePyramidNetworks "),
+    "families.ssd.build builders.input_pipeline": ("Ssd "),
+    "families.efficientdet.settings families.efficientdet.build builders.input_pipeline": ("EfficientDet "),
+    "families.efficientdet.settings": ("EfficientDet.AnchorShape EfficientDet.FeatureNode "),
+    "families.efficientdet.build": ("EfficientDet.NonMaxSuppression "),
+}
+"""Modules below `detection_core` to the messages whose fields they read."""
+
+READERS_OF = {name: tuple(modules.split()) for modules, names in READERS.items() for name in names.split()}
