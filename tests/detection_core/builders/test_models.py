@@ -30,7 +30,7 @@ from detection_core.builders.post_processing import CALIBRATIONS, build_calibrat
 from detection_core.config.check import check_detector, check_message, check_quantization
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
-from detection_core.config.messages.table import all_rules
+from detection_core.config.messages.table import rules_of
 from detection_core.config.metric_names import KEYPOINT_SET
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused
@@ -283,7 +283,7 @@ def test_every_oneof_of_the_schema_has_one_table():
 @cases(*TABLES)
 def test_every_arm_is_built_or_refused_with_a_reason(*, name):
     arms = {field.name for field in ONEOFS[name].fields}
-    rules = all_rules()[name.rpartition(".")[0]]
+    rules = rules_of(ONEOFS[name].containing_type)
     refused = set(rules.refused) & arms
     assert set(TABLES[name]) | refused == arms
     assert not set(TABLES[name]) & refused
