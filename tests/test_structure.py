@@ -144,7 +144,6 @@ SAME_NAME = (
         ("detection_core/zoo", MESSAGES),
         "fine_tuning",
     ),
-    ("a part, and the messages that it is built of", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import io
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from PIL import Image
 from detection_core.data.encode import ObjectColumns, encode_example
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.record_format import write_record
-from tests.support.dataset_files import stored_image
+from tests.support.dataset_files import encoded, stored_image
 
 CLASSES = ("cat", "dog")
 
@@ -33,9 +32,7 @@ class Made:
 def picture_bytes(number: int, size: tuple[int, int] = (48, 64)) -> bytes:
     """A PNG file that looks like no other number's: soft blobs, as photos have no sharp noise."""
     blobs = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(blobs).resize(size[::-1], Image.Resampling.BICUBIC).save(stream, "PNG")
-    return stream.getvalue()
+    return encoded(Image.fromarray(blobs).resize(size[::-1], Image.Resampling.BICUBIC), "PNG")
 
 
 def encode(made: Made, number: int, classes=CLASSES) -> bytes:
