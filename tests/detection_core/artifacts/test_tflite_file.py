@@ -22,18 +22,10 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from flatbuffers import number_types as types
 
 import detection_core
-from detection_core.artifacts import tflite_metadata, tflite_provenance
+from detection_core.artifacts import tflite_graph, tflite_metadata, tflite_provenance
 from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, read_root, tables
 from detection_core.artifacts.tflite_file import MAX_FILE_BYTES, read_tflite, verify_tflite
-from detection_core.artifacts.tflite_graph import (
-    OperatorInfo,
-    TensorInfo,
-    TFLiteGraph,
-    network_operators,
-    network_outputs,
-    read_graph,
-)
 from detection_core.artifacts.tflite_metadata import (
     MAX_LABEL_BYTES,
     BoxDecoding,
@@ -229,7 +221,7 @@ def test_a_small_file_of_lists_that_share_their_bytes_is_refused(*, tensors, gra
 
 def test_the_graph_is_the_one_that_litert_sees():
     content = integer_file()
-    graph = read_graph(content)
+    graph = tflite_graph.read_graph(content)
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
@@ -255,10 +247,10 @@ def test_the_graph_is_the_one_that_litert_sees():
     assert counts == collections.Counter(op["op_name"] for op in seen)
     assert list(counts.values()) == sorted(counts.values(), reverse=True)
     found = r"m\.tflite: expected a whole TensorFlow Lite file"
-    refused(ModelError, found, read_graph, content[: len(content) // 2], where="m.tflite")
+    refused(ModelError, found, tflite_graph.read_graph, content[: len(content) // 2], where="m.tflite")
 
 
-def graph_of(rows, outputs: str) -> TFLiteGraph:
+def graph_of(rows, outputs: str) -> tflite_graph.TFLiteGraph:
     names = ["picture"] + [output for _, _, output in rows]
     names += sorted({n for _, inputs, _ in rows for n in inputs.split()} - set(names))
     made = {"picture", *(output for _, _, output in rows)}
@@ -268,11 +260,13 @@ def graph_of(rows, outputs: str) -> TFLiteGraph:
     def places(texts: str) -> tuple[int, ...]:
         return tuple(index[name] for name in texts.split())
 
-    return TFLiteGraph(
+    return tflite_graph.TFLiteGraph(
         schema_version=3,
-        tensors=tuple(TensorInfo(name=n, is_constant=n not in made, **plain) for n in names),
+        tensors=tuple(tflite_graph.TensorInfo(name=n, is_constant=n not in made, **plain) for n in names),
         operators=tuple(
-            OperatorInfo(name=kind, is_custom=False, inputs=places(inputs), outputs=places(output))
+            tflite_graph.OperatorInfo(
+                name=kind, is_custom=False, inputs=places(inputs), outputs=places(output)
+            )
             for kind, inputs, output in rows
         ),
         inputs=(0,),
@@ -290,15 +284,15 @@ def graph_of(rows, outputs: str) -> TFLiteGraph:
 )
 def test_heads_are_what_the_last_convolutions_give_moved_and_joined(*, rows, outputs, heads):
     graph = graph_of(rows, outputs)
-    assert [graph.tensors[i].name for i in network_outputs(graph)] == heads
+    assert [graph.tensors[i].name for i in tflite_graph.network_outputs(graph)] == heads
 
 
 def test_an_activation_belongs_to_the_network_where_a_convolution_follows():
     graph = graph_of(SSD, "rows")
-    inside = [graph.operators[position].name for position in network_operators(graph)]
+    inside = [graph.operators[position].name for position in tflite_graph.network_operators(graph)]
     assert inside == [kind for kind, _, _ in SSD[:9]]
     graph = graph_of((("ADD", "picture one", "sum"),), "sum")
-    assert network_operators(graph) == [] and network_outputs(graph) == []
+    assert tflite_graph.network_operators(graph) == [] and tflite_graph.network_outputs(graph) == []
 
 
 @cases(True, False)
