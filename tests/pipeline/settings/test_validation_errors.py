@@ -14,18 +14,10 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.settings import kubernetes_names as names
+from pipeline.settings import setting_types
 from pipeline.settings import setting_types as types
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
-from pipeline.settings.setting_types import (
-    IsPath,
-    Settings,
-    Text,
-    UnquotedText,
-    between,
-    is_unquoted_text,
-    setting,
-)
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import PipelineSettings, Split
@@ -34,21 +26,21 @@ from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 
-class Inner(Settings):
-    count: Annotated[int, between(1, 3)] = 1
+class Inner(setting_types.Settings):
+    count: Annotated[int, setting_types.between(1, 3)] = 1
 
 
-class Outer(Settings):
-    name: Annotated[Text, types.matching("[a-z]+", "small letters", longest=5)]
+class Outer(setting_types.Settings):
+    name: Annotated[setting_types.Text, types.matching("[a-z]+", "small letters", longest=5)]
     inner: Inner = Inner()
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[Text], types.NOT_EMPTY] = setting(lambda: ["x"], "")
-    table: dict[Text, Split] = setting(dict, "")
+    names: Annotated[list[setting_types.Text], types.NOT_EMPTY] = setting_types.setting(lambda: ["x"], "")
+    table: dict[setting_types.Text, Split] = setting_types.setting(dict, "")
     note: types.MultilineText = ""
-    word: Annotated[Text, types.one_of("a", "b")] = "a"
-    free: dict[Text, types.Plain] = setting(dict, "")
+    word: Annotated[setting_types.Text, types.one_of("a", "b")] = "a"
+    free: dict[setting_types.Text, types.Plain] = setting_types.setting(dict, "")
     when: types.UnquotedText = ""
 
 
@@ -192,7 +184,7 @@ def _models(model=PipelineSettings):
     yield model
     for field in model.model_fields.values():
         for kind in [field.annotation, *typing.get_args(field.annotation)]:
-            if isinstance(kind, type) and issubclass(kind, Settings):
+            if isinstance(kind, type) and issubclass(kind, setting_types.Settings):
                 yield from _models(kind)
 
 
@@ -208,8 +200,10 @@ def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_ty
             if not field.is_required():
                 default = field.get_default(call_default_factory=True)
                 kind = typing.Annotated[(field.annotation, *field.metadata, None)]
-                brings_its_own = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
-                config = None if brings_its_own else Settings.model_config
+                brings_its_own = isinstance(field.annotation, type) and issubclass(
+                    field.annotation, setting_types.Settings
+                )
+                config = None if brings_its_own else setting_types.Settings.model_config
                 adapter = pydantic.TypeAdapter(kind, config=config)
                 assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
     for model in MODELS:
@@ -222,13 +216,13 @@ def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_ty
 
 
 def test_marks_of_a_field_are_found():
-    class Section(Settings):
-        path: typing.Annotated[Text, IsPath(words=("none",))] = ""
-        when: UnquotedText = ""
-        count: typing.Annotated[int, between(1, 3)] = 1
+    class Section(setting_types.Settings):
+        path: typing.Annotated[setting_types.Text, setting_types.IsPath(words=("none",))] = ""
+        when: setting_types.UnquotedText = ""
+        count: typing.Annotated[int, setting_types.between(1, 3)] = 1
 
     fields = Section.model_fields
-    assert [name for name, field in fields.items() if is_unquoted_text(field)] == ["when"]
+    assert [name for name, field in fields.items() if setting_types.is_unquoted_text(field)] == ["when"]
     assert Section(when=3).when == "3"
     properties = Section.model_json_schema()["properties"]
     assert properties["when"]["type"] == ["string", "number"]
