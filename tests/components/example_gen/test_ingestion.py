@@ -127,8 +127,7 @@ def test_classes_of_all_splits_make_one_label_map(tmp_path):
 
 def test_a_split_without_images_is_an_error(tmp_path):
     path = Coco(tmp_path, images=1).write()
-    with pytest.raises(DataError, match="found none"):
-        read_dataset(path, "coco", RATIOS, None)
+    refused(DataError, "found none", read_dataset, path, "coco", RATIOS, None)
     # Garbage collection, which reading turns off, is on again.
     assert gc.isenabled()
 
@@ -254,8 +253,7 @@ def test_a_bad_image_is_left_out_and_reported(tmp_path):
     (report,) = read_reports(str(out))
     assert report["split"] == "train" and report["counts"]["counts"]["total"]["images"] == 6
     assert report["rejected"] == [["3.jpg", "3", "missing_image", "the file does not exist"]]
-    with pytest.raises(ConfigError, match="GZIP"):
-        shard_settings({}, "ZIP")
+    refused(ConfigError, "GZIP", shard_settings, {}, "ZIP")
 
 
 def test_processes_are_started_only_where_that_pays():

@@ -83,8 +83,7 @@ def test_changes_are_applied_in_their_order(tmp_path):
     changes = {"train_config": {"num_steps": 4}, "train_config.batch_size": 8, field: None}
     config = read_pipeline_config(str(tmp_path), changes)
     assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
-    with pytest.raises(ConfigError, match=r"pipeline\.config"):
-        read_pipeline_config(str(tmp_path / "none"), {})
+    refused(ConfigError, r"pipeline\.config", read_pipeline_config, str(tmp_path / "none"), {})
 
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]
@@ -114,8 +113,7 @@ def test_done_and_mistakes_of_the_user_have_their_exit_codes(caplog):
 
 
 def test_a_defect_and_other_errors_of_the_system_are_crashes():
-    with pytest.raises(KeyError, match="a defect"):
-        main(BaselineResolverJob, lambda job: {}["a defect"], _ARGUMENTS)
+    refused(KeyError, "a defect", main, BaselineResolverJob, lambda job: {}["a defect"], _ARGUMENTS)
     with pytest.raises(FileNotFoundError):
         main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
     assert as_user_error(ValueError("expected a number")) is None
