@@ -25,12 +25,6 @@ WAIT_SECONDS = 90
 
 
 @pytest.fixture
-def data(tmp_path):
-    Coco(tmp_path / "data", images=40).write("train.json")
-    return tmp_path / "data"
-
-
-@pytest.fixture
 def job_service(tmp_path):
     port = free_port()
     with listening([PRISM, f"--job_port={port}", "--serve_http=false"], port, tmp_path / "prism.log"):
@@ -43,7 +37,9 @@ def worker_pool(tmp_path):
         yield pool
 
 
-def test_all_kinds_of_workers_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
+def test_all_kinds_of_workers_write_the_same_bytes(tmp_path, job_service, worker_pool):
+    Coco(tmp_path / "data", images=40).write("train.json")
+    data = tmp_path / "data"
     here = shards(data, tmp_path / "here")
     assert len(here) == 10
     assert shards(data, tmp_path / "loop", *job_service, "--environment_type=LOOPBACK") == here

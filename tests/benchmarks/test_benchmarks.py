@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.zoo.networks import list_networks
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 TARGETS = f"targets --batch 2 --anchors 64 --proposals 16 --repeats 1 --before {Path(__file__).parents[2]}"
 
@@ -97,8 +97,7 @@ def test_weights_that_npm_cannot_fetch_may_be_put_by_hand(monkeypatch, tmp_path)
     from benchmarks.starting_weights import fetch_tflite
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit, match=r"bytes 184 to 9987912 of .* as object_detection\.tflite"):
-        fetch_tflite(tmp_path)
+    refused(SystemExit, r"bytes 184 to 9987912 of .* as object_detection\.tflite", fetch_tflite, tmp_path)
     (tmp_path / "object_detection.tflite").write_bytes(b"weights")
     assert fetch_tflite(tmp_path) == tmp_path / "object_detection.tflite"
 

@@ -14,17 +14,9 @@ from pathlib import Path
 import pytest
 
 from components.runtime.kfp.views import dataset_page, evaluation_page
+from detection_core.artifacts import dataset_card
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
-from detection_core.artifacts.dataset_card import (
-    CARD,
-    QUARANTINE,
-    ClassCard,
-    DatasetCard,
-    QuarantineCard,
-    QuarantinedEntry,
-    SplitCard,
-)
 from detection_core.artifacts.evaluation import CURVES, METRICS
 from detection_core.datasets.counts import BoxCounter
 from detection_core.report.data_page import data_page
@@ -95,32 +87,23 @@ def poison(value: object, key: str = "") -> object:
     return value
 
 
-def poison_files(root: Path) -> None:
-    for path in root.rglob("*"):
-        if path.suffix == ".json":
-            path.write_text(json.dumps(poison(json.loads(path.read_text()))))
-        elif path.suffix == ".jsonl":
-            lines = path.read_text().splitlines()
-            path.write_text("".join(json.dumps(poison(json.loads(line))) + "\n" for line in lines))
-        elif path.suffix == ".config":
-            path.write_text(path.read_text() + HOSTILE.replace("\0", ""))
-
-
 def write_data_folder(folder: str) -> str:
     """A data set as DataValidator leaves it, with hostile text wherever text of others comes in."""
-    split = SplitCard(images=1, objects=1, classes={HOSTILE: 1}, quarantined={HOSTILE: 1})
-    card = DatasetCard(
+    split = dataset_card.SplitCard(images=1, objects=1, classes={HOSTILE: 1}, quarantined={HOSTILE: 1})
+    card = dataset_card.DatasetCard(
         format=HOSTILE,
-        classes=[ClassCard(id=1, name=HOSTILE, objects=1)],
+        classes=[dataset_card.ClassCard(id=1, name=HOSTILE, objects=1)],
         splits={HOSTILE: split},
-        quarantine=QuarantineCard(records=1, reasons={HOSTILE: 1}),
+        quarantine=dataset_card.QuarantineCard(records=1, reasons={HOSTILE: 1}),
     )
-    CARD.write(folder, card)
+    dataset_card.CARD.write(folder, card)
     counter = BoxCounter()
     counter.add([(0.0, 0.0, 4.0, 2.0)], 8, 8)
     BOX_PROFILES.write(folder, BoxProfiles(splits={HOSTILE: counter.profile()}))
-    entry = QuarantinedEntry(split=HOSTILE, file=HOSTILE, record=HOSTILE, reason=HOSTILE, detail=HOSTILE)
-    QUARANTINE.write(folder, [entry])
+    entry = dataset_card.QuarantinedEntry(
+        split=HOSTILE, file=HOSTILE, record=HOSTILE, reason=HOSTILE, detail=HOSTILE
+    )
+    dataset_card.QUARANTINE.write(folder, [entry])
     example = FoundExample(split=HOSTILE, source_id=HOSTILE, record=0, note=HOSTILE, picture=HOSTILE)
     told = {"id": HOSTILE, "message": HOSTILE, "measured": 1.0, "threshold": 0.0}
     finding = Finding(check="schema", severity="warn", examples=[example], **told)
@@ -132,7 +115,14 @@ def write_data_folder(folder: str) -> str:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = tmp_path_factory.mktemp("hostile")
     run = write_run(root, images=8)
-    poison_files(root)
+    for path in root.rglob("*"):
+        if path.suffix == ".json":
+            path.write_text(json.dumps(poison(json.loads(path.read_text()))))
+        elif path.suffix == ".jsonl":
+            lines = path.read_text().splitlines()
+            path.write_text("".join(json.dumps(poison(json.loads(line))) + "\n" for line in lines))
+        elif path.suffix == ".config":
+            path.write_text(path.read_text() + HOSTILE.replace("\0", ""))
     card_path = next(root.rglob("dataset_card.json"))
     card = json.loads(card_path.read_text())
     card["splits"] = {name + HOSTILE: split for name, split in card["splits"].items()}
@@ -155,7 +145,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "report": render_report(dataclasses.replace(run, steps=steps, workspace=HOSTILE, **told)),
         "failed": render_report(dataclasses.replace(run, steps=failed, **told)),
         "evaluation": evaluation_page(report, curves, [picture]),
-        "dataset": dataset_page(CARD.parse(json.dumps(card), "dataset_card.json")),
+        "dataset": dataset_page(dataset_card.CARD.parse(json.dumps(card), "dataset_card.json")),
         "data": data_page(write_data_folder(str(root / "data")), title=HOSTILE),
     }
 

@@ -7,14 +7,12 @@ import dataclasses
 import importlib
 from typing import Annotated
 
-import pytest
-
 from component_specs import JOBS
 from component_specs.annotations import EXAMPLES, Input, Output, encode_parameters, job_fields
 from component_specs.data_validator import CHECKS
 from component_specs.evaluator import THRESHOLDS
 from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans, span_order
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def job(component, **given):
@@ -60,8 +58,7 @@ def test_a_parameter_that_no_backend_can_carry_is_refused():
         made: Annotated[str, Output(EXAMPLES)]
         sizes: dict
 
-    with pytest.raises(TypeError, match=r"BadJob\.sizes"):
-        job_fields(BadJob)
+    refused(TypeError, r"BadJob\.sizes", job_fields, BadJob)
 
 
 # Equal values are one text; overrides keep the order in which they are applied.
@@ -92,8 +89,7 @@ def test_a_value_is_one_text_from_which_it_comes_back(*, component, field, value
     *((THRESHOLDS, text, "lower_bound") for text in ("[]", '{"mAP": 0.3}', '{"mAP": [0.3]}')),
 )
 def test_what_is_no_map_of_maps_is_refused(*, codec, text, message):
-    with pytest.raises(ValueError, match=message):
-        codec.decode(text)
+    refused(ValueError, message, codec.decode, text)
 
 
 def test_default_splits_belong_to_nobody():

@@ -235,21 +235,15 @@ def test_only_the_steps_that_import_a_module_change_with_it(closures, *, module,
     assert {step for step in STEPS if module in closures[step]} == steps
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    """The sources of the packages in another place, to be changed."""
+def test_statements_count_but_no_place_comment_docstring_or_layout(tmp_path, tmp_path_factory):
     for package in versions.PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(package.__path__[0], tmp_path / package.__name__, ignore=ignored)
-    return tmp_path
-
-
-def test_statements_count_but_no_place_comment_docstring_or_layout(checkout, tmp_path_factory):
-    path = checkout / "components" / "baseline_resolver" / "run.py"
+    path = tmp_path / "components" / "baseline_resolver" / "run.py"
     path.write_text(f'{path.read_text()}\n\n\n# A remark.\n"""And a text."""\n')
-    assert component_version("baseline_resolver", checkout) == component_version("baseline_resolver")
+    assert component_version("baseline_resolver", tmp_path) == component_version("baseline_resolver")
     changed = tmp_path_factory.mktemp("changed") / "root"
-    shutil.copytree(checkout, changed)
+    shutil.copytree(tmp_path, changed)
     deep = changed / "detection_core" / "storage" / "s3.py"
     deep.write_text(f"{deep.read_text()}\nCHANGED = 1\n")
     assert component_version("baseline_resolver", changed) != component_version("baseline_resolver")

@@ -143,25 +143,19 @@ def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder_and_a_predic
     assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory, config_path):
-    """What the example in the package's docstring leaves behind, with few steps."""
-    folder = tmp_path_factory.mktemp("example")
+@pytest.mark.slow
+def test_the_example_of_the_package(tmp_path, monkeypatch, config_path):
+    folder = tmp_path
     shutil.copytree(config_path.parent / "records", folder / "build" / "examples")
     shutil.copytree(folder / "build/examples/Split-train", folder / "build/examples/Split-eval")
     shutil.copy(config_path, folder)
     Image.fromarray(np.full((48, 64, 3), 120, np.uint8)).save(folder / "photo.jpg")
     code = example_code(detection_core.__doc__)
     assert code.count("2000") == 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        names: dict = {"folder": folder}
-        exec(code.replace("2000", "3"), names)
-        yield SimpleNamespace(**names)
-
-
-@pytest.mark.slow
-def test_the_example_of_the_package(example, config_path):
+    monkeypatch.chdir(folder)
+    names: dict = {"folder": folder}
+    exec(code.replace("2000", "3"), names)
+    example = SimpleNamespace(**names)
     assert (example.trained.report.steps, example.quantized.report.steps) == (3, 3)
     assert os.fspath(example.quantized) == example.quantized.model
     assert isinstance(detection_core.build_detector(example.quantized), detection_core.Detector)

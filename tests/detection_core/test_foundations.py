@@ -24,7 +24,8 @@ from detection_core.model_use import model_in_use
 from detection_core.progress import Progress, ProgressUpdate, RateMeter, default_reporter, log_reporter
 from detection_core.python_process import python_command, python_environment, python_started_by_libraries
 from detection_core.redaction import CleanFormatter, find_header_fault, hide, hide_credentials, redact
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.python_traps import set_traps
 
 
@@ -140,8 +141,7 @@ def test_a_crash_tells_nothing():
         "from detection_core.redaction import clean_tracebacks, hide\n"
         "clean_tracebacks(); hide('tok-' + 'SENTINEL-1'); raise ValueError('b' + repr('tok-' + 'SENTINEL-1'))"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run_python(code, check=False)
     assert done.returncode == 1 and "ValueError: b'***'" in done.stderr and "Traceback" in done.stderr
 
 
@@ -258,8 +258,7 @@ def test_a_function_is_called_once_and_named_where_it_fails(package):
     assert load_extensions() == load_extensions() == ("toy-parts==1.2",)
     assert sys.modules["toy_parts"].calls == [1]
     package("raise ValueError('no such part')")
-    with pytest.raises(ConfigError, match=r"toy = toy_parts:register: .*ValueError: no such part"):
-        load_extensions()
+    refused(ConfigError, r"toy = toy_parts:register: .*ValueError: no such part", load_extensions)
 
 
 def test_another_version_is_another_component(package):

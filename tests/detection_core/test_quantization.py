@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -270,8 +269,7 @@ def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
         return error.numpy().mean(axis=(0, 1, 2))
 
     folded, aware = prepared()
-    with pytest.raises(ModelError, match="at least one batch to correct"):
-        correct_biases(folded, aware, [])
+    refused(ModelError, "at least one batch to correct", correct_biases, folded, aware, [])
     before = own_means("stem")
     corrections = correct_biases(folded, aware, [PIXELS[:3], PIXELS[3:]])
     np.testing.assert_allclose(corrections["stem"], -before, rtol=1e-3, atol=1e-6)

@@ -56,6 +56,14 @@ def using(write, *arguments, **fields):
     return lambda folder, chance: write(folder, *arguments, **fields)
 
 
+def altered(data, chance, counts, start=0, end=None):
+    """Return bytes of which as many as one of the counts are random ones, between two places."""
+    data = bytearray(data)
+    for _ in range(chance.choice(counts)):
+        data[chance.randrange(start, end or len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
 def put(path, content):
     """Write a file and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,26 +31,11 @@ _BOXES = {
     "outside": [60, 40, 50, 50],
     "empty": [],
 }
-_IDS = {
-    "text": "1",
-    "nan": _NAN,
-    "digits": _LONG,
-    "list": [1],
-    "null": None,
-    "half": 1.5,
-    "long": "a" * 1_000_000,
-}
+_IDS = {"text": "1", "nan": _NAN, "digits": _LONG, "list": [1], "null": None, "half": 1.5}
+_IDS |= {"long": "a" * 1_000_000}
 _IDS |= {"html": "<script>alert(1)</script>", "control": "\x1b[31mred\n\x00", "surrogate": "\ud800"}
-_SIZES = {
-    "zero": 0,
-    "negative": -5,
-    "nan": _NAN,
-    "text": "64",
-    "half": 64.5,
-    "digits": _LONG,
-    "list": [64],
-    "wrong": 640,
-}
+_SIZES = {"zero": 0, "negative": -5, "nan": _NAN, "text": "64", "half": 64.5, "digits": _LONG}
+_SIZES |= {"list": [64], "wrong": 640}
 _NAMES = {
     "dotdot": "../a.json",
     "passwd": "a/b/../../../../../../etc/passwd",
@@ -214,21 +199,10 @@ def _coco_cases():
     yield Case("coco/surrogate_by_ratio", example_gen("coco", RATIO), surrogate, _QO)
 
 
-_WRONG = {
-    "nan": float("nan"),
-    "infinite": float("-inf"),
-    "1e308": 1e308,
-    "digits": 10**4000,
-    "text": "x",
-    "null": None,
-    "bool": True,
-    "list": [[1]],
-    "map": {"a": {"b": 1}},
-    "surrogate": "\ud800",
-    "control": "\x1b[31m\0",
-    "passwd": "../../../../etc/passwd",
-    "long": "a" * 1_000_000,
-}
+_WRONG = {"nan": float("nan"), "infinite": float("-inf"), "1e308": 1e308, "digits": 10**4000}
+_WRONG |= {"text": "x", "null": None, "bool": True, "list": [[1]], "map": {"a": {"b": 1}}}
+_WRONG |= {"surrogate": "\ud800", "control": "\x1b[31m\0", "passwd": "../../../../etc/passwd"}
+_WRONG |= {"long": "a" * 1_000_000}
 _SHAPES = {
     "rect": {"x": 1, "y": 1, "width": 9, "height": 9},
     "polygon": {"all_points_x": [1, 9, 9], "all_points_y": [1, 1, 9]},

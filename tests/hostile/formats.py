@@ -304,15 +304,9 @@ def _sparse(folder, kind, name):
     os.truncate(put(folder / name, "{"), 5 << 30)
 
 
-_LARGE = {
-    "voc": "Annotations/x.xml",
-    "yolo": "data.yaml",
-    "labelme": "g1.json",
-    "label_studio": "export.json",
-    "csv": "annotations.csv",
-    "cvat": "annotations.xml",
-    "tfrecord": "train.tfrecord",
-}
+_LARGE = {"voc": "Annotations/x.xml", "yolo": "data.yaml", "labelme": "g1.json"}
+_LARGE |= {"label_studio": "export.json", "csv": "annotations.csv", "cvat": "annotations.xml"}
+_LARGE |= {"tfrecord": "train.tfrecord"}
 
 
 def cases():

@@ -10,7 +10,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from tests.hostile.case import ANY, EITHER, ERROR, OK, Case, detflow, put, using
+from tests.hostile.case import ANY, EITHER, ERROR, OK, Case, altered, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images, yolo
 from tests.hostile.formats import YOLO_DATA
 
@@ -188,10 +188,7 @@ def _zips():
 
 
 def _noise(folder, chance):
-    data = bytearray(_zip_of())
-    for _ in range(chance.choice((1, 4, 16))):
-        data[chance.randrange(len(data))] = chance.randrange(256)
-    put(folder / "d.zip", bytes(data))
+    put(folder / "d.zip", altered(_zip_of(), chance, (1, 4, 16)))
 
 
 _LISTS = {

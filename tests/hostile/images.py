@@ -1,7 +1,6 @@
 """Images: damaged, truncated, larger than they say, of other formats, and odd but good ones."""
 
 import functools
-import io
 import os
 import struct
 import zlib
@@ -9,8 +8,9 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from tests.hostile.case import ANY, ERROR, OK, QUARANTINE, Case, detflow, put, using
+from tests.hostile.case import ANY, ERROR, OK, QUARANTINE, Case, altered, detflow, put, using
 from tests.hostile.data_sets import coco, example_gen
+from tests.support.dataset_files import encoded, exif
 
 _BAD, _EITHER, _GOOD = (QUARANTINE, ERROR), ANY, (OK,)
 Table = dict[str, tuple[bytes, tuple[str, ...]]]
@@ -21,13 +21,6 @@ def picture(width=64, height=48, mode="RGB", shift=1):
     y, x = np.mgrid[0:height, 0:width]
     pixels = np.stack([x * 4 % 256, y * 5 % 256, (2 * (x + y) + shift) % 256], -1).astype(np.uint8)
     return Image.fromarray(pixels).convert(mode)
-
-
-def encoded(image, kind, **options):
-    """Return a file of a picture."""
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 @functools.cache
@@ -61,12 +54,6 @@ def _sized(height, width):
     return bytes(data)
 
 
-def _oriented(value):
-    exif = Image.Exif()
-    exif[0x0112] = value
-    return encoded(picture(), "JPEG", exif=exif.tobytes())
-
-
 def _jpegs():
     good, at = jpeg(), _frame(jpeg())
     scan, profile = good.find(b"\xff\xda"), b"\xff\xe2\xff\xffICC_PROFILE\0" + b"x" * 65521
@@ -93,11 +80,9 @@ def _jpegs():
         "progressive": (encoded(picture(), "JPEG", progressive=True), _GOOD),
     }
     table |= {f"cut_{n}": (good[:n], _BAD) for n in (4, 20, 160, 400, 700, len(good) // 2, len(good) - 1)}
-    table |= {f"exif_{n}": (_oriented(n), _GOOD) for n in (0, 1, 6, 9, 65535)}
-    exif = Image.Exif()
-    exif[0x0112] = 6
+    table |= {f"exif_{n}": (encoded(picture(), "JPEG", exif=exif(n)), _GOOD) for n in (0, 1, 6, 9, 65535)}
     short, wide = struct.pack(">HHIHH", 0x112, 3, 1, 6, 0), struct.pack(">HHII", 0x112, 4, 1, 65537)
-    wide = exif.tobytes().replace(short, wide)
+    wide = exif(6).replace(short, wide)
     return table | {"exif_65537": (encoded(picture(), "JPEG", exif=wide), _GOOD)}
 
 
@@ -146,13 +131,6 @@ def image_tables():
     return {f"jpeg_{name}": found for name, found in _jpegs().items()} | _others()
 
 
-def _noisy(chance):
-    data, start = bytearray(jpeg()), _frame(jpeg()) + 40
-    for _ in range(chance.choice((1, 4, 16, 64))):
-        data[chance.randrange(start, len(data) - 2)] = chance.randrange(256)
-    return bytes(data)
-
-
 def cases():
     """Yield images among those of a data set, and images to predict."""
     entry = {"id": 1, "file_name": "x.jpg"}
@@ -167,12 +145,14 @@ def cases():
         write(folder, content)
         put(folder / "more/y.jpg", content)
 
+    def write_noisy(folder, chance):
+        write(folder, altered(jpeg(), chance, (1, 4, 16, 64), _frame(jpeg()) + 40, len(jpeg()) - 2))
+
     ingest, init = example_gen("coco"), detflow("init", "{in}", "-o", "{out}/w")
     for name, (content, expect) in image_tables().items():
         yield Case(f"images/{name}", ingest, using(write, content), expect)
     for number in range(8):
-        noise = lambda folder, chance: write(folder, _noisy(chance))  # noqa: E731
-        yield Case(f"images/noise_{number}", ingest, noise, _EITHER)
+        yield Case(f"images/noise_{number}", ingest, write_noisy, _EITHER)
     for name, size in {"sparse_5GB": 5 << 30, "sparse_100MB": 100 << 20}.items():
         yield Case(f"images/{name}", ingest, using(write, jpeg(), size), _EITHER)
     for name in ("jpeg_65535", "png_50000", "jpeg_exif_65537", "tif_tags", "gif_65535"):

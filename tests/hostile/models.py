@@ -15,7 +15,7 @@ from pathlib import Path
 
 import flatbuffers
 
-from tests.hostile.case import EITHER, ERROR, OK, Case, detflow, put
+from tests.hostile.case import EITHER, ERROR, OK, Case, altered, detflow, put
 from tests.hostile.images import image_tables, jpeg
 from tests.hostile.texts import DIGITS
 
@@ -77,10 +77,7 @@ def _zipped(content, name, data, method=zipfile.ZIP_STORED):
 
 
 def _flipped(content, chance):
-    data = bytearray(content)
-    for _ in range(chance.choice((1, 4, 16, 64))):
-        data[chance.randrange(8, len(data))] = chance.randrange(256)
-    return bytes(data)
+    return altered(content, chance, (1, 4, 16, 64), 8)
 
 
 def _tflite(name, chance):

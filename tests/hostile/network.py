@@ -1,15 +1,14 @@
 """Mirrors of weights and API servers without end, that drip, that lie; caches that hold no files."""
 
-import contextlib
 import gzip
 import io
 import os
 import socket
 import tarfile
-import time
 from collections.abc import Callable
 
 from tests.hostile.case import ERROR, OK, Case, detflow, put, using
+from tests.support.local_server import endless
 
 _MODEL = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 _ARCHIVE = f"{_MODEL}.tar.gz"
@@ -44,14 +43,7 @@ def _send(content, head=_OK_HEAD):
 
 
 def _endless(head, piece=bytes(1 << 20), pause=0.0):
-    def answer(connection, request):
-        connection.sendall(head.encode())
-        with contextlib.suppress(OSError):
-            while True:
-                connection.sendall(piece)
-                time.sleep(pause)
-
-    return answer
+    return endless(head.encode(), piece, pause=pause)
 
 
 def _breaking(connection, request):
@@ -140,6 +132,7 @@ def _kept(folder, out, text):
     return "" if (folder / "victim").read_bytes() == b"precious" else "OVERWRITTEN"
 
 
+_ALSO_API_SERVERS = "endless endless_chunks endless_headers size_digits size_1e12 no_http html"
 _NAMES = dict.fromkeys(("", ".json"), (ERROR,))
 _NAMES |= dict.fromkeys((".fetched", ".fetched.part", ".fetched.part.json"), (OK,))
 
@@ -164,15 +157,7 @@ def cases():
         build = using(_write_cache, kind, f"mirror/{_ARCHIVE}")
         yield Case(f"cache/mirror_{kind}", mirrored, build, check=_kept)
     runs = detflow("runs", "list", "--host", "{server}", "--timeout", "5")
-    for name in [
-        "endless",
-        "endless_chunks",
-        "endless_headers",
-        "size_digits",
-        "size_1e12",
-        "no_http",
-        "html",
-    ]:
+    for name in _ALSO_API_SERVERS.split():
         yield Case(f"network/runs_{name}", runs, server=_SERVERS[name])
     drip = _endless(f"{_OK_HEAD}Content-Length: 1000\r\n\r\n", b" ", 0.5)
     yield Case("network/runs_drip", runs, server=drip)

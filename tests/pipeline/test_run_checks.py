@@ -173,19 +173,12 @@ def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_p
     assert keys[0] == keys[1] != keys[2] and checked()["run_key"] not in keys
 
 
-@pytest.fixture
-def label_map(tmp_path):
-    """A function that writes a label map of this number of classes, and returns its path."""
-
-    def write(classes):
+def test_a_label_map_has_the_classes_of_the_model_or_their_number(digits_settings, tmp_path):
+    def label_map(classes):
         path = tmp_path / "label_map.pbtxt"
         path.write_text("".join(f'item {{ id: {i + 1} name: "n{i}" }}\n' for i in range(classes)))
         return f"data.label_map={path}"
 
-    return write
-
-
-def test_a_label_map_has_the_classes_of_the_model_or_their_number(digits_settings, label_map, tmp_path):
     assert build_dag(load_settings(digits_settings, [label_map(10)]))
     settings = load_settings(digits_settings, [label_map(9)])
     refused(ConfigError, r"config:\d+: model.ssd.num_classes: expected the 9 classes", build_dag, settings)

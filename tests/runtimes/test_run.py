@@ -74,12 +74,8 @@ def test_a_runtime_finds_what_tensorflow_finds(exported, environment, runtime, s
         if name in expected:
             np.testing.assert_allclose(found[name], expected[name], RELATIVE, ABSOLUTE, err_msg=name)
     if "detection_boxes" in expected:
-        assert same_rows(found, expected) >= 0.95  # equal scores may change places
-
-
-def same_rows(found, expected):
-    """Part of the rows with the same class and box."""
-    count = int(expected["num_detections"][0])
-    near = np.abs(found["detection_boxes"] - expected["detection_boxes"])[0, :count].max(axis=1) < 1e-3
-    alike = found["detection_classes"][0, :count] == expected["detection_classes"][0, :count]
-    return np.mean(near & alike)
+        # Part of the rows with the same class and box.
+        count = int(expected["num_detections"][0])
+        near = np.abs(found["detection_boxes"] - expected["detection_boxes"])[0, :count].max(axis=1) < 1e-3
+        alike = found["detection_classes"][0, :count] == expected["detection_classes"][0, :count]
+        assert np.mean(near & alike) >= 0.95  # equal scores may change places

@@ -7,21 +7,9 @@ from typing import Any
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from detection_core.builders.anchors import (
-    build_anchor_generator,
-    build_box_coder,
-    build_matcher,
-    build_similarity,
-)
+from detection_core.builders import anchors, input_pipeline
 from detection_core.builders.augment import build_augmentation, build_augmentations
 from detection_core.builders.heads import build_head, build_hyperparams
-from detection_core.builders.input_pipeline import (
-    build_decoding,
-    build_image_resizer,
-    build_label_targets,
-    model_image_resizer,
-    score_columns,
-)
 from detection_core.builders.losses import build_losses
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.post_processing import build_calibration, build_post_processing
@@ -47,32 +35,34 @@ from tests.support.configs import find_in
 from tests.support.random_messages import edge_messages
 
 BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
-    AnchorGenerator: build_anchor_generator,
-    BoxCoder: build_box_coder,
+    AnchorGenerator: anchors.build_anchor_generator,
+    BoxCoder: anchors.build_box_coder,
     BoxPredictor: build_head,
     CalibrationConfig: build_calibration,
     Hyperparams: build_hyperparams,
-    ImageResizer: build_image_resizer,
+    ImageResizer: input_pipeline.build_image_resizer,
     Loss: build_losses,
-    Matcher: build_matcher,
+    Matcher: anchors.build_matcher,
     Optimizer: build_optimizer,
     PostProcessing: build_post_processing,
     PreprocessingStep: build_augmentation,
-    RegionSimilarityCalculator: build_similarity,
+    RegionSimilarityCalculator: anchors.build_similarity,
 }
 """Every public builder that needs one message and no file; inputs and networks are tested elsewhere."""
 
 PARTS: dict[str, Callable[[TrainEvalPipelineConfig], Any]] = {
-    "anchors": lambda c: build_anchor_generator(c.model.ssd.anchor_generator),
+    "anchors": lambda c: anchors.build_anchor_generator(c.model.ssd.anchor_generator),
     "augmentations": lambda c: build_augmentations(c.train_config.data_augmentation_options),
-    "decoding": lambda c: build_decoding(c.train_input_reader, score_columns(c.model)),
-    "labels": build_label_targets,
+    "decoding": lambda c: input_pipeline.build_decoding(
+        c.train_input_reader, input_pipeline.score_columns(c.model)
+    ),
+    "labels": input_pipeline.build_label_targets,
     "extractor": lambda c: build_hyperparams(c.model.ssd.feature_extractor.conv_hyperparams),
     "head": lambda c: build_head(c.model.ssd.box_predictor),
     "losses": lambda c: build_losses(c.model.ssd.loss),
     "optimizer": lambda c: build_optimizer(c.train_config.optimizer),
     "post-processing": lambda c: build_post_processing(c.model.ssd.post_processing),
-    "resizer": lambda c: model_image_resizer(c.model),
+    "resizer": lambda c: input_pipeline.model_image_resizer(c.model),
     "targets": lambda c: build_target_assigner(c.model.ssd),
 }
 """What is built of a config without its network and its records."""

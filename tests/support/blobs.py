@@ -1,6 +1,5 @@
 """Scenes with one bright square each, a SavedModel that finds it, and both as artifacts."""
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.structures import Instances
+from tests.support.dataset_files import encoded
 from tests.support.evaluated_images import make_truth
 from tests.support.record_files import example, write_records
 
@@ -115,10 +115,8 @@ def write_examples(folder: Path, split: str, images) -> None:
     (folder / f"Split-{split}").mkdir(parents=True)
     records = []
     for image, truth in images:
-        stream = io.BytesIO()
-        Image.fromarray(image).save(stream, "PNG")
         fields = {
-            "image/encoded": [stream.getvalue()],
+            "image/encoded": [encoded(Image.fromarray(image), "PNG")],
             "image/format": [b"png"],
             "image/height": [image.shape[0]],
             "image/width": [image.shape[1]],

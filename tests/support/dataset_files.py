@@ -177,6 +177,4 @@ def turned_by_xmp(orientation: int) -> bytes:
         b'<rdf:Description tiff:Orientation="%d" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/>'
         b"</rdf:RDF></x:xmpmeta>" % orientation
     )
-    buffer = io.BytesIO()
-    smooth_picture().save(buffer, "JPEG", xmp=packet)
-    return buffer.getvalue()
+    return encoded(smooth_picture(), "JPEG", xmp=packet)

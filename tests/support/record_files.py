@@ -1,13 +1,13 @@
 """Small TFRecord files made for tests."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image
+
+from tests.support.dataset_files import picture
 
 from detection_core.data.encode import encode_features, serialise_features
 
@@ -19,11 +19,7 @@ def encode_example(*image_and_objects: Any) -> bytes:
 
 def image_bytes(height: int, width: int, number: int = 0, kind: str = "PNG") -> bytes:
     """An image that differs from number to number."""
-    rng = np.random.default_rng(number)
-    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, kind)
-    return buffer.getvalue()
+    return picture(kind, width, height, number)
 
 
 def _feature(values: Sequence[Any]) -> tf.train.Feature:

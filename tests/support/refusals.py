@@ -1,13 +1,13 @@
 """Tables of what must be refused, and with which words."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
 from detection_core.errors import ConfigError, DetectionError
+from tests.support.cases import refused
 
 
 def not_refused(
@@ -17,12 +17,9 @@ def not_refused(
     failures = []
     for given, pattern in cases:
         try:
-            call(given)
-        except error as caught:
-            if not re.search(pattern, str(caught)):
-                failures.append((given, pattern, str(caught)))
-        else:
-            failures.append((given, pattern, "was taken"))
+            refused(error, pattern, call, given)
+        except (AssertionError, pytest.fail.Exception) as failure:
+            failures.append((given, pattern, str(failure)))
     return failures
 
 

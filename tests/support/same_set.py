@@ -195,19 +195,9 @@ def _tfrecord(root):
             write_record(out, encode_example(image, columns))
 
 
-WRITERS = {
-    "coco": _coco,
-    "voc": _voc,
-    "yolo": _yolo,
-    "cvat": _cvat,
-    "label_studio": _label_studio,
-    "labelme": _labelme,
-    "csv": _csv,
-    "createml": _createml,
-    "via": _via,
-    "open_images": _open_images,
-    "tfrecord": _tfrecord,
-}
+WRITERS = {"coco": _coco, "voc": _voc, "yolo": _yolo, "cvat": _cvat, "label_studio": _label_studio}
+WRITERS |= {"labelme": _labelme, "csv": _csv, "createml": _createml, "via": _via}
+WRITERS |= {"open_images": _open_images, "tfrecord": _tfrecord}
 """Format to what writes the set to a folder."""
 
 WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme", "via")

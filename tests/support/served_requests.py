@@ -1,7 +1,5 @@
 """Requests of every input type of a served model, for a few images."""
 
-import io
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,15 +7,14 @@ from PIL import Image
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.warm_up import WARM_UP_FILE
+from tests.support.dataset_files import encoded
 
 RESIZER = FixedShapeResizer(height=32, width=32)
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
 
 
 def png(image: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(image).save(stream, "PNG")
-    return stream.getvalue()
+    return encoded(Image.fromarray(image), "PNG")
 
 
 def example(image: np.ndarray) -> bytes:

@@ -7,25 +7,18 @@ from components.evaluator.run import run
 from detection_core.artifacts.evaluation import MAP, MAP_50
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.optional.ensembles.ensemble_runner import write_ensemble
-from tests.support.blobs import (
-    PER_CATEGORY,
-    BlobDetector,
-    save_folder,
-    scenes,
-    write_examples,
-    writing_detector,
-)
+from tests.support import blobs
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("evaluator")
-    write_examples(root / "examples", "test", scenes(8))
+    blobs.write_examples(root / "examples", "test", blobs.scenes(8))
     return {
         "examples": str(root / "examples"),
-        "good": save_folder(BlobDetector(), root / "good", config=PER_CATEGORY),
-        "worse": save_folder(BlobDetector(shift=0.03), root / "worse"),
-        "other": save_folder(BlobDetector(), root / "other", names=["cat", "dog"]),
+        "good": blobs.save_folder(blobs.BlobDetector(), root / "good", config=blobs.PER_CATEGORY),
+        "worse": blobs.save_folder(blobs.BlobDetector(shift=0.03), root / "worse"),
+        "other": blobs.save_folder(blobs.BlobDetector(), root / "other", names=["cat", "dog"]),
     }
 
 
@@ -94,7 +87,7 @@ def test_what_cannot_be_judged_leaves_no_evaluation(folders, tmp_path):
         run(job(folders, tmp_path, thresholds={"mAP": {"lower_bound": 1}}))
     assert not (tmp_path / "evaluation").exists()
     examples = tmp_path / "examples"
-    write_examples(examples, "test", scenes(2))
+    blobs.write_examples(examples, "test", blobs.scenes(2))
     split = examples / "Split-test"
     (split / "examples-00000-of-00001.tfrecord").rename(split / "examples-00000-of-00002.tfrecord")
     with pytest.raises(DataError, match="expected 2 shards, as their names say, found 1"):
@@ -104,7 +97,7 @@ def test_what_cannot_be_judged_leaves_no_evaluation(folders, tmp_path):
 
 def test_a_baseline_that_does_more_than_compute_is_not_run_unless_it_is_trusted(folders, tmp_path):
     mark = tmp_path / "pwned"
-    baseline = save_folder(writing_detector(mark), tmp_path / "baseline")
+    baseline = blobs.save_folder(blobs.writing_detector(mark), tmp_path / "baseline")
     with pytest.raises(ModelError, match="found WriteFile"):
         run(job(folders, tmp_path, baseline=baseline))
     assert not mark.exists()

@@ -259,8 +259,7 @@ def test_what_others_put_there_counts_and_stays_and_what_no_version_owns_is_tidi
 
 def test_a_file_in_place_of_a_folder_is_named(folders):
     files.write_text(folders.path("versions"), "x")
-    with pytest.raises(StorageError, match="expected a folder, found a file"):
-        folders.numbers()
+    refused(StorageError, "expected a folder, found a file", folders.numbers)
 
 
 def test_a_folder_that_comes_while_a_reader_looks_for_it_is_no_file(folders, monkeypatch):

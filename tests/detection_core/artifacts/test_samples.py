@@ -3,11 +3,8 @@
 import dataclasses
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from detection_core.artifacts import detector as layout
@@ -50,6 +47,7 @@ from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 from tests.support.artifact_samples import benchmark, sensitivity
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 
 FOLDER = Path(__file__).parent / "samples"
 _NAMED = (CURRENT, CURVES, CARD, MANIFEST, HISTORY, METRICS, MODEL, PARITY, PUSHED, QUANTIZATION, REASONS)
@@ -267,22 +265,18 @@ def test_every_other_path_stays_as_it_is(tmp_path, *, inside):
         assert find_model(str(given)) == str(given)
 
 
-@pytest.fixture
-def detector(tmp_path):
-    serving = tmp_path / "model" / layout.SERVING
-    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
-    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(INFO))
-    return tmp_path / "model"
-
-
-def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_it(tmp_path, detector):
+def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_it(tmp_path):
+    detector = tmp_path / "model"
+    files.write_text(str(detector / layout.SERVING / layout.SAVED_MODEL), "graph")
+    path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    files.write_text(str(path), layout.format_info(INFO))
     refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
     files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
     found = r"assets.extra/detflow/model.json.*not written by"
     refused(ContractError, found, layout.read_info, str(tmp_path))
-    for path in (str(detector), str(detector / layout.SERVING)):
-        assert layout.serving_dir(path) == str(detector / layout.SERVING) and layout.read_info(path) == INFO
-    path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    serving = str(detector / layout.SERVING)
+    for given in (str(detector), serving):
+        assert layout.serving_dir(given) == serving and layout.read_info(given) == INFO
     known = json.loads(layout.format_info(INFO))
     path.write_text(json.dumps({**known, "colour": "blue"}))
     assert layout.read_info(str(detector)) == INFO
@@ -302,4 +296,4 @@ def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_
 
 def test_reading_needs_no_tensorflow():
     code = "import sys, detection_core.artifacts.detector; sys.exit('tensorflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python(code)

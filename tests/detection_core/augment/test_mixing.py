@@ -7,19 +7,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.augment import mixing
 from detection_core.augment.geometry import RandomHorizontalFlip
-from detection_core.augment.mixing import (
-    CopyPaste,
-    MixedAugmentations,
-    Mixing,
-    MixUp,
-    blended,
-    boxes_of_masks,
-    partner_number,
-    pasted,
-    rectangles,
-    unmixed,
-)
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds, partners, pool_of, shining
@@ -28,14 +17,16 @@ SEED = tf.constant([5, 6], tf.int64)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sum(Mixing):
+class _Sum(mixing.Mixing):
     """Add up the pixels of a sample and its partners."""
 
     count: int
 
     def __call__(self, sample, partner, seed):
         images = [sample.image, *(partner(i).image for i in range(self.count))]
-        return unmixed(sample)._replace(image=tf.add_n([tf.cast(image, tf.float32) for image in images]))
+        return mixing.unmixed(sample)._replace(
+            image=tf.add_n([tf.cast(image, tf.float32) for image in images])
+        )
 
 
 def _image(image):
@@ -56,10 +47,10 @@ def _total(sample):
 def test_partners_are_all_different_and_others(size, number, seed):
     number %= size
     pool = tf.constant(size, tf.int64), tf.constant(number, tf.int64)
-    drawn = [int(partner_number(*pool, i, tf.constant([seed, 1]))) for i in range(size - 1)]
+    drawn = [int(mixing.partner_number(*pool, i, tf.constant([seed, 1]))) for i in range(size - 1)]
     assert sorted([*drawn, number]) == list(range(size))
     one = tf.constant(1, tf.int64)
-    assert int(partner_number(one, tf.constant(0, tf.int64), 0, SEED)) == 0, "alone it is its own"
+    assert int(mixing.partner_number(one, tf.constant(0, tf.int64), 0, SEED)) == 0, "alone it is its own"
 
 
 def _mixed(chain, samples, *seed):
@@ -67,10 +58,10 @@ def _mixed(chain, samples, *seed):
 
 
 def test_a_mix_takes_distinct_samples_of_the_pool_and_of_a_second_mix_mixed_ones():
-    chain = MixedAugmentations(steps=(_Sum(3),))
+    chain = mixing.MixedAugmentations(steps=(_Sum(3),))
     totals = {_total(_mixed(chain, _numbered(8), i, 1)) for i in range(20)}
     assert all(total & 1 and total.bit_count() == 4 for total in totals) and len(totals) > 10
-    chain, most = MixedAugmentations(steps=(_Sum(1), _Sum(1))), 0
+    chain, most = mixing.MixedAugmentations(steps=(_Sum(1), _Sum(1))), 0
     for i in range(12):
         total = _total(_mixed(chain, _numbered(6, base=8), i, 1))
         taken = [int(digit) for digit in oct(total)[2:]]
@@ -83,10 +74,10 @@ def test_steps_remain_without_mixing_and_are_applied_to_partners_with_seeds_of_t
     sample = shining((40, 50), (3, 4, 5, 6))
     pool = pool_of([sample, *_numbered(4)])
     flip = RandomHorizontalFlip(probability=1.0, keypoint_flip_permutation=(0,))
-    chain = MixedAugmentations(steps=(flip, _Sum(3)))
+    chain = mixing.MixedAugmentations(steps=(flip, _Sum(3)))
     np.testing.assert_array_equal(chain(pool, SEED, mixes=tf.constant(False)).image, sample.image[:, ::-1])
     images = [_image([[[value] * 3, [0.0] * 3]]) for value in (1.0, 2.0, 4.0, 8.0)]
-    chain = MixedAugmentations(steps=(RandomHorizontalFlip(keypoint_flip_permutation=(0,)), _Sum(3)))
+    chain = mixing.MixedAugmentations(steps=(RandomHorizontalFlip(keypoint_flip_permutation=(0,)), _Sum(3)))
     sides = {tuple(_mixed(chain, images, i, 3).image.numpy()[0, :, 0]) for i in range(40)}
     assert {left + right for left, right in sides} == {15}
     assert len(sides) > 8  # one seed for all would flip all or none: 15 or 0
@@ -95,7 +86,7 @@ def test_steps_remain_without_mixing_and_are_applied_to_partners_with_seeds_of_t
 def test_a_graph_gives_what_eager_execution_gives():
     samples = _numbered(6)
     stacked = tf.stack([s.image for s in samples])
-    chain = MixedAugmentations(steps=(_Sum(2), RandomHorizontalFlip(keypoint_flip_permutation=(0,))))
+    chain = mixing.MixedAugmentations(steps=(_Sum(2), RandomHorizontalFlip(keypoint_flip_permutation=(0,))))
 
     @tf.function
     def changed(seed):
@@ -127,7 +118,7 @@ def _float(sample):
 def test_what_is_hidden_is_cut_and_what_is_pasted_is_seen(box, moved, masks):
     below, above = (_float(shining(SQUARE, b, channel=i, masks=masks)) for i, b in enumerate((box, moved)))
     least = 0.3003  # no share of so few pixels: at one, rounding would decide
-    found = pasted(below, above, min_visible=least)
+    found = mixing.pasted(below, above, min_visible=least)
     under, over = _pixels(box), _pixels(moved)
     np.testing.assert_array_equal(found.image.numpy()[..., 1] > 0, over)
     np.testing.assert_array_equal(found.image.numpy()[..., 0] > 0, under & ~over)
@@ -148,7 +139,7 @@ def test_what_is_hidden_is_cut_and_what_is_pasted_is_seen(box, moved, masks):
 @given(SIZES, BOXES_PX, SIZES, BOXES_PX, st.booleans(), st.integers(0, 2**31))
 def test_objects_are_where_their_pixels_are(size, box, other, moved, masks, seed):
     below, above = shining(size, box, masks=masks), shining(other, moved, channel=1, masks=masks)
-    step = CopyPaste(object_probability=1.0)
+    step = mixing.CopyPaste(object_probability=1.0)
     found = step(below, partners(above), tf.constant([seed, 1], tf.int64))
     assert found.image.shape == (*size, 3) and found.image.dtype == tf.float32
     boxes = found.truth.boxes.numpy()
@@ -165,7 +156,7 @@ def test_only_chosen_objects_are_pasted_and_never_a_crowd():
     truth = new_truth(boxes, tf.range(10), is_crowd=tf.range(10) == 3, **keypoints)
     many = Sample(tf.fill([40, 40, 3], tf.constant(9, tf.uint8)), truth, tf.constant(""))
     below = shining((40, 40), (30, 30, 5, 5), channel=2)
-    step, counts = CopyPaste(object_probability=0.4, scale_min=1.0, scale_max=1.0), []
+    step, counts = mixing.CopyPaste(object_probability=0.4, scale_min=1.0, scale_max=1.0), []
     for i in range(40):
         classes = step(below, partners(many), tf.constant([i, 5], tf.int64)).truth.classes.numpy().tolist()
         assert classes[0] == 2 and 3 not in classes[1:]
@@ -175,7 +166,7 @@ def test_only_chosen_objects_are_pasted_and_never_a_crowd():
 
 def test_without_a_paste_the_sample_stays():
     below, above = shining((40, 40), (3, 3, 5, 5)), shining((40, 40), (0, 0, 9, 9), channel=1)
-    for step in (CopyPaste(probability=0.0), CopyPaste(object_probability=0.0)):
+    for step in (mixing.CopyPaste(probability=0.0), mixing.CopyPaste(object_probability=0.0)):
         found = step(below, partners(above), tf.constant([1, 5], tf.int64))
         np.testing.assert_array_equal(found.image, tf.cast(below.image, tf.float32))
         np.testing.assert_array_equal(found.truth.boxes, below.truth.boxes)
@@ -185,18 +176,18 @@ def test_without_a_paste_the_sample_stays():
 @given(st.lists(BOXES_PX, max_size=4))
 def test_rectangles_and_their_boxes(boxes):
     normalised = np.array([[b[0], b[1], b[0] + b[2], b[1] + b[3]] for b in boxes]).reshape(-1, 4) / 44
-    shapes = rectangles(tf.constant(normalised, tf.float32), tf.constant(44), tf.constant(44))
+    shapes = mixing.rectangles(tf.constant(normalised, tf.float32), tf.constant(44), tf.constant(44))
     expected = np.array([_pixels(b) for b in boxes], bool).reshape(-1, 44, 44)
     np.testing.assert_array_equal(shapes.numpy() > 0, expected)
-    np.testing.assert_allclose(boxes_of_masks(shapes), normalised, atol=1e-6)
-    assert boxes_of_masks(tf.zeros([1, 5, 6], tf.uint8)).numpy().tolist() == [[0, 0, 0, 0]]
+    np.testing.assert_allclose(mixing.boxes_of_masks(shapes), normalised, atol=1e-6)
+    assert mixing.boxes_of_masks(tf.zeros([1, 5, 6], tf.uint8)).numpy().tolist() == [[0, 0, 0, 0]]
 
 
 @settings(max_examples=30, deadline=None)
 @given(SIZES, BOXES_PX, SIZES, BOXES_PX, st.floats(0, 1, width=32))
 def test_pixels_and_weights_are_blended_and_boxes_stay_where_they_are(size, box, other, moved, part):
     first, second = shining(size, box, masks=True), shining(other, moved, channel=1, masks=True)
-    found = blended(first, second, tf.constant(part))
+    found = mixing.blended(first, second, tf.constant(part))
     frame = np.maximum(size, other)
     assert found.image.shape == (*frame, 3)
     expected = np.zeros([*frame, 3])
@@ -213,12 +204,12 @@ def test_pixels_and_weights_are_blended_and_boxes_stay_where_they_are(size, box,
 
 
 def test_the_part_follows_the_beta_distribution_and_the_probability_is_kept():
-    step = MixUp(alpha=1.5)
+    step = mixing.MixUp(alpha=1.5)
     parts = [float(step.part(tf.constant([i, 8], tf.int64))) for i in range(400)]
     # Beta(a, a) has the mean 1/2 and the variance 1 / (8 a + 4).
     assert abs(np.mean(parts) - 0.5) < 0.05 and abs(np.var(parts) - 1 / 16) < 0.012
     sample, other = shining((40, 40), (0, 0, 5, 5)), shining((40, 40), (9, 9, 5, 5))
-    step = MixUp(probability=0.4)
+    step = mixing.MixUp(probability=0.4)
     found = [step(sample, partners(other), tf.constant([i, 8], tf.int64)) for i in range(80)]
     counts = [len(one.truth.boxes) for one in found]
     assert set(counts) == {1, 2} and 20 <= counts.count(2) <= 44

@@ -1,7 +1,6 @@
 """Datasets of a config: which records a batch has, in which order, and that a resumed run gives the rest."""
 
 import copy
-import io
 import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from detection_core.data.records import image_name
 from detection_core.errors import DataError
 from detection_core.protos import pipeline_pb2
 from tests.support.cases import cases, config_refused, refused
+from tests.support.dataset_files import encoded
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = label_map_from_names(["class1", "class2", "class3"])
@@ -316,9 +316,8 @@ def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone():
 
 
 def test_training_alone_decodes_at_reduced_size(tmp_path):
-    buffer = io.BytesIO()
-    Image.fromarray(np.full((40, 80, 3), 200, np.uint8)).save(buffer, "JPEG")
-    fields = {"image/encoded": [buffer.getvalue()], "image/source_id": [b"0"]}
+    data = encoded(Image.fromarray(np.full((40, 80, 3), 200, np.uint8)), "JPEG")
+    fields = {"image/encoded": [data], "image/source_id": [b"0"]}
     config = _config(write_records(tmp_path / "all", [example(fields)]), "decode_at_reduced_size: true")
     # The network takes 8 x 10: an eighth of 40 rows would be 5.
     reader = datasets.train_reader(config, LABEL_MAP)

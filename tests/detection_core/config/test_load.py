@@ -89,21 +89,18 @@ def test_overrides_are_applied_before_the_check_files_first_and_written_as_run(t
     assert load_pipeline_config(path) == config
 
 
-def write_parts(config, folder):
-    def write(name, message):
-        (folder / name).write_text(format_message(message))
-        return str(folder / name)
-
-    readers = [write(f"eval_{i}", reader) for i, reader in enumerate(config.eval_input_reader)]
-    singles = ("model", "train_config", "train_input_reader", "eval_config", "graph_rewriter")
-    parts = {name: write(name, getattr(config, name)) for name in singles if config.HasField(name)}
-    return SplitConfigPaths(**parts, eval_input_readers=tuple(readers))
-
-
 def test_parts_make_the_whole_and_an_error_names_its_file(tmp_path):
     for path in (PYRAMID, TWO_STAGE):
         config = load_pipeline_config(path)
-        assert load_split_configs(write_parts(config, tmp_path)) == config
+
+        def write(name, message):
+            (tmp_path / name).write_text(format_message(message))
+            return str(tmp_path / name)
+
+        readers = [write(f"eval_{i}", reader) for i, reader in enumerate(config.eval_input_reader)]
+        singles = ("model", "train_config", "train_input_reader", "eval_config", "graph_rewriter")
+        parts = {name: write(name, getattr(config, name)) for name in singles if config.HasField(name)}
+        assert load_split_configs(SplitConfigPaths(**parts, eval_input_readers=tuple(readers))) == config
     assert load_split_configs(SplitConfigPaths()) == TrainEvalPipelineConfig()
     (tmp_path / "train").write_text("batch_size: 3")
     given = SplitConfigPaths(train_config=str(tmp_path / "train"))

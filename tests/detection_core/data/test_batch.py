@@ -118,13 +118,9 @@ def _message(name):
     return text_format.Parse(RESIZING[name].config, image_resizer_pb2.ImageResizer())
 
 
-def _build(name):
-    return build_image_resizer(_message(name))
-
-
 @cases(*RESIZED)
 def test_resize_golden(*, name):
-    case, resizer = RESIZING[name], _build(name)
+    case, resizer = RESIZING[name], build_image_resizer(_message(name))
     masks = tf.constant(case.inputs["masks"].astype(np.uint8))
     found = resizer(tf.constant(case.inputs["image"]), masks)
     np.testing.assert_allclose(found.image, case.outputs["image"], rtol=1e-4, atol=1e-2)

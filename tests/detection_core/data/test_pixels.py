@@ -3,8 +3,6 @@
 import errno
 import io
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -25,6 +23,7 @@ from detection_core.data.pixels import check_with_both, check_with_pillow, mean_
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.dataset_files import encoded, exif
 from tests.support.record_files import example, image_bytes
 from tests.support.storage_faults import few_descriptors
@@ -95,8 +94,7 @@ for reads in ((small, small, small), (small, large)):
 
 def test_large_pictures_are_decoded_one_at_a_time_and_not_twice():
     # 64 megapixels are 256 MB in Pillow's memory, which was there before, and 192 MB in an array.
-    told = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
-    thumbnails, arrays = (int(kilobytes) / 1000 for kilobytes in told.stdout.split())
+    thumbnails, arrays = (int(kilobytes) / 1000 for kilobytes in run_python(_PEAK).stdout.split())
     assert thumbnails < 250 and arrays < 500
 
 

@@ -100,14 +100,10 @@ def test_a_mixture_is_entered_anywhere():
 BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image/filename": [b"a.png"]})
 
 
-@pytest.fixture
-def damaged(tmp_path):
+def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(tmp_path):
     whole = [numbered_example(n) for n in range(6)]
     first = write_records(tmp_path / "a.tfrecord", [*whole[:3], BAD])
-    return [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
-
-
-def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(damaged, tmp_path):
+    damaged = [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
     found = find_undecodable(damaged, decode_example)
     named = [(damaged[0], 3, "17, a.png"), (damaged[1], 0, "without a name")]
     assert [(record.path, record.index, record.image) for record in found] == named

@@ -267,8 +267,11 @@ def test_a_size_is_that_of_the_image_as_it_is_shown(tmp_path, *, image_format, o
     assert shown_size(str(tmp_path / "a")) == ((40, 30) if orientation < 5 else (30, 40))
 
 
-def _behind_pixels(data):
-    """The same PNG with its eXIf chunk behind its pixels, where some programs put it."""
+# The larger has more pixels than the beginning that is read of a file on a store.
+@cases((40, 30), (200, 300))
+def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, *, size):
+    # The same PNG with its eXIf chunk behind its pixels, where some programs put it.
+    data = picture("PNG", *size, exif=exif(6))
     chunks, at = [], 8
     while at < len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -276,13 +279,7 @@ def _behind_pixels(data):
         at += 12 + length
     order = sorted(chunks, key=lambda chunk: {b"eXIf": 1, b"IEND": 2}.get(chunk[4:8], 0))
     assert order != chunks
-    return data[:8] + b"".join(order)
-
-
-# The larger has more pixels than the beginning that is read of a file on a store.
-@cases((40, 30), (200, 300))
-def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, *, size):
-    (tmp_path / "a.png").write_bytes(_behind_pixels(picture("PNG", *size, exif=exif(6))))
+    (tmp_path / "a.png").write_bytes(data[:8] + b"".join(order))
     assert shown_size(str(tmp_path / "a.png")) == size[::-1]
     with s3_server() as bucket:
         files.copy_file(str(tmp_path / "a.png"), f"{bucket}/a.png")

@@ -1,7 +1,6 @@
 """The protocol of detectors, and the table of families: added to from outside, each entry complete."""
 
 import dataclasses
-import subprocess
 import sys
 
 import pytest
@@ -33,13 +32,13 @@ from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import box_detections
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.tiny_training import config_text
 
 
 def test_a_detector_must_have_every_verb_and_an_input_shape_is_one_size_or_bounds():
     assert Detector.__abstractmethods__ == {"networks", "input_shape", "losses", "detect"}
-    with pytest.raises(TypeError, match="abstract"):
-        Detector()
+    refused(TypeError, "abstract", Detector)
     assert InputShape.fixed((300, 200)).size == (300, 200)
     assert InputShape(smallest=(300, 200), largest=(600, 200)).size is None
 
@@ -115,7 +114,7 @@ def test_the_table_and_its_records_are_read_without_tensorflow():
         "assert find_family(config.model).name == 'ssd';"
         "assert not {'tensorflow', 'tf_keras', 'numpy'} & set(sys.modules), 'imported'"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python(code)
 
 
 CAPABILITIES = ("checkpoints", "anchors", "tflite", "quantization", "level_outputs", "with_network")

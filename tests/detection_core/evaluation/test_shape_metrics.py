@@ -73,8 +73,7 @@ def test_objects_and_detections_without_shapes_are_refused():
         refused(ModelError, "expected detections with", evaluate_coco, [without], NAMES, kind)
         assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES, kind).metrics().values()) == {-1.0}
     other = EvaluatedImage(truth=shaped.truth, detections=shaped_images(0, 4)[1].detections)
-    with pytest.raises(ModelError, match="found 4 and 17; set num_keypoints"):
-        keypoint_sigmas([other])
+    refused(ModelError, "found 4 and 17; set num_keypoints", keypoint_sigmas, [other])
 
 
 def test_thresholds_name_metrics_of_the_sets_that_are_measured():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import subprocess
-import sys
 import types
 from typing import Any
 
@@ -32,6 +31,7 @@ from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support import tiny_files
 from tests.support.bare_tflite import packed
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.edge_files import converted
 from tests.support.tiny_files import integer_file
 
@@ -70,15 +70,6 @@ def test_boxes_are_decoded_and_suppress_each_other_as_mediapipe_does_it():
     assert suppressed_heads(NONE, SCORES, plain)[1].tolist() == [0.5]
 
 
-def with_scales(content: bytes, value: float) -> bytes:
-    """The file with one scale for every tensor that has any."""
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
-    for tensor in model.subgraphs[0].tensors:
-        if tensor.quantization is not None and tensor.quantization.scale is not None:
-            tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
-    return packed(model)
-
-
 def test_a_whole_file_passes():
     try_tflite(integer_file())
     try_tflite(integer_file(), threads=2)
@@ -87,7 +78,12 @@ def test_a_whole_file_passes():
 @cases(float("inf"), -1.0, 1e-38)
 def test_damaged_quantization_is_one_message_for_every_user(tmp_path, *, value):
     path = tmp_path / "damaged.tflite"
-    path.write_bytes(with_scales(integer_file(), value))
+    # The file with one scale for every tensor that has any.
+    model: Any = schema.ModelT.InitFromPackedBuf(integer_file(), 0)
+    for tensor in model.subgraphs[0].tensors:
+        if tensor.quantization is not None and tensor.quantization.scale is not None:
+            tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
+    path.write_bytes(packed(model))
     for use in (
         lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
@@ -117,8 +113,7 @@ def test_the_childs_memory_is_bounded():
         "try: bytearray(2**31)\n"
         "except MemoryError: print('refused')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(2**30), "0", "refused"]
+    assert run_python(program).stdout.split() == [str(2**30), "0", "refused"]
 
 
 def file_of(integer: bool, described: bool = True) -> bytes:

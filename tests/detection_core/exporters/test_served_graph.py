@@ -39,24 +39,18 @@ from tests.support.tiny_training import config_text
 NMS = "model.ssd.post_processing.batch_non_max_suppression"
 
 
-@pytest.fixture(scope="module")
-def export(tmp_path_factory):
-    """Builds the detector again, with the same weights each time, and exports it."""
-    root = tmp_path_factory.mktemp("exports")
+def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_another(tmp_path):
     weights = []
 
-    def write(name, **overrides):
+    def export(name, **overrides):
+        """Build the detector again, with the same weights each time, and export it."""
         config = apply_overrides(parse_pipeline_config(config_text(backbone=PLAIN)), overrides)
         model = build_detector(config.model)
         weights[:] = weights or model.network.get_weights()
         model.network.set_weights(weights)
-        write_saved_model(model, model_image_resizer(config.model), str(root / name))
-        return str(root / name)
+        write_saved_model(model, model_image_resizer(config.model), str(tmp_path / name))
+        return str(tmp_path / name)
 
-    return write
-
-
-def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_another(export):
     detector = export("first")
     for _ in range(3):  # moves the numbers at the end of the functions' names
         tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([], tf.float32))

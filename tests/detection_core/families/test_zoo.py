@@ -26,20 +26,9 @@ from detection_core.structures import Batch, Detections, Images
 from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
-from tests.support.golden_networks import (
-    DATA,
-    TOLERANCE,
-    Golden,
-    assert_outputs,
-    assert_same_detections,
-    build_filled,
-    build_golden,
-    load_golden,
-    sample,
-    train_predict,
-)
+from tests.support import golden_networks
 
-ZOO = tuple(sorted(path.stem for path in (DATA / "zoo").glob("ssd_*.npz")))
+ZOO = tuple(sorted(path.stem for path in (golden_networks.DATA / "zoo").glob("ssd_*.npz")))
 ROUNDINGS = 10
 """How many times the effect of rounding the input once more two processors may differ by."""
 full_size = [pytest.mark.zoo, pytest.mark.slow]
@@ -48,7 +37,10 @@ full_size = [pytest.mark.zoo, pytest.mark.slow]
 @functools.cache
 def _arrays(name: str) -> dict[str, np.ndarray]:
     """What the reference computed."""
-    return {**load_golden(name).arrays, **dict(np.load(DATA / "zoo" / f"{name}.npz"))}
+    return {
+        **golden_networks.load_golden(name).arrays,
+        **dict(np.load(golden_networks.DATA / "zoo" / f"{name}.npz")),
+    }
 
 
 def _config(name: str) -> TrainEvalPipelineConfig:
@@ -60,7 +52,7 @@ class Outputs:
     """Everything that one detector gave for the golden input, in this order."""
 
     name: str
-    golden: Golden
+    golden: golden_networks.Golden
     model: SsdModel
     predictions: AnchorPredictions
     detections: Detections
@@ -70,7 +62,7 @@ class Outputs:
 
 @pytest.fixture(scope="module", params=ZOO)
 def outputs(request: pytest.FixtureRequest) -> Outputs:
-    golden, model = load_golden(request.param), build_golden(request.param)
+    golden, model = golden_networks.load_golden(request.param), golden_networks.build_golden(request.param)
     predictions = model.predict(golden.images, training=False)
     train_predictions = model.predict(golden.images, training=True)
     return Outputs(
@@ -85,16 +77,9 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
 
 
 def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: float) -> None:
-    difference = np.abs(sample(found) - wanted)
+    difference = np.abs(golden_networks.sample(found) - wanted)
     print(f"largest difference of {what}: {difference.max():.2e}")
-    np.testing.assert_allclose(sample(found), wanted, rtol=rtol, atol=atol, err_msg=what)
-
-
-def _box_codes_of_rounded_pixels(outputs: Outputs) -> tf.Tensor:
-    """Return the box codes in training of pixels changed by a unit in the last place."""
-    images = outputs.golden.images
-    rounded = images._replace(pixels=tf.constant(images.pixels) * (1 + 2**-23))
-    return train_predict(outputs.model, rounded).box_codes
+    np.testing.assert_allclose(golden_networks.sample(found), wanted, rtol=rtol, atol=atol, err_msg=what)
 
 
 def test_all_seven_configurations_pass_the_checks() -> None:
@@ -102,18 +87,18 @@ def test_all_seven_configurations_pass_the_checks() -> None:
     for name in ZOO:
         config = _config(name)
         check_pipeline_config(config, name)
-        assert config.model == load_golden(name).message
+        assert config.model == golden_networks.load_golden(name).message
 
 
 def test_an_image_that_does_not_fill_the_input() -> None:
     """Its detections are relative to itself, and none lies in the padding."""
-    wanted = np.load(DATA / "padded_resnet50_256.npz")
+    wanted = np.load(golden_networks.DATA / "padded_resnet50_256.npz")
     message = model_pb2.DetectionModel()
-    message.CopyFrom(load_golden("ssd_resnet50_v1_fpn_640x640").message)
+    message.CopyFrom(golden_networks.load_golden("ssd_resnet50_v1_fpn_640x640").message)
     resizer = message.ssd.image_resizer.keep_aspect_ratio_resizer
     resizer.min_dimension = resizer.max_dimension = 256
     resizer.pad_to_max_dimension = True
-    model, true_sizes = build_filled(message), tf.constant(wanted["true_size"])
+    model, true_sizes = golden_networks.build_filled(message), tf.constant(wanted["true_size"])
     pixels = np.random.RandomState(0).standard_normal((1, 256, 256, 3)).astype(np.float32)
     predictions = model.predict(Images(pixels, true_sizes, true_sizes, tf.constant([""])), training=False)
     found, raw = model.suppress(predictions, true_sizes)[0], model.raw_detections(predictions)
@@ -124,9 +109,11 @@ def test_an_image_that_does_not_fill_the_input() -> None:
         (raw.scores, "postprocess_raw_detection_scores"),
         (found.scores[0], "postprocess_detection_scores"),
     ):
-        _near(values, wanted[name].reshape(-1), name, **TOLERANCE)
+        _near(values, wanted[name].reshape(-1), name, **golden_networks.TOLERANCE)
     assert found.count.numpy() == wanted["postprocess_num_detections"]
-    same = np.isclose(found.boxes[0], wanted["postprocess_detection_boxes"][0], **TOLERANCE).all(axis=1)
+    same = np.isclose(
+        found.boxes[0], wanted["postprocess_detection_boxes"][0], **golden_networks.TOLERANCE
+    ).all(axis=1)
     same &= found.classes[0].numpy() == wanted["postprocess_detection_classes"][0]
     assert same.mean() > 0.95
 
@@ -146,19 +133,24 @@ class TestFullSize:
 
     def test_forward_pass_and_detections(self, outputs: Outputs) -> None:
         arrays = _arrays(outputs.name)
-        assert_outputs(outputs.golden, arrays, outputs.model, outputs.predictions)
-        assert_same_detections(arrays, outputs.detections)
+        golden_networks.assert_outputs(outputs.golden, arrays, outputs.model, outputs.predictions)
+        golden_networks.assert_same_detections(arrays, outputs.detections)
 
     def test_training_losses(self, outputs: Outputs) -> None:
         facts, losses = outputs.golden.facts, outputs.losses
-        found = sample(outputs.train_predictions.box_codes)
+        found = golden_networks.sample(outputs.train_predictions.box_codes)
         difference = np.abs(found - _arrays(outputs.name)["train_predict/box_encodings"])
-        rounding = np.abs(found - sample(_box_codes_of_rounded_pixels(outputs)))
+        # Return the box codes in training of pixels changed by a unit in the last place.
+        images = outputs.golden.images
+        rounded = images._replace(pixels=tf.constant(images.pixels) * (1 + 2**-23))
+        rounding = np.abs(
+            found - golden_networks.sample(golden_networks.train_predict(outputs.model, rounded).box_codes)
+        )
         # Batch statistics of a few pixels amplify rounding, a hundred layers of random weights do so a
         # hundred times, and each kind of processor rounds its sums in another order.
         for measure in (np.max, lambda values: np.sqrt(np.mean(values**2))):
             print(f"box codes in training: {measure(difference):.2e}, by rounding {measure(rounding):.2e}")
-            assert measure(difference) <= TOLERANCE["atol"] + ROUNDINGS * measure(rounding)
+            assert measure(difference) <= golden_networks.TOLERANCE["atol"] + ROUNDINGS * measure(rounding)
         for name in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
             print(f"{name}: {float(losses[name]) / facts['losses'][name] - 1.0:+.2e} of the reference's")
             np.testing.assert_allclose(losses[name], facts["losses"][name], rtol=1e-2)
@@ -169,11 +161,11 @@ class TestFullSize:
         after = {k.removeprefix("bn_after/"): v for k, v in _arrays(outputs.name).items() if "bn_after/" in k}
         assert len(after) == 4
         for path, wanted in after.items():
-            _near(variables[f"{path}{VARIABLE_SUFFIX}"], wanted, path, **TOLERANCE)
+            _near(variables[f"{path}{VARIABLE_SUFFIX}"], wanted, path, **golden_networks.TOLERANCE)
 
     @pytest.mark.parametrize("name", ZOO)
     def test_updates_on_one_batch_lower_its_loss(self, name: str) -> None:
-        golden, config = load_golden(name), _config(name)
+        golden, config = golden_networks.load_golden(name), _config(name)
         model = build_detector(config.model)
         # The configurations' rates are for large batches; a rate goes with the size of the batch.
         rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate

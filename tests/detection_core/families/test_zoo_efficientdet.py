@@ -26,19 +26,10 @@ from detection_core.parts.layers.layer_hyperparams import (
     regularizer_loss,
 )
 from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
+from tests.support import golden_networks
 from tests.support.batches import images_of
-from tests.support.golden_networks import (
-    DATA,
-    TOLERANCE,
-    RawInputModel,
-    assert_outputs,
-    build_golden,
-    deterministic_weight,
-    load_golden,
-    train_predict,
-)
 
-ZOO = tuple(sorted(path.stem for path in DATA.glob("efficientdet_d*.npz")))
+ZOO = tuple(sorted(path.stem for path in golden_networks.DATA.glob("efficientdet_d*.npz")))
 D0, D3, D6, D7 = (ZOO[index] for index in (0, 2, 5, 6))
 full_size = [pytest.mark.zoo, pytest.mark.slow]
 
@@ -49,23 +40,23 @@ def _plain(*names: str) -> list:
 
 def _message(name: str, size: int):
     """The configuration with another input size, which changes no variable."""
-    message = load_golden(name).message
+    message = golden_networks.load_golden(name).message
     resizer = message.ssd.image_resizer.keep_aspect_ratio_resizer
     resizer.min_dimension = resizer.max_dimension = size
     return message
 
 
 @pytest.fixture(scope="module")
-def small(request) -> tuple[str, RawInputModel]:
+def small(request) -> tuple[str, golden_networks.RawInputModel]:
     """A configuration for images of 128 x 128, freshly initialised; zeros but for D0."""
     built = build_detector(_message(request.param, 128), seed=0 if request.param == D0 else None)
-    return request.param, RawInputModel(built.network, built._parts)
+    return request.param, golden_networks.RawInputModel(built.network, built._parts)
 
 
 @pytest.fixture(scope="module")
-def full(request) -> tuple[str, RawInputModel]:
+def full(request) -> tuple[str, golden_networks.RawInputModel]:
     """A configuration as it is, with deterministic weights."""
-    return request.param, build_golden(request.param)
+    return request.param, golden_networks.build_golden(request.param)
 
 
 # D7 is D6 on larger images.
@@ -74,10 +65,10 @@ def full(request) -> tuple[str, RawInputModel]:
 )
 def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
     name, model = small
-    facts = load_golden(name).facts
+    facts = golden_networks.load_golden(name).facts
     if name == D6:
         assert _message(D6, 128) == _message(D7, 128)
-        assert facts["variables"] == load_golden(D7).facts["variables"]
+        assert facts["variables"] == golden_networks.load_golden(D7).facts["variables"]
     keys = object_keys(model.network)
     found = {key.removesuffix(VARIABLE_SUFFIX): tuple(variable.shape) for key, variable in keys.items()}
     wanted = {path: tuple(shape) for path, shape in facts["variables"].items()}
@@ -85,7 +76,11 @@ def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
     assert found == {path: shape for path, shape in wanted.items() if path not in classifier}
     # What no detection depends on: the last blocks, nineteen variables each, and the classifier's
     # convolution, normalisation and dense layer.
-    version = int(load_golden(name).message.ssd.feature_extractor.type.removeprefix("ssd_efficientnet-b")[0])
+    version = int(
+        golden_networks.load_golden(name).message.ssd.feature_extractor.type.removeprefix(
+            "ssd_efficientnet-b"
+        )[0]
+    )
     behind = sum(stage == 6 for stage, _ in _blocks(EfficientNetOptions(version=version))) - 1
     assert len(classifier) == 19 * behind + 7
     prefixes = tuple(f"model/{prefix}/" for prefix in CLASSIFICATION_PREFIXES)
@@ -98,9 +93,9 @@ def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
 @pytest.mark.parametrize("full", _plain(D0), indirect=True)
 def test_outputs_are_those_of_the_reference(full):
     name, model = full
-    golden = load_golden(name)
+    golden = golden_networks.load_golden(name)
     arrays, predictions = golden.arrays, model.predict(golden.images, training=False)
-    raw = assert_outputs(golden, arrays, model, predictions)
+    raw = golden_networks.assert_outputs(golden, arrays, model, predictions)
     scores = raw.scores[:, :, 1:]
     found, anchors = model.suppress(predictions, golden.images.true_sizes)
     np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
@@ -111,7 +106,7 @@ def test_outputs_are_those_of_the_reference(full):
     }
     chosen, classes = (wanted[key][..., 0].astype(np.int32) for key in ("anchor_indices", "classes"))
     boxes = np.clip(tf.gather(raw.boxes, chosen, batch_dims=1), 0.0, 1.0)
-    np.testing.assert_allclose(boxes, wanted["boxes"], **TOLERANCE)
+    np.testing.assert_allclose(boxes, wanted["boxes"], **golden_networks.TOLERANCE)
     np.testing.assert_allclose(found.scores, wanted["scores"][..., 0], rtol=1e-2)
     nms = model._parts.post_processing.nms
     # Along the borders many boxes have the same score. The rule for those holds here to the last one ...
@@ -150,7 +145,7 @@ def _assert_is_suppression(
 @pytest.mark.parametrize("full", _plain(D0), indirect=True)
 def test_regularizers_are_those_of_the_reference_but_for_the_classifier(full):
     name, model = full
-    facts = load_golden(name).facts
+    facts = golden_networks.load_golden(name).facts
     found = {key.removesuffix(VARIABLE_SUFFIX) for key in object_keys(model.network)}
     # The reference regularizes the classifier's kernels and biases, which nothing else ever changes.
     unused = [
@@ -158,22 +153,22 @@ def test_regularizers_are_those_of_the_reference_but_for_the_classifier(full):
     ]
     total = regularization_loss(regularized_variables(model.network, model._parts.regularizers))
     for path in unused:
-        weights = deterministic_weight(path, tuple(facts["variables"][path]))
+        weights = golden_networks.deterministic_weight(path, tuple(facts["variables"][path]))
         total += regularizer_loss(DEFAULT_HYPERPARAMS.regularizer, tf.constant(weights))
     np.testing.assert_allclose(total, facts["regularization_loss"], rtol=1e-5)
     assert len(model._parts.regularizers) + len(unused) == facts["num_regularization_losses"]
 
 
-def _train_losses(name: str, model: RawInputModel) -> dict[str, tf.Tensor]:
-    golden = load_golden(name)
-    return model.compare(train_predict(model, golden.images), golden.truth)
+def _train_losses(name: str, model: golden_networks.RawInputModel) -> dict[str, tf.Tensor]:
+    golden = golden_networks.load_golden(name)
+    return model.compare(golden_networks.train_predict(model, golden.images), golden.truth)
 
 
 # From D5 on a training forward at full size takes more memory than a test should.
 @pytest.mark.parametrize("full", _plain(D0)[:4], indirect=True)
 def test_losses_are_near_those_of_the_reference_which_dropped_other_branches(full):
     name, model = full
-    losses, wanted = _train_losses(name, model), load_golden(name).facts["losses"]
+    losses, wanted = _train_losses(name, model), golden_networks.load_golden(name).facts["losses"]
     np.testing.assert_allclose(losses[CLASSIFICATION_LOSS], wanted[CLASSIFICATION_LOSS], rtol=0.02)
     np.testing.assert_allclose(losses[LOCALIZATION_LOSS], wanted[LOCALIZATION_LOSS], rtol=0.1)
 
@@ -184,7 +179,7 @@ def test_losses_are_those_of_the_reference_where_it_dropped_no_branch(full, monk
         return inputs / (1.0 - layer.rate) if training else inputs
 
     monkeypatch.setattr(tf_keras.layers.Dropout, "call", keep)
-    losses, wanted = _train_losses(*full), load_golden(D3).facts["losses"]
+    losses, wanted = _train_losses(*full), golden_networks.load_golden(D3).facts["losses"]
     for key in (CLASSIFICATION_LOSS, LOCALIZATION_LOSS):
         np.testing.assert_allclose(losses[key], wanted[key], rtol=1e-4)
 
@@ -192,7 +187,7 @@ def test_losses_are_those_of_the_reference_where_it_dropped_no_branch(full, monk
 @pytest.mark.parametrize("small", _plain(D0)[:-1], indirect=True)
 def test_steps_on_one_batch_lower_the_loss(small):
     _, model = small
-    truth = load_golden(D0).truth
+    truth = golden_networks.load_golden(D0).truth
     images = images_of(tf.random.stateless_normal([2, 128, 128, 3], [1, 2]).numpy())
     variables = model.network.trainable_variables
     optimizer = tf_keras.optimizers.SGD(0.01, momentum=0.9)

@@ -1,7 +1,6 @@
 """Images that look alike: their hashes, the index of these, and what is found in and across splits."""
 
 import hashlib
-import io
 import itertools
 import time
 
@@ -31,7 +30,7 @@ from detection_core.validation.duplicates import DigestList, Pair, check_duplica
 from tests.detection_core.validation.pictures import ALIKE, drawing, jpeg, natural, scaled
 from tests.detection_core.validation.samples import findings_of, found_by
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import exif
+from tests.support.dataset_files import encoded, exif
 from tests.support.memory import memory_below
 
 DISTANCE = 24
@@ -167,9 +166,7 @@ def test_every_kind_of_picture_has_a_hash(*, mode):
     picture = natural(np.random.default_rng(2))
     wide = np.asarray(picture.convert("L")).astype(np.uint16) * 257
     converted = Image.fromarray(wide) if mode == "I;16" else picture.convert(mode)
-    stream = io.BytesIO()
-    converted.save(stream, "JPEG" if mode == "CMYK" else "PNG")
-    found = hash_image_file(stream.getvalue())
+    found = hash_image_file(encoded(converted, "JPEG" if mode == "CMYK" else "PNG"))
     assert found is not None and len(found) == perceptual_hash.HASH_BYTES == perceptual_hash.BITS // 8
     assert hash_distance(found, hash_image_file(jpeg(picture))) <= MAX_DISTANCE
 

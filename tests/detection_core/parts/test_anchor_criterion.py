@@ -13,35 +13,22 @@ from detection_core.ops.iou import ThresholdedIou, negative_squared_distance
 from detection_core.ops.objects import new_truth
 from detection_core.ops.update_draws import update_draws
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
-from detection_core.parts.box_coders.coders import (
-    FasterRcnnBoxCoder,
-    KeypointBoxCoder,
-    MeanStddevBoxCoder,
-    SquareBoxCoder,
-)
+from detection_core.parts.box_coders import coders
 from detection_core.parts.losses.base import AnchorLosses
 from detection_core.parts.losses.classification import SigmoidFocalLoss, SoftmaxLoss
 from detection_core.parts.losses.localization import GiouLoss, SmoothL1Loss
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
+from detection_core.parts.matchers.matchers import GreedyBipartiteMatcher
 from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.samplers.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from tests.support.anchor_parts import FASTER, argmax_matcher, miner
 from tests.support.batches import random_boxes
 
-FASTER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
-SQUARE = SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
-KEYPOINTS = KeypointBoxCoder(num_keypoints=2, box_coder=FASTER)
-CODERS = (FASTER, SQUARE, KEYPOINTS, MeanStddevBoxCoder(stddev=0.1), EfficientDetBoxCoder())
+SQUARE = coders.SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
+KEYPOINTS = coders.KeypointBoxCoder(num_keypoints=2, box_coder=FASTER)
+CODERS = (FASTER, SQUARE, KEYPOINTS, coders.MeanStddevBoxCoder(stddev=0.1), EfficientDetBoxCoder())
 SIMILARITIES = (iou_ops.iou, negative_squared_distance, ThresholdedIou(iou_threshold=0.3))
-ARGMAX = ArgMaxMatcher(
-    ArgMaxMatcherOptions(
-        matched_threshold=0.4,
-        unmatched_threshold=0.3,
-        negatives_lower_than_unmatched=True,
-        force_match_for_each_row=True,
-    )
-)
+ARGMAX = argmax_matcher(0.4, 0.3)
 IMAGES, ROWS, ANCHORS, CLASSES = 3, 4, 30, 3
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -119,27 +106,14 @@ def test_an_image_has_the_targets_that_it_has_alone(seed):
             _assert_equal(_image(found, image), alone, f"assigner {number}, image {image}", ulps=2)
 
 
-def _miner():
-    return HardExampleMiner(
-        HardExampleOptions(
-            num_hard_examples=12,
-            iou_threshold=0.9,
-            loss=MiningLoss.BOTH,
-            max_negatives_per_positive=3,
-            min_negatives_per_image=2,
-            classification_weight=1.0,
-            localization_weight=1.0,
-        )
-    )
-
-
 def _criteria(**options):
     """Two of codes with focal loss, one of boxes with mining, one that draws."""
     focal, codes = SigmoidFocalLoss(gamma=2.0, alpha=0.25), SmoothL1Loss(delta=1.0)
-    for classification, localization, miner, sampler, coder in (
+    mining = miner(num_hard_examples=12, iou_threshold=0.9, max_negatives_per_positive=3)
+    for classification, localization, hard, sampler, coder in (
         (focal, codes, None, None, FASTER),
         (focal, codes, None, None, KEYPOINTS),
-        (SoftmaxLoss(logit_scale=1.0), GiouLoss(), _miner(), None, FASTER),
+        (SoftmaxLoss(logit_scale=1.0), GiouLoss(), mining, None, FASTER),
         (focal, codes, None, BalancedSampler(positive_fraction=0.25), FASTER),
     ):
         yield AnchorCriterion(
@@ -151,7 +125,7 @@ def _criteria(**options):
                 localization=localization,
                 classification_weight=1.0,
                 localization_weight=2.0,
-                hard_example_miner=miner,
+                hard_example_miner=hard,
                 random_example_sampler=sampler,
             ),
             **{"normalize_by_matches": True, "normalize_by_code_size": True, **options},

@@ -7,27 +7,13 @@ import numpy as np
 import pytest
 import tf_keras
 
+from detection_core.parts.backbones import inception, mobilenet
 from detection_core.parts.backbones import mobiledet as mobiledets
 from detection_core.parts.backbones import resnet_v1 as resnets
 from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
-from detection_core.parts.backbones.inception import (
-    InceptionBuilder,
-    Pooling,
-    conv,
-    convolutions,
-    scopes,
-)
 from detection_core.parts.backbones.inception_v2 import inception_v2
 from detection_core.parts.backbones.inception_v3 import inception_v3
 from detection_core.parts.backbones.mobiledet import ARCHITECTURES, mobiledet
-from detection_core.parts.backbones.mobilenet import (
-    DEFAULT_HYPERPARAMS,
-    MobileNetOptions,
-    MobileNetV1Options,
-    mobilenet_v1,
-    mobilenet_v2,
-    round_channels,
-)
 from detection_core.parts.backbones.mobilenet_edgetpu import BLOCKS as EDGETPU_BLOCKS
 from detection_core.parts.backbones.mobilenet_edgetpu import mobilenet_edgetpu
 from detection_core.parts.backbones.mobilenet_v3 import BLOCKS, MobileNetV3Options, mobilenet_v3
@@ -39,7 +25,7 @@ from detection_core.tasks.describe import count_flops
 from tests.support.cases import cases
 
 
-def _built(build, options, size=(64, 96), hyperparams=DEFAULT_HYPERPARAMS, **settings):
+def _built(build, options, size=(64, 96), hyperparams=mobilenet.DEFAULT_HYPERPARAMS, **settings):
     """The network up to level 5, its ends, and what made its layers."""
     inputs = tf_keras.Input((*size, 3))
     layers = NetworkLayers(hyperparams=hyperparams, seed=None, **settings)
@@ -48,11 +34,16 @@ def _built(build, options, size=(64, 96), hyperparams=DEFAULT_HYPERPARAMS, **set
 
 
 def _v1(size=(64, 96), explicit_padding=False, **options):
-    return _built(mobilenet_v1, MobileNetV1Options(**options), size, explicit_padding=explicit_padding)
+    return _built(
+        mobilenet.mobilenet_v1,
+        mobilenet.MobileNetV1Options(**options),
+        size,
+        explicit_padding=explicit_padding,
+    )
 
 
 def _v2(**options):
-    return _built(mobilenet_v2, MobileNetOptions(**options))
+    return _built(mobilenet.mobilenet_v2, mobilenet.MobileNetOptions(**options))
 
 
 def _v3(side=64, **options):
@@ -103,7 +94,7 @@ def test_v1_has_a_lower_bound_of_channels_and_every_kernel_is_regularized():
 
 def test_v2_has_strides_and_channels_in_multiples_of_eight_not_far_below():
     wanted = {8.4: 8, 11.2: 16, 5: 8, 32: 32, 19.9: 24, 18: 24}
-    assert {channels: round_channels(channels) for channels in wanted} == wanted
+    assert {channels: mobilenet.round_channels(channels) for channels in wanted} == wanted
     network, ends, _ = _v2()
     shapes = {2: (16, 24, 24), 3: (8, 12, 32), 4: (4, 6, 96), 5: (2, 3, 1280)}
     assert _shapes(ends).items() >= shapes.items()
@@ -175,7 +166,7 @@ def test_channels_of_v3_are_multiples_of_8_but_for_a_lower_bound():
 
 
 def test_maps_of_edgetpu_are_those_that_the_object_detection_api_s_own_test_expects():
-    network, ends, _ = _built(mobilenet_edgetpu, MobileNetOptions(min_depth=32), (128, 128))
+    network, ends, _ = _built(mobilenet_edgetpu, mobilenet.MobileNetOptions(min_depth=32), (128, 128))
     assert ends.expanded[4].shape == (None, 8, 8, 384)
     assert ends.levels[5].shape == (None, 4, 4, 192)
     assert _added(network) == set(range(22)) - {0, 1, 5, 9, 13, 17, 21}
@@ -222,8 +213,8 @@ INVERTED, FUSED, TUCKER = ({"kind": kind, "kernel_size": 5} for kind in ("invert
 
 def _block(**options):
     """Return the network of a block on 16 channels, and what it gives."""
-    layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
-    builder = BottleneckBuilder(layers, channels=lambda nominal: nominal, rounded=round_channels)
+    layers = NetworkLayers(hyperparams=mobilenet.DEFAULT_HYPERPARAMS)
+    builder = BottleneckBuilder(layers, channels=lambda nominal: nominal, rounded=mobilenet.round_channels)
     inputs = tf_keras.Input((8, 8, 16))
     ends = builder.block(inputs, "backbone_block_0", Bottleneck(**options))
     return tf_keras.Model(inputs, list(ends))
@@ -243,7 +234,7 @@ def test_convolutions_of_a_block(*, options, kernels):
         for layer in network.layers
         if isinstance(layer, tf_keras.layers.Conv2D | tf_keras.layers.DepthwiseConv2D)
     }
-    inner = 24 if options["kind"] == "tucker" else round_channels(16 * options["expansion"])
+    inner = 24 if options["kind"] == "tucker" else mobilenet.round_channels(16 * options["expansion"])
     assert found == {**kernels, "project": (1, 1, inner, 32)}
 
 
@@ -266,17 +257,17 @@ def test_a_gate_has_a_quarter_of_the_channels_that_it_weighs():
     assert network.get_layer("backbone_block_0_gate_reduce_act").activation.__name__ == "hard_swish"
 
 
-SPLIT = (conv("Conv2d_0b_1x3", 5), conv("Conv2d_0c_3x1", 7))
+SPLIT = (inception.conv("Conv2d_0b_1x3", 5), inception.conv("Conv2d_0c_3x1", 7))
 MODULE = (
-    (conv("Conv2d_0a_1x1", 4),),
-    (Pooling(average=True), conv("Conv2d_0b_1x1", 6, deviation=0.5), SPLIT),
+    (inception.conv("Conv2d_0a_1x1", 4),),
+    (inception.Pooling(average=True), inception.conv("Conv2d_0b_1x1", 6, deviation=0.5), SPLIT),
 )
 
 
 def test_branches_are_joined_in_their_order():
     inputs = tf_keras.Input((9, 9, 3))
-    layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
-    outputs = InceptionBuilder(layers, lambda nominal: 2 * nominal).module(inputs, 3, MODULE)
+    layers = NetworkLayers(hyperparams=mobilenet.DEFAULT_HYPERPARAMS)
+    outputs = inception.InceptionBuilder(layers, lambda nominal: 2 * nominal).module(inputs, 3, MODULE)
     network = tf_keras.Model(inputs, outputs)
     assert outputs.shape == (None, 9, 9, 2 * (4 + 5 + 7))
     kernels = {
@@ -293,17 +284,17 @@ def test_branches_are_joined_in_their_order():
 
 
 def test_scopes_are_those_of_branches_and_convolutions():
-    assert scopes({"Mixed_5b": MODULE}) == {
+    assert inception.scopes({"Mixed_5b": MODULE}) == {
         (0, 0, 0): "Mixed_5b/Branch_0/Conv2d_0a_1x1",
         (0, 1, 0): "Mixed_5b/Branch_1/Conv2d_0b_1x1",
         (0, 1, 1): "Mixed_5b/Branch_1/Conv2d_0b_1x3",
         (0, 1, 2): "Mixed_5b/Branch_1/Conv2d_0c_3x1",
     }
-    assert convolutions(MODULE[1])[1:] == list(SPLIT)
+    assert inception.convolutions(MODULE[1])[1:] == list(SPLIT)
 
 
 def test_modules_have_the_paper_s_channels_and_parameters():
-    network, ends, _ = _built(inception_v2, MobileNetOptions(), (224, 224))
+    network, ends, _ = _built(inception_v2, mobilenet.MobileNetOptions(), (224, 224))
     found = [network.get_layer(f"backbone_mixed_{number}").output.shape[-1] for number in range(10)]
     # Modules 3b to 5c, https://arxiv.org/abs/1502.03167, figure 5, as the slim library has them.
     assert found == [256, 320, *[576] * 5, *[1024] * 3]
@@ -330,7 +321,7 @@ def _ours(layer) -> tuple[object, ...]:
 
 def test_features_are_those_of_keras_classifier_with_the_same_weights():
     norms = LayerHyperparams(batch_norm=BatchNormOptions(epsilon=0.001, scale=False))
-    network, ends, _ = _built(inception_v3, MobileNetOptions(), (SIDE, SIDE), norms)
+    network, ends, _ = _built(inception_v3, mobilenet.MobileNetOptions(), (SIDE, SIDE), norms)
     network = tf_keras.Model(network.inputs, list(ends.levels.values()))
     tf_keras.backend.clear_session()
     peer = tf_keras.applications.InceptionV3(include_top=False, weights=None, input_shape=(SIDE, SIDE, 3))

@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -16,7 +15,7 @@ from detection_core.parts.layers.layer_hyperparams import (
     Regularizer,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 LAYERS = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=BatchNormOptions()))
 OUTPUTS = HeadOutputs(anchors_per_location=[3, 2], num_class_slots=5)
@@ -115,5 +114,4 @@ def test_which_separable_kernels_the_hyperparameters_reach(*, heads, pointwise):
 def test_scores_instead_of_logits_and_different_numbers_of_anchors_are_refused():
     scores = _network_weight_shared(score_converter="sigmoid")[0](SHARED_ZEROS)[1]
     np.testing.assert_allclose(scores, np.full((1, 60, 5), 0.5))
-    with pytest.raises(ValueError, match="same number of anchors"):
-        _network_weight_shared(anchors=(3, 2))
+    refused(ValueError, "same number of anchors", _network_weight_shared, anchors=(3, 2))

@@ -11,16 +11,7 @@ import tf_keras
 
 from detection_core.builders.detector import build_detector
 from detection_core.ops.update_draws import update_draws
-from detection_core.parts.layers import layer_names
-from detection_core.parts.layers.keras_layers import (
-    FUNCTIONS,
-    PREPROCESSORS,
-    AddConstant,
-    Dropout,
-    MultiplyByConstant,
-    NearestResize,
-    stochastic_depth,
-)
+from detection_core.parts.layers import keras_layers, layer_names, network_layers
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
@@ -29,13 +20,6 @@ from detection_core.parts.layers.layer_hyperparams import (
     regularization_loss,
     regularized_variables,
     regularizer_loss,
-)
-from detection_core.parts.layers.network_layers import (
-    GATES,
-    GateOptions,
-    NetworkLayers,
-    pad_to_multiple,
-    squeeze_excite,
 )
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
@@ -52,11 +36,11 @@ def _model(layer, *shape: int) -> tf_keras.Model:
     return tf_keras.Model(inputs, layer(inputs))
 
 
-def _layers(**hyperparams) -> NetworkLayers:
-    return NetworkLayers(hyperparams=LayerHyperparams(**hyperparams))
+def _layers(**hyperparams) -> network_layers.NetworkLayers:
+    return network_layers.NetworkLayers(hyperparams=LayerHyperparams(**hyperparams))
 
 
-@cases("swish", "relu", "relu6", *FUNCTIONS)
+@cases("swish", "relu", "relu6", *keras_layers.FUNCTIONS)
 def test_layers_equal_the_reference(*, name):
     given = goldens.given("layers", f"activation_{name}")["x"][:, np.newaxis]
     model = _model(_layers(activation=name).activation("act"), 1)
@@ -67,15 +51,18 @@ def test_layers_equal_the_reference(*, name):
 
 
 def test_a_constant_is_added_and_multiplied_and_comes_back_from_a_config():
-    half = MultiplyByConstant(0.5, name="half")
-    network = _model(lambda inputs: half(AddConstant(3.0)(inputs)), 3)
+    half = keras_layers.MultiplyByConstant(0.5, name="half")
+    network = _model(lambda inputs: half(keras_layers.AddConstant(3.0)(inputs)), 3)
     copied = tf_keras.Model.from_config(network.get_config())
     assert copied.get_layer("half").value == 0.5
     np.testing.assert_allclose(copied(np.array([[-1.5, 0.0, 2.0]], np.float32)), [[0.75, 1.5, 2.5]])
 
 
 IMAGES = tf.ones([64, 4, 4, 2])
-LAYERS = {"values": lambda: Dropout(0.25, name="drop"), "images": lambda: stochastic_depth(0.25, "drop")}
+LAYERS = {
+    "values": lambda: keras_layers.Dropout(0.25, name="drop"),
+    "images": lambda: keras_layers.stochastic_depth(0.25, "drop"),
+}
 
 
 @cases(*LAYERS)
@@ -94,11 +81,11 @@ def test_draws_follow_the_update_and_what_is_kept_is_scaled_up(*, kind: str) -> 
 
 
 def test_keras_draws_outside_of_an_update_and_a_copy_from_its_config_is_alike() -> None:
-    layer = Dropout(0.5, name="drop")
+    layer = keras_layers.Dropout(0.5, name="drop")
     assert not np.array_equal(layer(IMAGES, training=True), layer(IMAGES, training=True))
-    network = tf_keras.Sequential([stochastic_depth(0.25, "drop")])
+    network = tf_keras.Sequential([keras_layers.stochastic_depth(0.25, "drop")])
     (copy,) = tf_keras.Sequential.from_config(network.get_config()).layers
-    assert type(copy) is Dropout and (copy.rate, copy.noise_shape) == (0.25, (None, 1, 1, 1))
+    assert type(copy) is keras_layers.Dropout and (copy.rate, copy.noise_shape) == (0.25, (None, 1, 1, 1))
 
 
 def test_no_detector_has_another_dropout_or_other_draws() -> None:
@@ -113,11 +100,13 @@ SIGMOIDS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "hard_sigmoid": lambda x:
 
 def _gated(**options):
     layers = _layers(regularizer=Regularizer(kind="l2", weight=1.0))
-    options = GateOptions(channels=3, **options)
-    return _model(lambda inputs: squeeze_excite(inputs, layers, "backbone_block_0", options), 4, 5, 6), layers
+    options = network_layers.GateOptions(channels=3, **options)
+    return _model(
+        lambda inputs: network_layers.squeeze_excite(inputs, layers, "backbone_block_0", options), 4, 5, 6
+    ), layers
 
 
-@cases(*GATES)
+@cases(*network_layers.GATES)
 def test_channels_are_weighed_by_their_means(*, gate):
     network, _ = _gated(activation="relu", gate=gate)
     rng = np.random.default_rng(0)
@@ -167,7 +156,7 @@ HYPERPARAMS = LayerHyperparams(regularizer=L2, batch_norm=BatchNormOptions(), ac
 
 
 def test_regularizers_are_noted_by_name_and_layers_carry_none():
-    layers = NetworkLayers(hyperparams=HYPERPARAMS)
+    layers = network_layers.NetworkLayers(hyperparams=HYPERPARAMS)
     inputs = tf_keras.Input((8, 8, 3))
     features = layers.conv("a", 4, 3)(inputs)
     features = layers.separable("b", 4, 3)(features)
@@ -180,7 +169,7 @@ def test_regularizers_are_noted_by_name_and_layers_carry_none():
 @cases(8, 9)
 def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(*, size):
     same = _model(_layers().conv("same", 3, 3, stride=2), size, size, 2)
-    layers = NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
+    layers = network_layers.NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
     network = _model(layers.conv("explicit", 3, 3, stride=2), size, size, 2)
     assert network.output_shape == same.output_shape
     image = np.random.default_rng(0).standard_normal((1, size, size, 2)).astype(np.float32)
@@ -192,7 +181,9 @@ def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_pad
 @cases((True, True), (False, False), (False, True))
 def test_normalisation_is_trained_unless_frozen(*, freeze, train):
     hyperparams = LayerHyperparams(batch_norm=BatchNormOptions(scale=True, train=train))
-    network = _model(NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze).norm("n"), 2)
+    network = _model(
+        network_layers.NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze).norm("n"), 2
+    )
     values, moving_mean = tf.constant([[1.0, 5.0], [3.0, 9.0]]), network.get_layer("n").moving_mean
     normalised = network(values, training=True)
     if freeze or not train:
@@ -216,11 +207,11 @@ def test_activations(*, activation, wanted):
 
 
 def test_inputs_are_padded_below_and_to_the_right():
-    padded = _model(lambda inputs: pad_to_multiple(inputs, 4), 5, 8, 1)(tf.ones([1, 5, 8, 1]))
+    padded = _model(lambda inputs: network_layers.pad_to_multiple(inputs, 4), 5, 8, 1)(tf.ones([1, 5, 8, 1]))
     assert padded.shape == (1, 8, 8, 1)
     np.testing.assert_array_equal(padded[0, :, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0])
     inputs = tf_keras.Input((5, 8, 1))
-    assert pad_to_multiple(inputs, 1) is inputs
+    assert network_layers.pad_to_multiple(inputs, 1) is inputs
 
 
 @cases(
@@ -230,7 +221,9 @@ def test_inputs_are_padded_below_and_to_the_right():
 )
 def test_pixels_become_what_the_backbone_expects(*, name, wanted):
     pixels = tf.constant([[[[0.0, 127.5, 255.0]]]])
-    np.testing.assert_allclose(PREPROCESSORS[name](pixels)[0, 0, 0], wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        keras_layers.PREPROCESSORS[name](pixels)[0, 0, 0], wanted, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_shared_layers_are_regularized_once_copies_each_and_lost_ones_reported(caplog):
@@ -254,8 +247,8 @@ def test_shared_layers_are_regularized_once_copies_each_and_lost_ones_reported(c
 def test_each_row_is_that_at_its_place_times_the_ratio():
     rows = np.arange(3, dtype=np.float32).reshape(1, 3, 1, 1)
     for size, wanted in ((5, [0, 0, 1, 1, 2]), (7, [0, 0, 0, 1, 1, 2, 2])):
-        assert NearestResize(size, 1)(rows)[0, :, 0, 0].numpy().tolist() == wanted
-    layer = NearestResize(4, 6, name="up")
+        assert keras_layers.NearestResize(size, 1)(rows)[0, :, 0, 0].numpy().tolist() == wanted
+    layer = keras_layers.NearestResize(4, 6, name="up")
     copy = tf_keras.layers.deserialize(tf_keras.layers.serialize(layer))
     assert (copy.rows, copy.columns, copy.name) == (4, 6, "up")
 

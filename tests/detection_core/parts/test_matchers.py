@@ -7,22 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.parts.matchers.base import Matcher
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
+from detection_core.parts.matchers.matchers import GreedyBipartiteMatcher
+from tests.support.anchor_parts import argmax_matcher
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of
 
 UNKNOWN_SIZES = [tf.TensorSpec([None, None, None], tf.float32), tf.TensorSpec([None, None], tf.bool)]
-
-
-def _matcher(matched=0.5, unmatched=0.4, lower=True, force=True):
-    return ArgMaxMatcher(
-        ArgMaxMatcherOptions(
-            matched_threshold=matched,
-            unmatched_threshold=unmatched,
-            negatives_lower_than_unmatched=lower,
-            force_match_for_each_row=force,
-        )
-    )
 
 
 def _slow_argmax(similarity, valid, matched, unmatched, lower, force):
@@ -52,17 +42,17 @@ def test_argmax_equals_a_loop(seed, lower, force, rows):
     exists = rng.random((3, rows)) < 0.7
     similarity = np.where(exists[..., np.newaxis], similarity, -np.inf).astype(np.float32)
     valid = exists & (rng.random((3, rows)) < 0.7)
-    found = _matcher(0.5, 0.3, lower, force).match(tf.constant(similarity), tf.constant(valid))
+    found = argmax_matcher(0.5, 0.3, lower, force).match(tf.constant(similarity), tf.constant(valid))
     arguments = (np.float32(0.5), np.float32(0.3), lower, force)
     expected = [_slow_argmax(s, v, *arguments) for s, v in zip(similarity, valid, strict=True)]
     np.testing.assert_array_equal(found, expected)
 
 
 def test_rows_unknown_until_run_and_padding_never_matches_even_without_thresholds():
-    match = tf.function(_matcher().match, input_signature=UNKNOWN_SIZES)
+    match = tf.function(argmax_matcher(0.5, 0.4).match, input_signature=UNKNOWN_SIZES)
     np.testing.assert_array_equal(match(tf.zeros([2, 0, 3]), tf.zeros([2, 0], tf.bool)), np.full((2, 3), -1))
     np.testing.assert_array_equal(match(tf.constant([[[0.6, 0.1]]]), tf.constant([[True]])), [[0, -1]])
-    matcher = _matcher(matched=None, unmatched=None, force=True)
+    matcher = argmax_matcher(None, None)
     found = matcher.match(tf.fill([1, 2, 3], -float("inf")), tf.constant([[False, False]]))
     np.testing.assert_array_equal(found, [[-1, -1, -1]])
 
@@ -76,7 +66,7 @@ def test_thresholds_that_contradict(*, arguments, golden):
     goldens = cases_of("detection_core/parts/matchers", "matchers")
     assert goldens[f"argmax_constructor_{golden}"].error == "ValueError"
     with pytest.raises(ValueError, match="threshold"):
-        _matcher(**arguments)
+        argmax_matcher(**arguments)
 
 
 class _Total(Matcher):

@@ -6,11 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.samplers.hard_examples import (
-    HardExampleMiner,
-    HardExampleOptions,
-    MiningLoss,
-)
+from detection_core.parts.samplers.hard_examples import MiningLoss
+from tests.support.anchor_parts import miner
 from tests.support.batches import random_boxes, slow_iou
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of
@@ -41,19 +38,6 @@ def test_without_a_size_all_positives_and_their_share_of_negatives_at_random():
     assert (first != second).any()
 
 
-def _miner(**changes):
-    options = {
-        "num_hard_examples": 6,
-        "iou_threshold": 0.5,
-        "loss": MiningLoss.BOTH,
-        "max_negatives_per_positive": 2,
-        "min_negatives_per_image": 1,
-        "classification_weight": 2.0,
-        "localization_weight": 0.5,
-    }
-    return HardExampleMiner(HardExampleOptions(**{**options, **changes}))
-
-
 def _slow(hardness, boxes, matched, options):
     chosen = []
     for anchor in np.argsort(-hardness, kind="stable"):
@@ -77,7 +61,7 @@ def _slow(hardness, boxes, matched, options):
     *itertools.product([{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}], list(MiningLoss))
 )
 def test_equals_a_loop(*, changes, loss):
-    miner = _miner(loss=loss, **changes)
+    mining = miner(loss=loss, **changes)
     rng = np.random.default_rng(0)
     boxes = random_boxes(rng, 3, 20, high=0.5, sides=(0.1, 0.5))
     localization, classification = rng.uniform(0, 1, (2, 3, 20)).astype(np.float32)
@@ -89,10 +73,10 @@ def test_equals_a_loop(*, changes, loss):
     }
     expected = np.zeros((3, 20), bool)
     for image in range(3):
-        for anchor in _slow(parts[loss][image], boxes[image], matched[image], miner.options):
+        for anchor in _slow(parts[loss][image], boxes[image], matched[image], mining.options):
             expected[image, anchor] = True
-    np.testing.assert_array_equal(miner.select(localization, classification, boxes, matched), expected)
-    mined = miner.mine(localization, classification, boxes, matched)
+    np.testing.assert_array_equal(mining.select(localization, classification, boxes, matched), expected)
+    mined = mining.mine(localization, classification, boxes, matched)
     np.testing.assert_allclose(mined.localization, localization[expected].sum(), rtol=1e-5)
     np.testing.assert_allclose(mined.classification, classification[expected].sum(), rtol=1e-5)
 
@@ -100,7 +84,7 @@ def test_equals_a_loop(*, changes, loss):
 def test_only_chosen_anchors_have_a_gradient():
     losses = tf.Variable([[0.9, 0.1, 0.8]])
     boxes = tf.constant([[[0.0, 0.0, 0.1, 0.1], [0.2, 0.2, 0.3, 0.3], [0.5, 0.5, 0.6, 0.6]]])
-    miner = _miner(num_hard_examples=2, max_negatives_per_positive=0)
+    mining = miner(num_hard_examples=2, max_negatives_per_positive=0)
     with tf.GradientTape() as tape:
-        mined = miner.mine(losses, losses, boxes, tf.constant([[0, -1, -1]]))
+        mined = mining.mine(losses, losses, boxes, tf.constant([[0, -1, -1]]))
     np.testing.assert_allclose(tape.gradient(mined.localization, losses), [[1, 0, 1]])

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder, KeypointBoxCoder
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.box_coders.coders import KeypointBoxCoder
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from tests.support.anchor_parts import FASTER, argmax_matcher
 from tests.support.batches import random_boxes
 from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, cases_of
@@ -18,20 +18,18 @@ CASES = cases_of("detection_core/parts/targets", "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-THRESHOLDS = {"matched_threshold": 0.5, "unmatched_threshold": 0.5}
-THRESHOLDS |= {"negatives_lower_than_unmatched": True, "force_match_for_each_row": True}
-BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
 
 def make_assigner(params=(), **options):
-    thresholds = {**THRESHOLDS, "force_match_for_each_row": not params}
     params = dict(params)
-    matcher = ArgMaxMatcherOptions(**{name: params.get(name, value) for name, value in thresholds.items()})
+    thresholds = (params.get(f"{name}_threshold", 0.5) for name in ("matched", "unmatched"))
+    lower = params.get("negatives_lower_than_unmatched", True)
+    matcher = argmax_matcher(*thresholds, lower, params.get("force_match_for_each_row", not params))
     return AnchorTargetAssigner(
         similarity=iou_ops.iou,
-        matcher=ArgMaxMatcher(matcher),
+        matcher=matcher,
         negative_class_weight=params.get("negative_class_weight", 1.0),
-        **{"box_coder": BOX_CODER, "num_classes": 3, **options},
+        **{"box_coder": FASTER, "num_classes": 3, **options},
     )
 
 
@@ -161,16 +159,15 @@ def test_graph_with_unknown_sizes_equals_eager():
 def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
     keypoints = tf.constant([[[[0.25, 0.25], [np.nan, np.nan], [0.5, 0.25]]]])
     truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])._replace(keypoints=keypoints)
-    coder = KeypointBoxCoder(num_keypoints=3, box_coder=BOX_CODER)
+    coder = KeypointBoxCoder(num_keypoints=3, box_coder=FASTER)
     found = make_assigner(box_coder=coder).assign(ANCHORS, truth).box_targets[0]
     nan = np.nan
     np.testing.assert_allclose(found, [[0, 0, 0, 0, 0, 0, nan, nan, 5, 0], [0] * 10], atol=1e-5)
 
 
 def _confidence_assigner(background: bool, weight: float = 0.1):
-    matcher = ArgMaxMatcherOptions(**{**THRESHOLDS, "unmatched_threshold": 0.4})
     return ConfidenceTargetAssigner(
-        similarity=iou_ops.iou, matcher=ArgMaxMatcher(matcher), box_coder=BOX_CODER, num_classes=4,
+        similarity=iou_ops.iou, matcher=argmax_matcher(0.5, 0.4), box_coder=FASTER, num_classes=4,
         add_background_class=background, implicit_class_weight=weight,
     )  # fmt: skip
 

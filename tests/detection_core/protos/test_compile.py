@@ -1,11 +1,10 @@
 """Generated modules and the .proto files must belong together."""
 
-import subprocess
-import sys
-
 import pytest
 
 from detection_core.protos import compile as compiling
+from tests.support.cases import refused
+from tests.support.command_line import run_python
 
 pytest.importorskip("grpc_tools")
 
@@ -14,9 +13,7 @@ def test_checked_in_modules_are_what_the_compiler_gives():
     assert compiling.main(["--check"]) == 0
 
 
-@pytest.fixture
-def copied_protos(tmp_path, monkeypatch):
-    """A separate source root with two files of the schema, compiled."""
+def test_a_changed_proto_is_found_and_recompiled(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "detection_core" / "protos"
     folder.mkdir(parents=True)
     for name in ("fpn.proto", "matcher.proto", "argmax_matcher.proto", "bipartite_matcher.proto"):
@@ -24,28 +21,22 @@ def copied_protos(tmp_path, monkeypatch):
     monkeypatch.setattr(compiling, "FOLDER", folder)
     monkeypatch.setattr(compiling, "SOURCE_ROOT", tmp_path)
     compiling.recompile()
-    return folder
-
-
-def test_a_changed_proto_is_found_and_recompiled(copied_protos, capsys):
-    proto = copied_protos / "fpn.proto"
+    proto = folder / "fpn.proto"
     proto.write_text(proto.read_text().replace("default = 256", "default = 128"))
     assert compiling.main(["--check"]) == 1
     assert "fpn_pb2.py differs" in capsys.readouterr().err
     assert compiling.main([]) == 0
     assert compiling.main(["--check"]) == 0
     # A module without its file is removed.
-    (copied_protos / "fpn.proto").unlink()
+    proto.unlink()
     assert compiling.drifted_files() == ["fpn_pb2.py", "fpn_pb2.pyi"]
     compiling.recompile()
-    assert not list(copied_protos.glob("fpn_pb2*"))
-
-    (copied_protos / "fpn.proto").write_text("message {")
-    with pytest.raises(RuntimeError, match="protoc ended with status 1"):
-        compiling.drifted_files()
+    assert not list(folder.glob("fpn_pb2*"))
+    proto.write_text("message {")
+    refused(RuntimeError, "protoc ended with status 1", compiling.drifted_files)
 
 
 def test_messages_and_readers_of_them_import_no_heavy_libraries():
     code = "import sys, detection_core.config.load, detection_core.config.automl.typed_values"
     code += "; sys.exit(not sys.modules.keys().isdisjoint(('tensorflow', 'numpy', 'grpc_tools')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    run_python(code)

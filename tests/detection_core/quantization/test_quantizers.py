@@ -1,8 +1,5 @@
 """Where quantizers stand, and what they do."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,23 +9,15 @@ from tf_keras import layers
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.parts.layers.keras_layers import hard_sigmoid, hard_swish
 from detection_core.parts.necks.bifpn import WeightedFusion
+from detection_core.quantization import quantizers
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import Placement, place_quantizers
-from detection_core.quantization.quantizers import (
-    LARGEST_BIAS,
-    ActivationQuantizer,
-    BiasRule,
-    Clock,
-    InputQuantizer,
-    KernelQuantizer,
-    SigmoidQuantizer,
-    usable_range,
-)
 from tests.support.cases import cases
+from tests.support.command_line import run_python
 from tests.support.tiny_network import tiny_network
 
-OPTIONS, CLOCK = QuantizationOptions(delay=0), Clock(0, None)
+OPTIONS, CLOCK = QuantizationOptions(delay=0), quantizers.Clock(0, None)
 
 
 def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
@@ -42,11 +31,11 @@ def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
     return result.reshape(kernel.shape)
 
 
-def kernel_quantizer(bits: int = 8, **options) -> KernelQuantizer:
-    return KernelQuantizer(bits, CLOCK, **{"depthwise": False, **options})
+def kernel_quantizer(bits: int = 8, **options) -> quantizers.KernelQuantizer:
+    return quantizers.KernelQuantizer(bits, CLOCK, **{"depthwise": False, **options})
 
 
-def scale_of(quantizer: KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
+def scale_of(quantizer: quantizers.KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
     """The quantizer's step of each channel, found by giving it a kernel with one value on every step."""
     ranges = []
     original = tf.quantization.fake_quant_with_min_max_vars_per_channel
@@ -67,10 +56,10 @@ def test_a_dead_channel_has_room_for_its_bias(*, depthwise):
     kernel = np.full((3, 3, 4, 1) if depthwise else (3, 3, 2, 4), 0.5, np.float32)
     bias = np.float32([10.0, -10.0, 0.3, 0.0])
     kernel[(..., [0, 1], slice(None)) if depthwise else (..., [0, 1])] = 1e-9
-    rule = BiasRule(bias=tf.Variable(bias), input_range=lambda: (0.0, 6.0), activation_bits=8)
+    rule = quantizers.BiasRule(bias=tf.Variable(bias), input_range=lambda: (0.0, 6.0), activation_bits=8)
     found = scale_of(kernel_quantizer(depthwise=depthwise, bias_rule=rule), kernel)
     codes = np.abs(bias) / (found * 6.0 / 255)
-    assert (codes <= LARGEST_BIAS * 1.001).all() and codes[0] > 2**20
+    assert (codes <= quantizers.LARGEST_BIAS * 1.001).all() and codes[0] > 2**20
     np.testing.assert_allclose(found[2:], 0.5 / 127, rtol=1e-6)
     plain = scale_of(kernel_quantizer(depthwise=depthwise), kernel)
     assert abs(bias[0]) / (plain[0] * 6.0 / 255) > 2**31
@@ -100,7 +89,7 @@ def test_a_kernel_has_a_scale_per_output_channel_and_learns_as_if_it_were_not_ro
 
 def activation(options: QuantizationOptions, step: tf.Variable | None) -> tuple:
     layer = tf_keras.layers.Layer()
-    quantizer = ActivationQuantizer(options, Clock(options.delay, step))
+    quantizer = quantizers.ActivationQuantizer(options, quantizers.Clock(options.delay, step))
     return quantizer, quantizer.build((None, 4), "output", layer)
 
 
@@ -125,25 +114,27 @@ def test_the_range_follows_training_batches_and_until_the_delay_values_pass():
 
 
 def test_zero_is_always_in_the_range_and_pixels_and_sigmoids_keep_their_256_values():
-    low, high = usable_range(0.5, 2.0, OPTIONS)
+    low, high = quantizers.usable_range(0.5, 2.0, OPTIONS)
     assert (float(low), float(high)) == (0.0, 2.0)
     for bits in (4, 8):
         options = QuantizationOptions(delay=0, activation_bits=bits, symmetric=True)
         for low, high in ((-1.0, 3.0), (-5.0, 2.0), (0.0, 6.0)):
-            found_low, found_high = (float(v) for v in usable_range(low, high, options))
+            found_low, found_high = (float(v) for v in quantizers.usable_range(low, high, options))
             steps = 2 ** (bits - 1)
             assert found_low <= low and found_high >= high * 0.999
             np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
     pixels = np.arange(256, dtype=np.float32) / 127.5 - 1
-    found = np.asarray(InputQuantizer(OPTIONS, CLOCK, (-1.0, 1.0), name="input")(pixels, training=False))
+    found = np.asarray(
+        quantizers.InputQuantizer(OPTIONS, CLOCK, (-1.0, 1.0), name="input")(pixels, training=False)
+    )
     assert len(np.unique(found)) == 256 and np.abs(found - pixels).max() < 1 / 127.5
     values = tf.constant([0.0, 0.1, 0.5, 0.9999, 1.0])
-    found = SigmoidQuantizer(OPTIONS, CLOCK)(values, False, {})
+    found = quantizers.SigmoidQuantizer(OPTIONS, CLOCK)(values, False, {})
     np.testing.assert_allclose(found, np.minimum(np.round(values * 256.0), 255.0) / 256.0, atol=1e-6)
-    assert SigmoidQuantizer(OPTIONS, CLOCK).build((4,), "gate", None) == {}
+    assert quantizers.SigmoidQuantizer(OPTIONS, CLOCK).build((4,), "gate", None) == {}
     # It is left alone before the delay has passed.
     step = tf.Variable(3, dtype=tf.int64)
-    quantize = SigmoidQuantizer(QuantizationOptions(delay=5), Clock(5, step))
+    quantize = quantizers.SigmoidQuantizer(QuantizationOptions(delay=5), quantizers.Clock(5, step))
     values = tf.constant([0.1234])
     np.testing.assert_array_equal(quantize(values, True, {}), values)
     step.assign(5)
@@ -245,5 +236,4 @@ def test_what_describes_and_plans_a_training_imports_no_slow_library():
         "with quick_tensorflow(): import detection_core.tasks.describe, detection_core.builders.train_plan\n"
         f"print([name for name in {_SLOW!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[-2] == "[]"
+    assert run_python(code).stdout.split("\n")[-2] == "[]"

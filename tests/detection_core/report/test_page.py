@@ -7,8 +7,6 @@ import itertools
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.artifacts import dataset_card
 from detection_core.artifacts.box_profile import (
     ANCHOR_MATCHES,
     BOX_PROFILES,
@@ -27,15 +26,6 @@ from detection_core.artifacts.box_profile import (
     SizeGrid,
 )
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding
-from detection_core.artifacts.dataset_card import (
-    CARD,
-    QUARANTINE,
-    ClassCard,
-    DatasetCard,
-    QuarantinedEntry,
-    SplitCard,
-    Totals,
-)
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
@@ -46,6 +36,7 @@ from detection_core.report.formats import DASH
 from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown
 from detection_core.report.pictures import PictureBudget
 from tests.support.cases import refused
+from tests.support.command_line import run_python
 
 LINES = [
     Line(label="a $b^2$", x=[0, 1, 2], y=[3, 2, 1], thick=True),
@@ -129,8 +120,7 @@ def test_precision_over_recall_has_axes_from_0_to_1():
 
 def test_matplotlib_and_jinja2_are_loaded_only_to_draw():
     code = "import sys, pipeline.report; print({'matplotlib', 'jinja2', 'tensorflow'} & set(sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "set()"
+    assert run_python(code).stdout.strip() == "set()"
 
 
 def profiles(**splits):
@@ -195,8 +185,7 @@ def picture(number):
     return b"\xff\xd8\xff" + bytes([number]) * 297
 
 
-@pytest.fixture
-def evaluation(tmp_path):
+def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     index = []
@@ -204,21 +193,17 @@ def evaluation(tmp_path):
         (folder / f"{i}.jpg").write_bytes(picture(i))
         index.append({"kind": kind, "source_id": f"s{i}", "caption": f"c{i}", "file": f"{i}.jpg"})
     (folder / "index.json").write_text(json.dumps(index))
-    return tmp_path
-
-
-def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(evaluation, tmp_path):
-    found = PictureBudget().embed(str(evaluation), LIMITS)
+    found = PictureBudget().embed(str(tmp_path), LIMITS)
     sources = {kind: [p.source_id for p in pictures] for kind, pictures in found.items()}
     assert sources == {"side_by_side": ["s0", "s1"], "false_positive": [], "miss": ["s3", "s4"]}
     kind, _, text = found["miss"][0].data.partition(",")
     assert kind == "data:image/jpeg;base64" and base64.b64decode(text) == picture(3)
-    (evaluation / "pictures" / "3.jpg").unlink()
-    assert [p.source_id for p in PictureBudget().embed(str(evaluation), LIMITS)["miss"]] == ["s4"]
+    (folder / "3.jpg").unlink()
+    assert [p.source_id for p in PictureBudget().embed(str(tmp_path), LIMITS)["miss"]] == ["s4"]
     assert PictureBudget().embed(str(tmp_path / "nowhere"), LIMITS)["miss"] == []
     budget = PictureBudget(left=1200)  # three pictures of 400 characters
-    first = budget.embed(str(evaluation), {"side_by_side": 2})
-    second = budget.embed(str(evaluation), LIMITS)
+    first = budget.embed(str(tmp_path), {"side_by_side": 2})
+    second = budget.embed(str(tmp_path), LIMITS)
     assert [len(first["side_by_side"]), len(second["side_by_side"]), len(second["miss"])] == [2, 1, 0]
 
 
@@ -242,7 +227,7 @@ class Found(html.parser.HTMLParser):
 
 
 def page_of(name: str) -> str:
-    card = DatasetCard(classes=[ClassCard(name=name, objects=3)])
+    card = dataset_card.DatasetCard(classes=[dataset_card.ClassCard(name=name, objects=3)])
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
 
 
@@ -279,10 +264,10 @@ def _grid(count):
 @pytest.fixture
 def folder(tmp_path):
     """Everything that DataValidator leaves of a small data set."""
-    split = SplitCard(images=2, objects=3, classes={"<cat>": 3})
-    classes = [ClassCard(id=1, name="<cat>", objects=3)]
-    counted = {"splits": {"train": split}, "total": Totals(images=2, objects=3)}
-    CARD.write(str(tmp_path), DatasetCard(format="voc", classes=classes, **counted))
+    split = dataset_card.SplitCard(images=2, objects=3, classes={"<cat>": 3})
+    classes = [dataset_card.ClassCard(id=1, name="<cat>", objects=3)]
+    counted = {"splits": {"train": split}, "total": dataset_card.Totals(images=2, objects=3)}
+    dataset_card.CARD.write(str(tmp_path), dataset_card.DatasetCard(format="voc", classes=classes, **counted))
     counter = BoxCounter()
     counter.add([(0.0, 0.0, 40.0, 20.0)] * 3, 400, 200)
     BOX_PROFILES.write(str(tmp_path), BoxProfiles(splits={"train": counter.profile()}))
@@ -290,7 +275,9 @@ def folder(tmp_path):
     match = AnchorMatch(boxes=4, matched=3, overlaps=overlaps, sizes=_grid(4), unmatched=_grid(1))
     network = {"input_size": (160, 200), "anchors": 1200, "shapes": [(0.2, 0.3)]}
     ANCHOR_MATCHES.write(str(tmp_path), AnchorMatches(splits={"train": match}, **network))
-    QUARANTINE.write(str(tmp_path), [QuarantinedEntry(split="train", file="b.xml", reason="box_outside")])
+    dataset_card.QUARANTINE.write(
+        str(tmp_path), [dataset_card.QuarantinedEntry(split="train", file="b.xml", reason="box_outside")]
+    )
     place = tmp_path / "pictures"
     place.mkdir()
     (place / "a.jpg").write_bytes(JPEG)

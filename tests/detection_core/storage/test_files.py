@@ -5,8 +5,6 @@ import errno
 import fcntl
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import time
 from unittest import mock
@@ -17,6 +15,7 @@ from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files, local_files
 from detection_core.storage.files import is_remote, opened_by_tensorflow, store_of
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 from tests.support.threads import at_once
 
@@ -351,5 +350,4 @@ files.exists("/x")
 heavy = {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "azure", "aiohttp", "tensorflow"}
 print(sorted(heavy & set(sys.modules)), "detection_core.storage.object_store" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] False\n"
+    assert run_python(program).stdout == "[] False\n"

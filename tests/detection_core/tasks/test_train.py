@@ -170,16 +170,15 @@ def test_a_warm_start_takes_the_weights_that_fit(run, report):
         np.testing.assert_allclose(first, second, atol=1e-7, err_msg=first.name)
 
 
-@pytest.fixture(scope="module")
-def averaged(run, tmp_path_factory):
-    """Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector."""
+def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, tmp_path):
+    # Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector.
     network = load_detector(str(trained("ssd") / "model")).model.network
     backbone = {
         v.name.removeprefix("FeatureExtractor/"): v.variable.numpy()
         for v in scoped_variables(network, MOBILENET)
         if v.backbone
     }
-    prefix = tmp_path_factory.mktemp("field") / "mobilenet_v2.ckpt"
+    prefix = tmp_path / "mobilenet_v2.ckpt"
     changes = {
         "train_config.fine_tune_checkpoint": write_named_checkpoint(backbone, prefix),
         "train_config.optimizer.use_moving_average": True,
@@ -187,10 +186,7 @@ def averaged(run, tmp_path_factory):
         "eval_config.use_moving_averages": True,
         "train_config.num_steps": 2,
     }
-    return dataclasses.replace(run, backbone=MOBILENET, updates=[])("d", **changes)
-
-
-def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, averaged):
+    averaged = dataclasses.replace(run, backbone=MOBILENET, updates=[])("d", **changes)
     assert averaged.started_from.endswith("mobilenet_v2.ckpt")
     count = averaged.restored["restored"]
     assert count > 200

@@ -16,7 +16,7 @@ from detection_core.parts.layers.layer_hyperparams import BatchNormOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.zoo.keras_backbones import find_backbone
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 # Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
 # pool alike where the stem gives an odd number of rows.
@@ -138,10 +138,8 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed():
         np.testing.assert_array_equal(old, variable.numpy())
     network = _backbone("mobilenet_v2", 0.35)
     other = _classifier(find_backbone("mobilenet_v1", 0.5))
-    with pytest.raises(ModelError, match="none called Conv1"):
-        _filled(network, other, "mobilenet_v2")
-    with pytest.raises(ModelError, match="Keras publishes, found vgg"):
-        _filled(network, other, "vgg")
+    refused(ModelError, "none called Conv1", _filled, network, other, "mobilenet_v2")
+    refused(ModelError, "Keras publishes, found vgg", _filled, network, other, "vgg")
 
 
 def test_files_of_weights_are_read_and_others_refused(tmp_path):
@@ -154,5 +152,4 @@ def test_files_of_weights_are_read_and_others_refused(tmp_path):
     with pytest.raises(ModelError, match=r"expected the weights of MobileNetV2 .*remove it"):
         load_application("MobileNetV2", path)
     (tmp_path / "x.h5").write_bytes(b"<html>")
-    with pytest.raises(ModelError, match="expected the weights"):
-        load_application("MobileNetV2", str(tmp_path / "x.h5"))
+    refused(ModelError, "expected the weights", load_application, "MobileNetV2", str(tmp_path / "x.h5"))

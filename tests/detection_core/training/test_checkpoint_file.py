@@ -1,8 +1,6 @@
 """Files of checkpoints: names, content, formats and damage."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -24,6 +22,7 @@ from detection_core.training.checkpoint_variables import (
     checkpoint_content,
 )
 from tests.support.cases import cases, refused
+from tests.support.command_line import run_python
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.object_store import s3_server
 from tests.support.storage_faults import few_descriptors
@@ -127,8 +126,7 @@ def test_a_checkpoint_is_found_without_tensorflow():
         "import sys; from detection_core.tasks.fitting.starting_files import starting_files;"
         " print(starting_files('', ''), 'tensorflow' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] False\n"
+    assert run_python(program).stdout == "[] False\n"
 
 
 OTHERS = [

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from detection_core.training import memory
 from detection_core.training.memory import System, allowed_memory, available_memory, host_memory, total_memory
 from tests.support.cases import cases
+from tests.support.command_line import run_python
 
 
 def test_memory_is_what_the_system_says_and_its_peak_stays(monkeypatch):
@@ -116,9 +116,7 @@ def test_tensorflow_keeps_memory_unless_the_environment_says_otherwise(monkeypat
     # oneDNN, which TensorFlow turns on by the processor, has its own allocator that counts.
     environment |= {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    command = [sys.executable, "-c", _COUNTED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert int(done.stdout.split()[-1]) >= 16_000_000
+    assert int(run_python(_COUNTED, env=environment).stdout.split()[-1]) >= 16_000_000
     monkeypatch.setattr(memory, "_GPU_DEVICES", ())
     monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", raising=False)
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "false")

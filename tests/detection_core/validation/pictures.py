@@ -1,9 +1,9 @@
 """Made pictures for tests of near-identical images."""
 
-import io
-
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance
+
+from tests.support.dataset_files import encoded
 
 
 def natural(rng: np.random.Generator, side: int = 128) -> Image.Image:
@@ -30,9 +30,7 @@ def drawing(rng: np.random.Generator, side: int = 256) -> Image.Image:
 
 def jpeg(picture: Image.Image, quality: int = 90, **options: object) -> bytes:
     """Return a JPEG file."""
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=quality, **options)
-    return stream.getvalue()
+    return encoded(picture, "JPEG", quality=quality, **options)
 
 
 def scaled(picture: Image.Image, factor: float) -> Image.Image:

@@ -1,6 +1,5 @@
 """Drift between spans and splits, and the pictures of a sample."""
 
-import io
 import math
 import os
 
@@ -34,7 +33,7 @@ from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.pictures import jpeg, natural
 from tests.detection_core.validation.samples import findings_of
 from tests.support.cases import cases
-from tests.support.dataset_files import subfolder
+from tests.support.dataset_files import encoded, subfolder
 
 NAMES = ("span 2", "span 1")
 RATES = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
@@ -213,10 +212,9 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     below = subfolder(tmp_path, 1)
     grey = np.full((100, 200, 3), 90, np.uint8)
     grey[40:44, 100:104] = 255
-    stream = io.BytesIO()
-    Image.fromarray(grey).save(stream, "PNG")
+    data = encoded(Image.fromarray(grey), "PNG")
     samples = SamplePictures(["dot"])
-    samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=stream.getvalue()))
+    samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=data))
     (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
     pixels = np.asarray(Image.open(picture.path))
     assert pixels.shape == (160, 160, 3)

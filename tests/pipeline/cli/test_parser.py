@@ -209,20 +209,15 @@ def _run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory):
-    """What bash offers after words."""
-    path = tmp_path_factory.mktemp("completion") / "detflow.bash"
+def test_a_shell_completes_verbs_groups_flags_and_file_names(tmp_path, monkeypatch):
+    path = tmp_path / "detflow.bash"
     path.write_text(_run(sys.executable, "-m", "pipeline.cli", "completion", "bash"))
 
     def complete(*words):
+        """What bash offers after words."""
         asked = _run("bash", "-c", _ASK, "bash", str(path), "detflow", *words)
         return {word.strip() for word in asked.splitlines()}
 
-    return complete
-
-
-def test_a_shell_completes_verbs_groups_flags_and_file_names(complete, tmp_path, monkeypatch):
     assert {"submit", "schedule", "completion"} <= complete("") and complete("val") == {"validate"}
     assert {"create", "pause", "run-now"} <= complete("schedule", "")
     assert {"--token-file", "--token-env"} <= complete("submit", "--token")

@@ -153,11 +153,9 @@ print(json.dumps([code, sorted(heavy)]), file=sys.stderr)
     assert all(f["remedy"] for f in answer["findings"] if f["state"] != "ok")
 
 
-@pytest.fixture
-def installed(monkeypatch):
-    """Pretend that other versions are installed."""
-
-    def pretend(**changes):
+def test_these_packages_serve_and_one_that_is_missing_or_old_is_named(monkeypatch):
+    def installed(**changes):
+        """Pretend that other versions are installed."""
         found = dict(packages.versions())
         for name, version in changes.items():
             found.pop(packages.normalized(name), None)
@@ -165,10 +163,6 @@ def installed(monkeypatch):
                 found[packages.normalized(name)] = version
         monkeypatch.setattr(packages, "versions", lambda: found)
 
-    return pretend
-
-
-def test_these_packages_serve_and_one_that_is_missing_or_old_is_named(installed):
     (finding,) = packages.check_packages()
     assert finding.state is State.OK, finding
     installed(tensorflow="2.15.0", pillow="")

@@ -215,12 +215,6 @@ def write(path, size, *, turned=False):
     return path
 
 
-@pytest.fixture
-def small(tmp_path):
-    (tmp_path / "x.jpg").write_bytes(picture())
-    return tmp_path / "x.jpg"
-
-
 def drawn(images, classes=("cat", "dog")):
     return np.asarray(Image.open(io.BytesIO(draw_sample_grid(images, classes))))
 
@@ -266,7 +260,9 @@ def test_a_picture_lies_as_its_boxes_do_even_where_annotations_do_not_say_how_la
     assert (drawn([image._replace(in_fractions=True)]) == drawn([known])).all()
 
 
-def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(small):
+def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(tmp_path):
+    small = tmp_path / "x.jpg"
+    small.write_bytes(picture())
     image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
     assert drawn([image], ["a\nb", "\u202ex", "", "é" * 200, "\ud800"] * 20).size
     crowded = annotated(small, boxes=((4, 6, 20, 24),) * 20_000)

@@ -216,21 +216,13 @@ def test_a_training_on_a_module_of_tensorflow_hub_is_restored(tmp_path):
     assert report.unused and all(key.startswith(heads) for key in report.unused)
 
 
-def _of_second_network(name):
-    """The name of a variable of the second network in a process."""
-    scopes = {"efficientnet-lite0/stem/conv2d/": "efficientnet-lite0/stem_1/conv2d_5/"}
-    scopes["efficientnet-lite0/stem/"] = "efficientnet-lite0/stem_1/"
-    for i, number in enumerate(("", "_1", "_2", "_3")):
-        own = f"segmentation_head/conv2d_transpose{number}/"
-        scopes[own] = f"segmentation_head_1/conv2d_transpose_{4 + i}/"
-    scopes["segmentation_head/"] = "segmentation_head_1/"
-    found = next((scope for scope in scopes if name.startswith(scope)), "")
-    return scopes.get(found, "") + name.removeprefix(found)
-
-
 def test_running_numbers_of_a_second_network_are_followed_unless_there_are_two(tmp_path):
-    detector = _detector(LITE0, "object_detection", "segmentation")
-    entries = {_of_second_network(own.name): value for own, value in _values(detector)}
+    detector, stem = _detector(), "efficientnet-lite0/stem"
+    changes = {f"{stem}/conv2d/": f"{stem}_1/conv2d_5/", f"{stem}/": f"{stem}_1/"}
+    entries = {}
+    for own, value in _values(detector):
+        before = next((scope for scope in changes if own.name.startswith(scope)), "")
+        entries[changes.get(before, "") + own.name.removeprefix(before)] = value
     averages = {f"{name}{AVERAGED}": value + np.float32(1.0) for name, value in entries.items()}
     path = write_named_checkpoint(entries | averages, tmp_path / "model")
     report = _restore(detector, path, "full", named=True)
@@ -238,10 +230,10 @@ def test_running_numbers_of_a_second_network_are_followed_unless_there_are_two(t
     assert report.unused == ()
     assert _stem_row(report) == f"efficientnet-lite0/stem_1/conv2d_5/kernel{AVERAGED}"
     # A stem that could be either of two is not restored, and both are named.
-    stem = {name: value for name, value in entries.items() if "/stem_1/" in name}
-    entries |= {name.replace("/stem_1/", "/stem_2/"): value for name, value in stem.items()}
+    others = {name: value for name, value in entries.items() if "/stem_1/" in name}
+    entries |= {name.replace("/stem_1/", "/stem_2/"): value for name, value in others.items()}
     path = write_named_checkpoint(entries, tmp_path / "third")
-    report = _restore(_detector(LITE0, "object_detection", "segmentation"), path, "full", named=True)
+    report = _restore(_detector(), path, "full", named=True)
     left = [row for row in report.variables if row.outcome is not Outcome.RESTORED]
     assert [row.outcome for row in left] == [Outcome.MISSING] * 5 and len(report.unused) == 10
     assert "any of efficientnet-lite0/stem_1/conv2d_5/kernel, efficientnet-lite0/stem_2/" in report.summary()

@@ -9,27 +9,22 @@ import tensorflow as tf
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.errors import ModelError
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
+from tests.support import golden_networks
 from tests.support.batches import images_of
-from tests.support.golden_networks import (
-    MOBILE,
-    WITH_FORWARD,
-    assert_outputs,
-    assert_same_detections,
-    build_golden,
-    load_golden,
-    sample,
-    train_predict,
-)
 
 
 @functools.cache
 def _golden(name):
     """A configuration and its detector, which all tests share and none may change."""
-    return load_golden(name), build_golden(name)
+    return golden_networks.load_golden(name), golden_networks.build_golden(name)
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in MOBILE else pytest.param(n, marks=pytest.mark.slow) for n in WITH_FORWARD]
+    "name",
+    [
+        n if n in golden_networks.MOBILE else pytest.param(n, marks=pytest.mark.slow)
+        for n in golden_networks.WITH_FORWARD
+    ],
 )
 def test_parameters_outputs_detections_and_losses_are_those_of_the_reference(name):
     golden, model = _golden(name)
@@ -42,11 +37,13 @@ def test_parameters_outputs_detections_and_losses_are_those_of_the_reference(nam
     )
     np.testing.assert_allclose(SsdModel.preprocess(model, tf.constant(pixels)), wanted, rtol=1e-6, atol=1e-6)
     predictions = model.predict(golden.images, training=False)
-    assert_outputs(golden, golden.arrays, model, predictions)
-    assert_same_detections(golden.arrays, model.suppress(predictions, golden.images.true_sizes)[0])
-    predictions = train_predict(model, golden.images)
+    golden_networks.assert_outputs(golden, golden.arrays, model, predictions)
+    golden_networks.assert_same_detections(
+        golden.arrays, model.suppress(predictions, golden.images.true_sizes)[0]
+    )
+    predictions = golden_networks.train_predict(model, golden.images)
     codes = golden.arrays["train_predict/box_encodings"]
-    np.testing.assert_allclose(sample(predictions.box_codes), codes, rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(golden_networks.sample(predictions.box_codes), codes, rtol=1e-2, atol=1e-2)
     losses = model.compare(predictions, golden.truth)
     for loss in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
         np.testing.assert_allclose(losses[loss], facts["losses"][loss], rtol=1e-2)
@@ -56,8 +53,8 @@ def test_parameters_outputs_detections_and_losses_are_those_of_the_reference(nam
 
 
 def test_a_rewritten_network_keeps_the_detector_and_its_regularizers():
-    golden, model = _golden(MOBILE[1])
-    other = build_golden(MOBILE[1]).network
+    golden, model = _golden(golden_networks.MOBILE[1])
+    other = golden_networks.build_golden(golden_networks.MOBILE[1]).network
     for variable in other.trainable_variables:
         variable.assign(2.0 * variable)
     rewritten = model.with_network(other)
@@ -68,7 +65,7 @@ def test_a_rewritten_network_keeps_the_detector_and_its_regularizers():
 
 
 def test_detections_are_relative_to_the_true_image_and_other_sizes_are_refused():
-    golden, model = _golden(MOBILE[1])
+    golden, model = _golden(golden_networks.MOBILE[1])
     predictions = model.predict(golden.images, training=False)
     half = model.suppress(predictions, tf.constant([[160, 320], [160, 320]]))[0]
     raw, window = model.raw_detections(predictions), [0.5, 1.0, 0.5, 1.0]

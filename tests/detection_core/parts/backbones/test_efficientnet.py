@@ -65,25 +65,6 @@ def test_nothing_is_built_behind_the_coarsest_level_and_lite_has_no_gates():
     assert not any("gate" in name for name in names)
 
 
-def test_a_gate_weighs_channels_by_their_means(b0):
-    network, name = b0[0], "backbone_block_0_0"
-    inner = tf_keras.Model(
-        network.inputs,
-        [network.get_layer(f"{name}_{part}").output for part in ("depthwise_act", "gate", "excite")],
-    )
-    pixels = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
-    features, gate, excited = (value.numpy() for value in inner(pixels))
-    means = features.mean(axis=(1, 2))
-    for part in ("gate_reduce", "gate_expand"):
-        kernel, bias = (weight.numpy() for weight in network.get_layer(f"{name}_{part}").weights)
-        means = means @ kernel[0, 0] + bias
-        sigmoid = 1 / (1 + np.exp(-means))
-        means = means * sigmoid if part == "gate_reduce" else sigmoid
-    assert gate.shape == (1, 1, 1, 32)
-    np.testing.assert_allclose(gate[0, 0], means, rtol=1e-4)
-    np.testing.assert_allclose(excited, features * gate, rtol=1e-5)
-
-
 @cases(*([f"b{version}" for version in range(8)] + [f"lite{i}" for i in range(5)]))
 def test_blocks_are_those_of_the_reference(*, name):
     options = EfficientNetOptions(version=int(name[-1]), lite=name.startswith("lite"), whole_stages=True)
