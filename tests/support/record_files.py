@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support.dataset_files import picture
-
 from detection_core.data.encode import encode_features, serialise_features
+from tests.support.dataset_files import picture
 
 
 def encode_example(*image_and_objects: Any) -> bytes:

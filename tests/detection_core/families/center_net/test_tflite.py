@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from detection_core.exporters.delegation import make_interpreter
 
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.evaluation.runner import load_runner
+from detection_core.exporters.operator_times import make_interpreter
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_description import add_description
 from detection_core.families.center_net.quantization import FLOAT_STAGES, rewrite_center_net

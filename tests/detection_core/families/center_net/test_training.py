@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.config.input_paths import point_at_examples, with_keypoint_labels
 from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.describe import describe
-from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.predict import predict
 from detection_core.tasks.train import train
@@ -77,10 +77,10 @@ def test_its_folder_is_described_and_its_saved_model_has_keypoints(trained):
 
 
 def test_it_is_evaluated_and_predicts(trained, tmp_path):
-    report = evaluate_examples(
-        model_path=trained.folder,
-        examples_dir=trained.examples,
-        evaluation_dir=str(tmp_path / "evaluation"),
+    report = evaluate(
+        trained.folder,
+        examples=trained.examples,
+        output=tmp_path / "evaluation",
         options=EvaluateOptions(split="train", pictures=1),
     )
     assert report.images == 6
