@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.api import evaluate, predict
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.config.input_paths import point_at_examples, with_keypoint_labels
 from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.describe import describe
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
-from detection_core.tasks.predict import predict
 from detection_core.tasks.train import train
 from tests.support.center_net_goldens import LABELS, small_text
 from tests.support.tiny_training import write_examples
