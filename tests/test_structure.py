@@ -87,6 +87,7 @@ BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
 OPS, SSD = "detection_core/ops", "detection_core/families/ssd"
 EFFICIENTDET, TRAINING = "detection_core/families/efficientdet", "detection_core/training"
+FASTER_RCNN = "detection_core/families/faster_rcnn"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
@@ -115,17 +116,22 @@ SAME_NAME = (
     ),
     (
         "the record of any family, and each one's own",
-        ("detection_core/detectors", SSD, EFFICIENTDET),
+        ("detection_core/detectors", SSD, EFFICIENTDET, FASTER_RCNN),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build check description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET, FASTER_RCNN), "build check description model"),
+    ("the same of each one-stage family", (SSD, EFFICIENTDET), "anchor_fit tflite"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
-    ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
+    (
+        "names of extractors for any family, and a family's extractors",
+        (MESSAGES, SSD, FASTER_RCNN),
+        "extractors",
+    ),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     (
         "how a format names variables, and a family's names",
-        (EFFICIENTDET, "detection_core/detectors"),
+        (EFFICIENTDET, FASTER_RCNN, "detection_core/detectors"),
         "checkpoint_names",
     ),
     (

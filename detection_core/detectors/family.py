@@ -298,6 +298,7 @@ class Family:
 FAMILIES: dict[str, str | Family] = {
     "ssd": "detection_core.families.ssd.family",
     "efficientdet": "detection_core.families.efficientdet.family",
+    "faster_rcnn": "detection_core.families.faster_rcnn.family",
 }
 """Name to record, or to the module that defines it as `FAMILY`."""
 

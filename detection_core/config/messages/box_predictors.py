@@ -1,4 +1,4 @@
-"""Prediction heads of one-stage detectors."""
+"""Prediction heads; those of the second stage of two-stage detectors are in their family."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ _LAYERS = {"kernel_size": KERNEL, "box_code_size": POSITIVE, "num_layers_before_
 
 RULES: Mapping[str, Rules] = {
     "BoxPredictor": Rules(
-        "builders.heads",
+        ("builders.heads", "families.faster_rcnn.build"),
         oneofs=("box_predictor_oneof",),
         refused={
-            "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; use "
-            "weight_shared_convolutional_box_predictor",
-            "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use "
-            "weight_shared_convolutional_box_predictor",
+            "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use mask_rcnn_box_predictor for "
+            "faster_rcnn, weight_shared_convolutional_box_predictor for ssd",
         },
     ),
     "ConvolutionalBoxPredictor": Rules(

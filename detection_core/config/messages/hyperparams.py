@@ -55,9 +55,11 @@ def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     "Hyperparams": Rules(
         "builders.heads",
-        without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
+        without_effect={
+            "regularize_depthwise": "the regularizer alone says which kernels are penalised",
+            "op": "whether layers are convolutions or dense follows from their place",
+        },
         refused={"group_norm": "no detector here is made with it; use batch_norm"},
-        refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
     ),
     "Regularizer": Rules("builders.heads"),
     "L1Regularizer": Rules("builders.heads", ranges={"weight": NOT_NEGATIVE}),
