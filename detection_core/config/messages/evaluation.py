@@ -81,6 +81,7 @@ RULES: Mapping[str, Rules] = {
             "builders.evaluation_settings",
             "builders.train_plan",
             "config.messages.evaluation",
+            "config.messages.pipeline",
         ),
         ranges={
             "batch_size": POSITIVE,
@@ -107,7 +108,6 @@ RULES: Mapping[str, Rules] = {
             "parameterized_metric": "17 keypoints have the tolerances of COCO's persons, others 0.05; add"
             " coco_keypoint_metrics to metrics_set in its place",
             "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
-            "eval_instance_masks": "detectors here find boxes only; remove it",
             "retain_original_image_additional_channels": "images have three channels; remove it",
             "force_no_resize": "the exported detector that is measured resizes images itself; remove it",
         },

@@ -45,6 +45,9 @@ def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find metric sets for masks or keypoints that are not predicted or not read."""
     family = find_family(config.model)
     message, _ = model_message(config.model)
+    if config.eval_config.eval_instance_masks and not (family and family.masks(message)):
+        text = "expected false, found true: the detector finds no masks; remove it"
+        yield Problem(path="eval_config.eval_instance_masks", message=text)
     for i, name in enumerate(config.eval_config.metrics_set):
         if name not in SHAPE_METRICS or family is None:
             continue
@@ -72,6 +75,9 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     yield from score_problems(config.train_config, config.train_input_reader)
     message, path = model_message(config.model)
     family = find_family(config.model)
+    if family and family.masks(message) and not config.train_input_reader.load_instance_masks:
+        text = "expected true, as the detector learns masks, found false; set load_instance_masks: true"
+        yield Problem(path="train_input_reader.load_instance_masks", message=text)
     keypoints = family.keypoints(message) if family else None
     if keypoints is None:
         return

@@ -18,7 +18,7 @@ from detection_core.config.messages.anchors import anchors_per_location, layer_c
 from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.families.faster_rcnn.extractors import EXTRACTOR_RULES, EXTRACTORS
+from detection_core.families.faster_rcnn.extractors import EXTRACTOR_RULES
 from detection_core.protos.box_predictor_pb2 import MaskRCNNBoxPredictor
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 
@@ -68,12 +68,10 @@ def _regions(message: FasterRcnn, path: str) -> Iterator[Problem]:
             text = f"expected 1 or more for the second stage, found {getattr(message, name)}; set it"
             yield Problem(path=f"{path}.{name}", message=text)
             return
-    entry = EXTRACTORS.get(message.feature_extractor.type)
-    least = entry.region_side if entry else 1
-    if pooled_side(message) < least:
+    if pooled_side(message) < 1:
         text = (
-            f"expected a crop of which {least} x {least} or more are left after pooling, found"
-            f" {max(pooled_side(message), 0)}; make it larger"
+            f"expected a crop at least as large as maxpool_kernel_size, {message.maxpool_kernel_size}, found"
+            f" {message.initial_crop_size}; make it larger"
         )
         yield Problem(path=f"{path}.initial_crop_size", message=text)
 

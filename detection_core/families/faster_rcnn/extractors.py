@@ -18,20 +18,22 @@ class Extractor:
     Attributes:
         backbone: the network that gives the features, a name in `stage_networks.BACKBONES`.
         strides: allowed values of `first_stage_features_stride`.
-        region_side: smallest rows and columns of a pooled region that the second stage can take.
     """
 
     backbone: str
     strides: tuple[int, ...] = (16,)
-    region_side: int = 1
 
 
-EXTRACTORS: dict[str, Extractor] = {
+_RESNETS = {
     f"faster_rcnn_resnet{depth}_keras": Extractor(backbone=f"resnet{depth}_v1") for depth in (50, 101, 152)
+}
+EXTRACTORS: dict[str, Extractor] = {
+    **_RESNETS,
+    "faster_rcnn_inception_resnet_v2_keras": Extractor(backbone="inception_resnet_v2", strides=(8, 16)),
 }
 """Every extractor, by `feature_extractor.type`."""
 
-NAMED_EXTRACTORS = tuple(EXTRACTORS)
+NAMED_EXTRACTORS = tuple(_RESNETS)
 """Extractors that TensorFlow 1 also had, with known checkpoint names."""
 
 

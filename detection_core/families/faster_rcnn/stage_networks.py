@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.backbones import resnet_v1
+from detection_core.parts.backbones import inception_resnet_v2, resnet_v1
 from detection_core.parts.heads.predictions import per_anchor
 from detection_core.parts.layers.keras_layers import Dropout, NearestResize
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams, Regularizer
@@ -61,8 +61,22 @@ def _resnet_v1(num_layers: int) -> TwoStageBackbone:
     )
 
 
+def _inception_resnet_v2() -> TwoStageBackbone:
+    options = inception_resnet_v2.InceptionResNetOptions()
+    return TwoStageBackbone(
+        family="inception_resnet_v2",
+        preprocessing="unit_range",
+        hyperparams=inception_resnet_v2.DEFAULT_HYPERPARAMS,
+        proposal_features=lambda images, layers, stride: inception_resnet_v2.proposal_features(
+            images, layers, stride, options
+        ),
+        region_features=lambda regions, layers: inception_resnet_v2.region_features(regions, layers, options),
+    )
+
+
 BACKBONES: dict[str, TwoStageBackbone] = {
-    f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS
+    **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
+    "inception_resnet_v2": _inception_resnet_v2(),
 }
 """Backbones by name, as in `extractors.Extractor.backbone`."""
 

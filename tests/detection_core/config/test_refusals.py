@@ -113,7 +113,6 @@ REFUSED = {
     "model.ssd.loss.equalization_loss.weight": 0.5,
     "model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale": True,
     "model.ssd.feature_extractor.conv_hyperparams.group_norm": {},
-    "eval_config.eval_instance_masks": True,
     "eval_config.force_no_resize": True,
     "train_input_reader.load_track_id": True,
     "eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE",

@@ -58,7 +58,12 @@ def test_what_does_not_fit_is_found_at_its_field():
         ({f"{BOXES}.predict_instance_masks": True}, f"{BOXES}.predict_instance_masks", "change one"),
         ({f"{BOXES}.box_code_size": 5}, f"{BOXES}.box_code_size", "expected 4"),
         ({f"{MODEL}.maxpool_stride": 0}, f"{MODEL}.maxpool_stride", "1 or more for the second stage"),
-        ({f"{MODEL}.maxpool_kernel_size": 9}, f"{MODEL}.initial_crop_size", "1 x 1 or more are left"),
+        (
+            {f"{MODEL}.maxpool_kernel_size": 9},
+            f"{MODEL}.initial_crop_size",
+            "at least as large as maxpool_kernel_size, 9",
+        ),
+        ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks", "finds no masks"),
         ({HEAD: "unset"}, HEAD, "expected mask_rcnn_box_predictor"),
         ({HEAD: "{ convolutional_box_predictor {} }"}, f"{HEAD}.convolutional_box_predictor", "one-stage"),
         (
@@ -102,7 +107,14 @@ def test_what_does_not_fit_is_found_at_its_field():
     assert not failures
 
 
-def test_ignored_fields_are_told_and_extractors_have_backbones():
+def test_strides_masks_and_ignored_fields_are_known():
+    strided = {f"{EXTRACTOR}.type": "faster_rcnn_inception_resnet_v2_keras"}
+    for stride, fits in ((8, True), (16, True), (32, False)):
+        found = _problems({**strided, f"{EXTRACTOR}.first_stage_features_stride": stride})
+        assert (not found) == fits, stride
+    unread = "train_input_reader.load_instance_masks"
+    assert [problem.path for problem in _problems({unread: False}, stages=3)] == [unread]
+    assert not _problems({"eval_config.eval_instance_masks": True}, stages=3)
     changes = {
         f"{EXTRACTOR}.pad_to_multiple": 16,
         f"{MODEL}.use_matmul_crop_and_resize": True,

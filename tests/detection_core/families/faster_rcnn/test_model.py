@@ -81,6 +81,7 @@ def test_pixels_are_normalised_as_each_backbone_expects():
     np.testing.assert_allclose(build(1).preprocess(pixels)[0, 0, 0], 2 * pixels[0, 0, 0] / 255 - 1, rtol=1e-5)
     # RGB minus ImageNet's means, for all ResNets.
     assert all(BACKBONES[f"resnet{depth}_v1"].preprocessing == "channel_means" for depth in (50, 101, 152))
+    assert BACKBONES["inception_resnet_v2"].preprocessing == "unit_range"
 
 
 def test_settings_of_the_heads_change_the_networks():
