@@ -22,6 +22,7 @@ from detection_core.detectors.family import (
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import TrainConfig
 
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
@@ -33,12 +34,24 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     extractor = extractor_type(model_message(config.model)[0]) if family else ""
     yield from fine_tuning_problems(config.train_config, extractor, family.checkpoints if family else None)
     yield from training_input_problems(config)
+    if family and family.with_network is None:
+        yield from _stage_problems(config.train_config, family.name)
     if config.eval_config.use_moving_averages and not config.train_config.optimizer.use_moving_average:
         message = (
             "expected train_config.optimizer.use_moving_average, as averaged weights are asked for, found"
             " false. Set both or neither."
         )
         yield Problem(path="eval_config.use_moving_averages", message=message)
+
+
+def _stage_problems(train: TrainConfig, name: str) -> Iterator[Problem]:
+    """Find settings of the backbone's stages, which are counted in a detector of one network."""
+    for field, unset in (("freeze_backbone_stages", 0), ("backbone_rate_decay", 1.0)):
+        if getattr(train, field) != unset:
+            text = f"expected {unset:g} for {name}, whose backbone is in two networks, found"
+            advice = "use freeze_variables" if unset == 0 else "remove the field"
+            message = f"{text} {getattr(train, field):g}; {advice}"
+            yield Problem(path=f"train_config.{field}", message=message)
 
 
 def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

@@ -64,6 +64,12 @@ def test_what_does_not_fit_is_found_at_its_field():
             "at least as large as maxpool_kernel_size, 9",
         ),
         ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks", "finds no masks"),
+        (
+            {"train_config.freeze_backbone_stages": 2},
+            "train_config.freeze_backbone_stages",
+            "backbone is in two networks, found 2; use freeze_variables",
+        ),
+        ({"train_config.backbone_rate_decay": 0.5}, "train_config.backbone_rate_decay", "remove the field"),
         ({HEAD: "unset"}, HEAD, "expected mask_rcnn_box_predictor"),
         ({HEAD: "{ convolutional_box_predictor {} }"}, f"{HEAD}.convolutional_box_predictor", "one-stage"),
         (
