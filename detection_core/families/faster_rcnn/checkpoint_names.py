@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import tf_keras
@@ -16,7 +15,12 @@ from detection_core.detectors.checkpoint_names import (
 from detection_core.errors import ModelError
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
 from detection_core.families.faster_rcnn.slim_names import FIRST, named_classification, named_detection
-from detection_core.parts.layers.layer_names import in_backbone, parse_variable_name
+from detection_core.parts.layers.layer_names import (
+    LayerName,
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+)
 
 _PROPOSAL_FEATURES = "model/_feature_extractor_for_proposal_features/layer_with_weights-"
 _REGION_FEATURES = "model/_feature_extractor_for_box_classifier_features/layer_with_weights-"
@@ -36,7 +40,6 @@ _DENSE = {
     "box_head": f"{_HEAD}/_box_prediction_head/_box_encoder_layers",
     "class_head": f"{_HEAD}/_class_prediction_head/_class_predictor_layers",
 }
-_HIDDEN_MASK = re.compile(r"mask_head_(\d+)(_bn)?")
 
 
 _Fill = Callable[[FasterRcnnModel, FineTuneOptions], FillableVariables]
@@ -80,10 +83,12 @@ def _head_path(name: str, names: set[str]) -> str:
     if name in _DENSE:
         # A slot of the layer list is a layer without variables that flattens, another one the dropout.
         return f"{_DENSE[name]}/{1 + int(f'{name}_dropout' in names)}"
-    hidden = 3 * sum(1 for other in names if re.fullmatch(r"mask_head_\d+", other))
+    parsed = {other: parse_layer_name(other) for other in names}
+    hidden = 3 * sum(1 for found in parsed.values() if found is not None and _is_hidden_mask(found))
     upsampled = "mask_head_upsampled" in names
-    if match := _HIDDEN_MASK.fullmatch(name):
-        return f"{_MASKS}/{3 * int(match[1]) + int(match[2] is not None)}"
+    own = parsed[name]
+    if own is not None and own.part == "mask_head" and own.indices:
+        return f"{_MASKS}/{3 * own.indices[0] + int(own.norm)}"
     slots = {
         "mask_head_upsampled": hidden + 1,
         "mask_head_upsampled_bn": hidden + 2,
@@ -96,6 +101,11 @@ def _head_path(name: str, names: set[str]) -> str:
             where=name,
         )
     return f"{_MASKS}/{slots[name]}"
+
+
+def _is_hidden_mask(name: LayerName) -> bool:
+    """Return whether a layer is a convolution of the mask head before the last ones."""
+    return name.part == "mask_head" and bool(name.indices) and name.role == ""
 
 
 def _kept(path_in: Callable[[str], str | None]) -> _Fill:
