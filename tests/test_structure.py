@@ -80,7 +80,7 @@ BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
 OPS, SSD = "detection_core/ops", "detection_core/families/ssd"
 EFFICIENTDET, TRAINING = "detection_core/families/efficientdet", "detection_core/training"
-CENTER_NET = "detection_core/families/center_net"
+CENTER_NET, FASTER_RCNN = "detection_core/families/center_net", "detection_core/families/faster_rcnn"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
@@ -107,22 +107,26 @@ SAME_NAME = (
     ),
     (
         "the record of any family, and each one's own",
-        ("detection_core/detectors", SSD, EFFICIENTDET, CENTER_NET),
+        ("detection_core/detectors", SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET, CENTER_NET), "build check description model tflite"),
+    (
+        "the same of each family",
+        (SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN),
+        "build check description model tflite",
+    ),
     ("how a family makes feature maps", (SSD, CENTER_NET), "feature_maps"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     (
         "names of extractors for any family, and a family's extractors",
-        (MESSAGES, SSD, CENTER_NET),
+        (MESSAGES, SSD, CENTER_NET, FASTER_RCNN),
         "extractors",
     ),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     ("a family's own parts beside those that families share", (CENTER_NET,), "heads losses"),
     (
         "how a format names variables, and a family's names",
-        (EFFICIENTDET, CENTER_NET, "detection_core/detectors"),
+        (EFFICIENTDET, CENTER_NET, FASTER_RCNN, "detection_core/detectors"),
         "checkpoint_names",
     ),
     ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),

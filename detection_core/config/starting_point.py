@@ -19,4 +19,4 @@ def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:
     message, family = model_message(config.model)[0], find_family(config.model)
     support = family.checkpoints if family else None
     backbone = support.backbone(extractor_type(message)) if support else ""
-    return find_backbone(backbone, message.feature_extractor.depth_multiplier if backbone else 1.0).name
+    return find_backbone(backbone, getattr(message.feature_extractor, "depth_multiplier", 1.0)).name

@@ -50,12 +50,26 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
 
 
 def batched(elements: tf.data.Dataset, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:
-    """Batch elements of `network_input`; images of different sizes are padded to the largest."""
+    """Batch elements of `network_input`; images of different sizes are padded to the largest.
+
+    Boxes and keypoints stay normalised to the network's input, which is the padded batch.
+    """
     fixed = elements.element_spec.images.pixels.shape.is_fully_defined()
     masks = elements.element_spec.truth.masks.shape
     if fixed and masks[1:].is_fully_defined():
         return elements.batch(batch_size, drop_remainder=drop_remainder)
-    return elements.padded_batch(batch_size, drop_remainder=drop_remainder)
+    if fixed:
+        return elements.padded_batch(batch_size, drop_remainder=drop_remainder)
+    in_pixels = elements.map(lambda batch: _scaled(batch, 1.0))
+    padded = in_pixels.padded_batch(batch_size, drop_remainder=drop_remainder)
+    return padded.map(lambda batch: _scaled(batch, -1.0))
+
+
+def _scaled(batch: Batch, power: float) -> Batch:
+    """Multiply boxes and keypoints by a power of the images' rows and columns."""
+    size = tf.cast(tf.shape(batch.images.pixels)[-3:-1], tf.float32) ** power
+    boxes, keypoints = batch.truth.boxes * tf.tile(size, [2]), batch.truth.keypoints * size
+    return batch._replace(truth=batch.truth._replace(boxes=boxes, keypoints=keypoints))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -300,6 +300,7 @@ FAMILIES: dict[str, str | Family] = {
     "ssd": "detection_core.families.ssd.family",
     "efficientdet": "detection_core.families.efficientdet.family",
     "center_net": "detection_core.families.center_net.family",
+    "faster_rcnn": "detection_core.families.faster_rcnn.family",
 }
 """Name to record, or to the module that defines it as `FAMILY`."""
 

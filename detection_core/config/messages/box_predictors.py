@@ -1,4 +1,4 @@
-"""Prediction heads of one-stage detectors, and the settings of their convolutions."""
+"""Prediction heads, and the settings of their layers; second stages have their own in their family."""
 
 from __future__ import annotations
 
@@ -70,10 +70,8 @@ RULES: Mapping[str, Rules] = {
     "BoxPredictor": Rules(
         oneofs=("box_predictor_oneof",),
         refused={
-            "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; use "
-            "weight_shared_convolutional_box_predictor",
-            "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use "
-            "weight_shared_convolutional_box_predictor",
+            "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use mask_rcnn_box_predictor for "
+            "faster_rcnn, weight_shared_convolutional_box_predictor for ssd",
         },
     ),
     "ConvolutionalBoxPredictor": Rules(
@@ -87,9 +85,11 @@ RULES: Mapping[str, Rules] = {
         ranges={**_LAYERS, "depth": CHANNELS}, check=_weight_shared
     ),
     "Hyperparams": Rules(
-        without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
+        without_effect={
+            "regularize_depthwise": "the regularizer alone says which kernels are penalised",
+            "op": "whether layers are convolutions or dense follows from their place",
+        },
         refused={"group_norm": "no detector here is made with it; use batch_norm"},
-        refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
     ),
     "L1Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),
     "L2Regularizer": Rules(ranges={"weight": NOT_NEGATIVE}),

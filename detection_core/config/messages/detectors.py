@@ -106,8 +106,6 @@ RULES: Mapping[str, Rules] = {
         oneofs=("model",),
         check=_common,
         refused={
-            "faster_rcnn": "two-stage detectors are not built here; use ssd, for accuracy with "
-            "ssd_resnet50_v1_fpn_keras",
             "experimental_model": "it names code that is not in the config, and no family of that name is"
             " registered; use ssd, or register the family",
         },

@@ -129,7 +129,6 @@ RULES: Mapping[str, Rules] = {
         },
         refused={
             "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
-            "eval_instance_masks": "detectors here find boxes only; remove it",
             "retain_original_image_additional_channels": "images have three channels; remove it",
             "force_no_resize": "the exported detector that is measured resizes images itself; remove it",
         },

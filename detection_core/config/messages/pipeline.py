@@ -22,6 +22,7 @@ from detection_core.detectors.family import (
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import TrainConfig
 
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
@@ -33,6 +34,8 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     extractor = extractor_type(model_message(config.model)[0]) if family else ""
     yield from fine_tuning_problems(config.train_config, extractor, family.checkpoints if family else None)
     yield from training_input_problems(config)
+    if family and family.with_network is None:
+        yield from _stage_problems(config.train_config, family.name)
     if config.eval_config.use_moving_averages and not config.train_config.optimizer.use_moving_average:
         message = (
             "expected train_config.optimizer.use_moving_average, as averaged weights are asked for, found"
@@ -41,10 +44,23 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
         yield Problem(path="eval_config.use_moving_averages", message=message)
 
 
+def _stage_problems(train: TrainConfig, name: str) -> Iterator[Problem]:
+    """Find settings of the backbone's stages, which are counted in a detector of one network."""
+    for field, unset in (("freeze_backbone_stages", 0), ("backbone_rate_decay", 1.0)):
+        if getattr(train, field) != unset:
+            text = f"expected {unset:g} for {name}, whose backbone is in two networks, found"
+            advice = "use freeze_variables" if unset == 0 else "remove the field"
+            message = f"{text} {getattr(train, field):g}; {advice}"
+            yield Problem(path=f"train_config.{field}", message=message)
+
+
 def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find metric sets for masks or keypoints that are not predicted or not read."""
     family = find_family(config.model)
     message, _ = model_message(config.model)
+    if config.eval_config.eval_instance_masks and not (family and family.masks(message)):
+        text = "expected false, found true: the detector finds no masks; remove it"
+        yield Problem(path="eval_config.eval_instance_masks", message=text)
     for i, name in enumerate(measured_sets(config.eval_config)):
         if name not in SHAPE_METRICS or family is None:
             continue
@@ -73,6 +89,9 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     yield from score_problems(config.train_config, config.train_input_reader)
     message, path = model_message(config.model)
     family = find_family(config.model)
+    if family and family.masks(message) and not config.train_input_reader.load_instance_masks:
+        text = "expected true, as the detector learns masks, found false; set load_instance_masks: true"
+        yield Problem(path="train_input_reader.load_instance_masks", message=text)
     keypoints = family.keypoints(message) if family else None
     if keypoints is None:
         return

@@ -80,20 +80,33 @@ def _block(
     return layers.activation(f"{name}_act")(total)
 
 
+def resnet_v1_stem(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> tf.Tensor:
+    """Build the layers before the stages; returns features of stride 4."""
+    stem = layers.under(layers.hyperparams, explicit_padding=True)
+    features = _conv(inputs, "backbone_stem", options.channels(64), 7, stem, stride=2)
+    features = layers.activation("backbone_stem_act")(features)
+    return tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name="backbone_pool")(features)
+
+
+def resnet_v1_stage(
+    features: tf.Tensor, stage: int, layers: NetworkLayers, options: ResNetOptions
+) -> tf.Tensor:
+    """Build one of the four stages, counted from 0; every stage but the first halves the size."""
+    for repeat in range(BLOCKS[options.num_layers][stage]):
+        stride = 2 if repeat == 0 and stage > 0 else 1
+        features = _block(features, (stage, repeat), STAGE_CHANNELS[stage], stride, layers, options)
+    return features
+
+
 def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> Endpoints:
     """Build the backbone on inputs float32 [B, H, W, 3], the channel means subtracted.
 
     Returns:
         Levels 2 to 5, the outputs of the stages.
     """
-    stem = layers.under(layers.hyperparams, explicit_padding=True)
-    features = _conv(inputs, "backbone_stem", options.channels(64), 7, stem, stride=2)
-    features = layers.activation("backbone_stem_act")(features)
-    features = tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name="backbone_pool")(features)
+    features = resnet_v1_stem(inputs, layers, options)
     levels: dict[int, tf.Tensor] = {}
-    for stage, (repeats, nominal) in enumerate(zip(BLOCKS[options.num_layers], STAGE_CHANNELS, strict=True)):
-        for repeat in range(repeats):
-            stride = 2 if repeat == 0 and stage > 0 else 1
-            features = _block(features, (stage, repeat), nominal, stride, layers, options)
+    for stage in range(len(STAGE_CHANNELS)):
+        features = resnet_v1_stage(features, stage, layers, options)
         levels[stage + 2] = features
     return Endpoints(levels)

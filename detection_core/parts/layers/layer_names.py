@@ -41,6 +41,8 @@ PARTS = (
     "class_tower",
     "tower",
     "segmentation",
+    "rpn",
+    "mask_head",
 )
 BACKBONE = "backbone_"
 """Prefix of every layer of a backbone, external ones included."""

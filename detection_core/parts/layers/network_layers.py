@@ -42,6 +42,7 @@ class NetworkLayers:
         hyperparams: of the layers.
         freeze_batch_norm: whether training normalises with the moving averages and leaves them unchanged.
         explicit_padding: whether to pad with zeros by kernel size before convolutions.
+        dilation: distance of the taps of convolutions; other than 1 only without explicit padding.
         seed: of the initial weights; the same seed and name give the same weights on every machine; None:
             zeros.
         regularizers: filled while layers are created: "layer/weight" -> regularizer.
@@ -50,6 +51,7 @@ class NetworkLayers:
     hyperparams: LayerHyperparams
     freeze_batch_norm: bool = False
     explicit_padding: bool = False
+    dilation: int = 1
     seed: int | None = 0
     regularizers: dict[str, Regularizer] = dataclasses.field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class NetworkLayers:
             kernel_size,
             strides=stride,
             padding=self._padding(kernel_size) if padding == "same" else padding,
+            dilation_rate=self.dilation,
             use_bias=self.hyperparams.use_bias if use_bias is None else use_bias,
             kernel_initializer=self._initializer(f"{name}/kernel", plain),
             bias_initializer=tf_keras.initializers.Constant(bias),
@@ -137,6 +140,12 @@ class NetworkLayers:
         depthwise = self.depthwise(f"{name}_depthwise", kernel_size, stride=stride, plain=plain[0])
         pointwise = self.conv(f"{name}_pointwise", filters, 1, use_bias=use_bias, bias=bias, plain=plain[1])
         return lambda features: pointwise(depthwise(features))
+
+    def dense(self, name: str, units: int) -> LayerCall:
+        """Create a dense layer with a bias and without activation."""
+        return tf_keras.layers.Dense(
+            units, kernel_initializer=self._initializer(f"{name}/kernel", False), name=name
+        )
 
     def norm(self, name: str) -> LayerCall:
         """Create the batch normalisation of the hyperparameters; the identity if they have none."""

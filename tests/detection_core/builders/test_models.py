@@ -99,7 +99,10 @@ OR = " or ".join(FAMILIES)
 
 
 @cases(
-    ("faster_rcnn {}", f"expected {OR}, found faster_rcnn: two-stage detectors are not built here"),
+    (
+        "experimental_model { name: 'x' }",
+        f"expected {OR}, found x",
+    ),
     ("", f"expected {OR}, found none: set one"),
     ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
     ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
@@ -171,7 +174,7 @@ def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named():
     for kind in ("ssd", "faster_rcnn", "center_net"):
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
-    message = "^model: expected one of ssd, .*efficientdet, found none"
+    message = "^model: expected one of .*ssd, .*efficientdet, found none"
     config_refused(message, check_message, DetectionModel(), "model")
     problems = find_in(parsed(DetectionModel, "ssd {}"), "model")
     assert_any(problems, r"^model\.ssd\.image_resizer: expected one of .*found none")
@@ -255,7 +258,7 @@ PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
 TABLES = {
     "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
     "BoxCoder.box_coder_oneof": anchors.BOX_CODERS,
-    "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
+    "BoxPredictor.box_predictor_oneof": {*heads.BOX_PREDICTORS, "mask_rcnn_box_predictor"},
     "CalibrationConfig.calibrator": post_processing.CALIBRATIONS,
     "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
     "DetectionModel.model": FAMILIES,

@@ -161,7 +161,8 @@ def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
     assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
     config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
     assert fine_tune_checkpoint(config) == "imagenet"  # without a model nothing is known of it
-    config_refused("published trained on ImageNet", _starting, TWO_STAGE, "imagenet")
+    assert _starting(TWO_STAGE, "imagenet") == "imagenet:resnet50_v1"
+    config_refused("published trained on ImageNet", _starting, CENTER, "imagenet")
 
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]

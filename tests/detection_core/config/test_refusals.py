@@ -16,7 +16,7 @@ from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.field_readers import READERS_OF
 from tests.support.cases import cases, config_refused
-from tests.support.configs import PYRAMID, TWO_STAGE, changed
+from tests.support.configs import PYRAMID, changed
 
 RULES = all_rules()
 
@@ -138,7 +138,6 @@ REFUSED = {
     "model.ssd.loss.equalization_loss.weight": 0.5,
     "model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale": True,
     "model.ssd.feature_extractor.conv_hyperparams.group_norm": {},
-    "eval_config.eval_instance_masks": True,
     "eval_config.force_no_resize": True,
     "train_input_reader.load_track_id": True,
     "eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE",
@@ -154,7 +153,8 @@ def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
 
 
 def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
-    config_refused("model.faster_rcnn: expected none", check_pipeline_config, load_pipeline_config(TWO_STAGE))
+    other = parse_pipeline_config('model { experimental_model { name: "x" } }')
+    config_refused("model.experimental_model: expected none", check_pipeline_config, other)
     config = parse_pipeline_config("train_config { use_bfloat16: false replicas_to_aggregate: 1 }")
     assert not find_without_effect(config) and not list(find_refused(config))
     inside = "mask_head_config { conv_hyperparams { regularize_depthwise: true } }"

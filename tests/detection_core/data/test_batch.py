@@ -103,6 +103,11 @@ def test_images_of_several_sizes_and_rows_of_objects_are_padded():
     (batch,) = batched(dataset, 2, drop_remainder=True)
     assert batch.images.pixels.shape == (2, 9, 9, 3)
     assert batch.images.true_sizes.numpy().tolist() == [[6, 9], [9, 6]]
+    # Boxes are normalised to what the network sees, with the padding of the batch.
+    for image, scale in enumerate(([6 / 9, 1, 6 / 9, 1], [1, 6 / 9, 1, 6 / 9])):
+        wanted = elements[image].truth.boxes * tf.constant(scale)
+        assert wanted.numpy().any()
+        np.testing.assert_allclose(batch.truth.boxes[image], wanted, rtol=1e-5)
     for name, field in pad_objects(_sample(CASES["weights_confidences"]).truth, 5)._asdict().items():
         assert field.shape[0] == 5 and not np.asarray(field)[3:].any(), name
 

@@ -47,7 +47,7 @@ def test_conversion_judges_as_validation_does(tmp_path, cli, old):
     path, new = tmp_path / "older.config", tmp_path / "new.config"
     path.write_text("model { faster_rcnn { feature_extractor { type: 'faster_rcnn_resnet101' } } }")
     told = cli("config", "convert", path, "-o", new, code=1)
-    assert "cannot be used here: model.faster_rcnn: expected none" in told
+    assert "cannot be used here: model.faster_rcnn.first_stage_anchor_generator: expected one of" in told
     assert "faster_rcnn_resnet101_keras" in new.read_text()
     assert cli.json("config", "convert", path, code=1)["usable"] is False
     # As ssd_mobilenet_v2_fullyconv has it: the family is known, its resizer has no single output size.

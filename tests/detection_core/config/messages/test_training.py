@@ -249,7 +249,10 @@ def test_what_fits_passes(*, changes):
     assert_fine(PYRAMID, changes)
 
 
-@cases((TWO_STAGE, {}), *((PYRAMID, {EXTRACTOR: n}) for n in ("ssd_spaghettinet", "ssd_mobilenet_v2_fpn")))
+@cases(
+    (PYRAMID, {"model": "{ experimental_model { name: 'x' } }"}),
+    *((PYRAMID, {EXTRACTOR: n}) for n in ("ssd_spaghettinet", "ssd_mobilenet_v2_fpn")),
+)
 def test_a_model_that_is_not_built_is_a_problem_of_its_own(*, path, changes):
     config = changed(path, {**CHECKPOINT, VERSION: "V1", **changes})
     assert not {VERSION, TYPE, HEADS} & {problem.path for problem in find_problems(config)}

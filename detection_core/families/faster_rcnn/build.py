@@ -1,0 +1,210 @@
+"""Build detectors from FasterRcnn messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.allowed_values import SIDE
+from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.heads import build_hyperparams
+from detection_core.builders.losses import build_classification_loss, build_hard_example_miner
+from detection_core.builders.post_processing import build_post_processing
+from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.num_classes import foreground_classes
+from detection_core.detectors.base import InputShape
+from detection_core.families.faster_rcnn.check import finds_masks
+from detection_core.families.faster_rcnn.criterion import FirstStageCriterion, SecondStageCriterion
+from detection_core.families.faster_rcnn.extractors import EXTRACTORS
+from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnOptions, FasterRcnnParts
+from detection_core.families.faster_rcnn.proposals import ProposalOptions
+from detection_core.families.faster_rcnn.stage_networks import (
+    BACKBONES,
+    BoxHead,
+    BuiltNetwork,
+    MaskHead,
+    NetworkSettings,
+    ProposalHead,
+    build_box_network,
+    build_mask_network,
+    build_proposal_network,
+    build_region_network,
+)
+from detection_core.ops import iou as iou_ops
+from detection_core.ops.nms import NmsOptions
+from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
+from detection_core.parts.losses.base import ClassificationLoss
+from detection_core.parts.losses.classification import SoftmaxLoss
+from detection_core.parts.losses.localization import SmoothL1Loss
+from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.samplers.balanced import BalancedSampler
+from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.protos import faster_rcnn_pb2, losses_pb2
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+
+BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
+"""The coder of both stages, which no field changes."""
+
+
+def build_faster_rcnn(
+    message: faster_rcnn_pb2.FasterRcnn, where: str, seed: int | None = 0
+) -> FasterRcnnModel:
+    """Build the detector that a checked message describes.
+
+    `seed` is that of the initial weights; None makes them zeros.
+    """
+    del where  # Nothing here is refused.
+    networks = _build_networks(message, seed)
+    options = FasterRcnnOptions(
+        num_classes=foreground_classes(message),
+        stages=message.number_of_stages,
+        input_shape=_input_shape(message.image_resizer),
+        preprocessing=BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
+        crop_size=message.initial_crop_size,
+    )
+    parts = FasterRcnnParts(
+        options=options,
+        proposing=_build_proposing(message),
+        post_processing=build_post_processing(message.second_stage_post_processing),
+        first_criterion=_build_first_criterion(message),
+        second_criterion=_build_second_criterion(message),
+        regularizers={name: built.regularizers for name, built in networks.items()},
+    )
+    return FasterRcnnModel({name: built.network for name, built in networks.items()}, parts)
+
+
+def _build_networks(message: faster_rcnn_pb2.FasterRcnn, seed: int | None) -> Mapping[str, BuiltNetwork]:
+    extractor = message.feature_extractor
+    settings = NetworkSettings(
+        backbone=BACKBONES[EXTRACTORS[extractor.type].backbone],
+        stride=extractor.first_stage_features_stride,
+        freeze_batch_norm=not extractor.batch_norm_trainable,
+        seed=seed,
+    )
+    generator = build_anchor_generator(message.first_stage_anchor_generator)
+    head = ProposalHead(
+        hyperparams=build_hyperparams(message.first_stage_box_predictor_conv_hyperparams),
+        depth=message.first_stage_box_predictor_depth,
+        kernel_size=message.first_stage_box_predictor_kernel_size,
+        atrous_rate=message.first_stage_atrous_rate,
+        anchors_per_location=generator.num_anchors_per_location()[0],
+    )
+    size = network_size(message.image_resizer) or (None, None)
+    networks = {"proposals": build_proposal_network(settings, head, size)}
+    if message.number_of_stages == 1:
+        return networks
+    channels = networks["proposals"].network.outputs[0].shape[-1]
+    pool = (message.maxpool_kernel_size, message.maxpool_stride)
+    networks["regions"] = build_region_network(settings, channels, message.initial_crop_size, pool)
+    shape = tuple(networks["regions"].network.outputs[0].shape[1:])
+    predictor = message.second_stage_box_predictor.mask_rcnn_box_predictor
+    networks["boxes"] = build_box_network(settings, _box_head(message, predictor), shape)
+    if finds_masks(message):
+        networks["masks"] = build_mask_network(settings, _mask_head(message, predictor), shape)
+    return networks
+
+
+def _input_shape(resizer: ImageResizer) -> InputShape:
+    """Return the allowed sizes of images; only one resizer of images of different sizes bounds them."""
+    size = network_size(resizer)
+    if size is not None:
+        return InputShape.fixed(size)
+    bound = SIDE.high
+    if resizer.HasField("keep_aspect_ratio_resizer"):
+        bound = resizer.keep_aspect_ratio_resizer.max_dimension
+    return InputShape(smallest=(1, 1), largest=(int(bound), int(bound)))
+
+
+def _box_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> BoxHead:
+    return BoxHead(
+        hyperparams=build_hyperparams(predictor.fc_hyperparams),
+        num_classes=message.num_classes,
+        class_agnostic=predictor.share_box_across_classes,
+        dropout=1.0 - predictor.dropout_keep_probability if predictor.use_dropout else None,
+    )
+
+
+def _mask_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> MaskHead:
+    return MaskHead(
+        hyperparams=build_hyperparams(predictor.conv_hyperparams),
+        num_classes=message.num_classes,
+        class_agnostic=predictor.masks_are_class_agnostic,
+        size=(predictor.mask_height, predictor.mask_width),
+        depth=predictor.mask_prediction_conv_depth,
+        num_layers=predictor.mask_prediction_num_conv_layers,
+        convolve_then_upsample=predictor.convolve_then_upsample_masks,
+    )
+
+
+def _build_proposing(message: faster_rcnn_pb2.FasterRcnn) -> ProposalOptions:
+    return ProposalOptions(
+        generator=build_anchor_generator(message.first_stage_anchor_generator),
+        box_coder=BOX_CODER,
+        nms=NmsOptions(
+            score_threshold=message.first_stage_nms_score_threshold,
+            iou_threshold=message.first_stage_nms_iou_threshold,
+            max_detections_per_class=message.first_stage_max_proposals,
+            max_total_detections=message.first_stage_max_proposals,
+        ),
+        clip_anchors=message.clip_anchors_to_image,
+    )
+
+
+def _matcher(matched: float, unmatched: float, *, force: bool) -> ArgMaxMatcher:
+    return ArgMaxMatcher(
+        ArgMaxMatcherOptions(
+            matched_threshold=matched,
+            unmatched_threshold=unmatched,
+            negatives_lower_than_unmatched=True,
+            force_match_for_each_row=force,
+        )
+    )
+
+
+def _build_first_criterion(message: faster_rcnn_pb2.FasterRcnn) -> FirstStageCriterion:
+    return FirstStageCriterion(
+        assigner=AnchorTargetAssigner(
+            similarity=iou_ops.iou,
+            matcher=_matcher(0.7, 0.3, force=True),
+            box_coder=BOX_CODER,
+            num_classes=1,
+        ),
+        sampler=BalancedSampler(positive_fraction=message.first_stage_positive_balance_fraction),
+        sample_size=message.first_stage_minibatch_size,
+        classification=SoftmaxLoss(logit_scale=1.0),
+        localization=SmoothL1Loss(delta=1.0),
+        classification_weight=message.first_stage_objectness_loss_weight,
+        localization_weight=message.first_stage_localization_loss_weight,
+    )
+
+
+def _build_second_criterion(message: faster_rcnn_pb2.FasterRcnn) -> SecondStageCriterion:
+    weights = losses_pb2.Loss(
+        classification_weight=message.second_stage_classification_loss_weight,
+        localization_weight=message.second_stage_localization_loss_weight,
+    )
+    if message.HasField("hard_example_miner"):
+        weights.hard_example_miner.CopyFrom(message.hard_example_miner)
+    return SecondStageCriterion(
+        assigner=AnchorTargetAssigner(
+            similarity=iou_ops.iou,
+            matcher=_matcher(0.5, 0.5, force=False),
+            box_coder=BOX_CODER,
+            num_classes=foreground_classes(message),
+        ),
+        sampler=BalancedSampler(positive_fraction=message.second_stage_balance_fraction),
+        sample_size=message.second_stage_batch_size,
+        classification=_second_classification(message),
+        localization=SmoothL1Loss(delta=1.0),
+        classification_weight=weights.classification_weight,
+        localization_weight=weights.localization_weight,
+        mask_weight=message.second_stage_mask_prediction_loss_weight,
+        miner=build_hard_example_miner(weights),
+    )
+
+
+def _second_classification(message: faster_rcnn_pb2.FasterRcnn) -> ClassificationLoss:
+    """Build the loss of the second stage's classes: cross entropy if the config names none."""
+    if not message.HasField("second_stage_classification_loss"):
+        return SoftmaxLoss(logit_scale=1.0)
+    return build_classification_loss(message.second_stage_classification_loss)

@@ -1,0 +1,30 @@
+"""The record of the family; see `detectors.family`."""
+
+from __future__ import annotations
+
+from detection_core.detectors.family import CheckpointSupport, Family, late
+from detection_core.families.faster_rcnn.check import RULES, finds_masks, size_problems
+from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
+
+FAMILY = Family(
+    name="faster_rcnn",
+    build=late("detection_core.families.faster_rcnn.build:build_faster_rcnn"),
+    describe=late("detection_core.families.faster_rcnn.description:describe_faster_rcnn"),
+    loss_names={
+        "Loss/RPNLoss/localization_loss": "rpn box",
+        "Loss/RPNLoss/objectness_loss": "rpn class",
+        "Loss/BoxClassifierLoss/localization_loss": "box",
+        "Loss/BoxClassifierLoss/classification_loss": "class",
+        "Loss/BoxClassifierLoss/mask_loss": "mask",
+        "Loss/regularization_loss": "reg",
+    },
+    extractor_types=EXTRACTORS,
+    rules=RULES,
+    size_problems=size_problems,
+    masks=finds_masks,
+    checkpoints=CheckpointSupport(
+        names=late("detection_core.families.faster_rcnn.checkpoint_names:checkpoint_names"),
+        named_extractors=NAMED_EXTRACTORS,
+        backbone=backbone,
+    ),
+)
