@@ -113,8 +113,10 @@ SAME_NAME = (
     (
         "the same of each family",
         (SSD, EFFICIENTDET, CENTER_NET, FASTER_RCNN),
-        "build check description model tflite",
+        "build check model",
     ),
+    ("the same of families with files for TensorFlow Lite", (SSD, EFFICIENTDET, CENTER_NET), "tflite"),
+    ("the text about a detector of a family", (CENTER_NET, FASTER_RCNN), "description"),
     ("how a family makes feature maps", (SSD, CENTER_NET), "feature_maps"),
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     (
@@ -123,7 +125,8 @@ SAME_NAME = (
         "extractors",
     ),
     ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
-    ("a family's own parts beside those that families share", (CENTER_NET,), "heads losses"),
+    ("a family's own parts beside those that families share", (CENTER_NET,), "losses"),
+    ("the heads of a family, and the builder of those that families share", (BUILDERS, CENTER_NET), "heads"),
     (
         "how a format names variables, and a family's names",
         (EFFICIENTDET, CENTER_NET, FASTER_RCNN, "detection_core/detectors"),

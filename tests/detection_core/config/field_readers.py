@@ -17,11 +17,12 @@ READERS = {
         "WeightedL2LocalizationLoss WeightedSigmoidClassificationLoss "
     ),
     "builders.heads": (
-        "BatchNorm BoxPredictor ConvolutionalBoxPredictor.BoxEncodingsClipRange Hyperparams "
+        "BatchNorm ConvolutionalBoxPredictor.BoxEncodingsClipRange Hyperparams "
         "Initializer L1Regularizer L2Regularizer RandomNormalInitializer Regularizer "
         "TruncatedNormalInitializer VarianceScalingInitializer "
         "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange "
     ),
+    "builders.heads families.faster_rcnn.build": ("BoxPredictor "),
     "builders.heads parts.heads.convolutional families.ssd.check": ("ConvolutionalBoxPredictor "),
     "builders.heads parts.heads.weight_shared families.ssd.check": ("WeightSharedConvolutionalBoxPredictor "),
     "builders.anchors": (
@@ -79,7 +80,10 @@ READERS = {
     "augment.mixing": ("CopyPaste MixUp "),
     "builders.multi_scale": ("MultiScale "),
     "builders.evaluation_settings": ("KeypointEdge "),
-    "builders.evaluation_settings builders.train_plan config.messages.evaluation": ("EvalConfig "),
+    "builders.evaluation_settings builders.train_plan config.messages.evaluation config.metric_names"
+    " config.messages.pipeline": ("EvalConfig "),
+    "config.metric_names": ("ParameterizedMetric "),
+    "config.messages.evaluation": ("CocoKeypointMetrics "),
     "builders.input_pipeline builders.train_plan builders.datasets": ("InputReader "),
     "builders.detector": ("GraphRewriter Quantization "),
     "config.messages.registered": ("RegisteredPart "),
@@ -89,6 +93,18 @@ READERS = {
     "families.efficientdet.settings families.efficientdet.build builders.input_pipeline": ("EfficientDet "),
     "families.efficientdet.settings": ("EfficientDet.AnchorShape EfficientDet.FeatureNode "),
     "families.efficientdet.build": ("EfficientDet.NonMaxSuppression "),
+    "families.center_net.build": (
+        "CenterNet.PredictionHeadParams CenterNet.ObjectDetection CenterNet.ObjectCenterParams "
+    ),
+    "families.center_net.build families.center_net.keypoint_labels": ("CenterNet.KeypointEstimation "),
+    "families.center_net.build families.center_net.keypoint_labels builders.input_pipeline": ("CenterNet "),
+    "families.center_net.build families.center_net.feature_maps families.center_net.extractors": (
+        "CenterNetFeatureExtractor "
+    ),
+    "families.faster_rcnn.build families.faster_rcnn.check builders.input_pipeline"
+    " config.messages.detectors": ("FasterRcnn "),
+    "families.faster_rcnn.build families.faster_rcnn.check": ("MaskRCNNBoxPredictor "),
+    "families.faster_rcnn.build families.faster_rcnn.extractors": ("FasterRcnnFeatureExtractor "),
 }
 """Modules below `detection_core` to the messages whose fields they read."""
 

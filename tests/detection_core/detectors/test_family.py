@@ -238,7 +238,7 @@ def test_what_a_family_cannot_do_is_a_sentence(table):
         ),
         (
             ModelError,
-            f"{FAMILY_NAMES}, found toy; train without fine_tune_checkpoint",
+            f"{FAMILY_NAMES} or faster_rcnn, found toy; train without fine_tune_checkpoint",
             TOY.require_checkpoint_names,
         ),
         (ExportError, "on fixed levels, ssd or efficientdet, found toy; export", TOY.require_level_outputs),

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.api import evaluate, predict
+from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS
@@ -14,8 +16,6 @@ from detection_core.families.faster_rcnn.description import FasterRcnnDescriptio
 from detection_core.families.faster_rcnn.family import FAMILY
 from detection_core.families.faster_rcnn.model import FIRST_STAGE_LOSSES, SECOND_STAGE_LOSSES
 from detection_core.tasks.describe import describe
-from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
-from detection_core.tasks.predict import predict
 from detection_core.tasks.train import train
 from tests.support.batches import images_of, noise
 from tests.support.tiny_training import write_examples
@@ -99,10 +99,10 @@ def test_its_saved_model_names_every_stage(trained):
 
 
 def test_it_is_evaluated_and_predicts_masks(trained, tmp_path):
-    report = evaluate_examples(
-        model_path=trained.folder,
-        examples_dir=trained.examples,
-        evaluation_dir=str(tmp_path / "evaluation"),
+    report = evaluate(
+        trained.folder,
+        examples=trained.examples,
+        output=tmp_path / "evaluation",
         options=EvaluateOptions(split="train"),
     )
     assert report.images == 6

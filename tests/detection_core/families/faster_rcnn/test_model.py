@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from detection_core.training.restore_report import Outcome
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
@@ -14,6 +13,7 @@ from detection_core.families.faster_rcnn.outputs import true_windows
 from detection_core.families.faster_rcnn.slim_names import named_detection
 from detection_core.families.faster_rcnn.stage_networks import BACKBONES, mask_depth
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_variables import Outcome
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
