@@ -58,6 +58,11 @@ class SampleStatistics:
     objects: int = 0
     histograms: Mapping[str, Histogram] = dataclasses.field(default_factory=dict)
 
+    def counts_by_bin(self, name: str) -> dict[str, int]:
+        """Return bin to number of objects (or images) of a histogram; empty if it is missing."""
+        histogram = self.histograms.get(name)
+        return dict(zip(histogram.bins, histogram.counts, strict=True)) if histogram else {}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataStatistics:

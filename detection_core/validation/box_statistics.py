@@ -198,12 +198,6 @@ def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
     )
 
 
-def counts_by_bin(sample: SampleStatistics, name: str) -> dict[str, int]:
-    """Return bin to number of objects (or images) of a histogram; empty if it is missing."""
-    histogram = sample.histograms.get(name)
-    return dict(zip(histogram.bins, histogram.counts, strict=True)) if histogram else {}
-
-
 LEAST_IMAGES_OF_A_BIN = 10
 """Minimum number of images, in both samples together, that contain a bin to compare."""
 

@@ -10,7 +10,6 @@ from typing import Any
 from detection_core.artifacts.data_findings import STOP, WARN, Finding, FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.errors import ConfigError, shorten
-from detection_core.validation.box_statistics import counts_by_bin
 
 OFF = "off"
 PASSED = "passed"
@@ -236,7 +235,7 @@ def check_classes(
     splits: Mapping[str, SampleStatistics], classes: Sequence[str], findings: FindingList
 ) -> None:
     """Look for classes that cannot be learned or evaluated, and for splits without objects."""
-    counts = {split: counts_by_bin(sample, "class") for split, sample in splits.items()}
+    counts = {split: sample.counts_by_bin("class") for split, sample in splits.items()}
     if TRAIN in counts:
         _check_train(counts[TRAIN], classes, findings)
     for split, sample in splits.items():

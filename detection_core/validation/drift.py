@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
-from detection_core.validation.box_statistics import Comparison, add_up, compare, counts_by_bin, holm
+from detection_core.validation.box_statistics import Comparison, add_up, compare, holm
 from detection_core.validation.checks import FindingList
 
 SIGNIFICANCE = 0.01
@@ -162,7 +162,7 @@ def check_vanished(
     A class has vanished if Fisher's exact test gives a p-value below `SIGNIFICANCE` over all classes.
     """
     here, there = names
-    now, before = counts_by_bin(sample, _CLASS), counts_by_bin(reference, _CLASS)
+    now, before = sample.counts_by_bin(_CLASS), reference.counts_by_bin(_CLASS)
     new = [label for label, count in now.items() if count and not before.get(label)]
     findings.add_above(
         "new_class",

@@ -265,7 +265,7 @@ def test_settings_of_heads_are_read():
 
 HYPERPARAMS = load_cases(__file__, "hyperparams")
 # Settings that the reference passes over in silence and that are refused here.
-REFUSED = {"group_norm": "no detector here is made with", "op_fc": "op: expected CONV, found FC"}
+REFUSED = {"group_norm": "no detector here is made with"}
 _hyperparams = functools.partial(parsed, hyperparams_pb2.Hyperparams)
 
 
