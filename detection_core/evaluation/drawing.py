@@ -41,7 +41,8 @@ class LabelledBox:
         colour: RGB; None: the colour of the class.
         mask: COCO's compressed RLE of a mask of the whole picture; empty for none.
         mask_size: rows and columns of the mask.
-        keypoints: (y, x) of each, normalised; NaN is not drawn.
+        keypoints: (y, x) of each, normalised. NaN is not drawn, and neither are keypoints that are all 0:
+            detectors return these for classes without keypoints.
         edges: pairs of keypoint indices to draw a line between.
     """
 
@@ -146,6 +147,8 @@ def _with_masks(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Ima
 
 def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox) -> None:
     """Draw the skeleton's lines in the object's colour, then each keypoint in its own colour."""
+    if not np.any(item.keypoints):
+        return
     width, height = size
     radius = max(2.0, min(size) / 90)
     points = {
