@@ -158,6 +158,17 @@ def _of_class(codes: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
     return tf.where(column[..., tf.newaxis] > 0, selected, 0.0)
 
 
+def masks_of_classes(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """Select the mask logits, [B, N, h, w, M], of each region's class in [0, C), int32 [B, N].
+
+    Returns:
+        float32 [B, N, h, w]; the only mask of a region if all classes share it (M = 1).
+    """
+    if logits.shape[-1] == 1:
+        return logits[..., 0]
+    return tf.gather(tf.transpose(logits, [0, 1, 4, 2, 3]), classes, axis=2, batch_dims=2)
+
+
 def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: GroundTruth) -> tf.Tensor:
     """Compute the sigmoid cross entropy of masks, the mean over pixels and proposals with an object.
 
@@ -166,11 +177,7 @@ def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: Gr
     logits, boxes = predictions.mask_logits, predictions.proposals.boxes
     batch, number = tf.unstack(tf.shape(boxes)[:2])
     rows, columns = logits.shape[2:4]
-    if logits.shape[-1] > 1:
-        own = tf.maximum(_class_of(targets) - 1, 0)
-        logits = tf.gather(tf.transpose(logits, [0, 1, 4, 2, 3]), own, axis=2, batch_dims=2)
-    else:
-        logits = logits[..., 0]
+    logits = masks_of_classes(logits, tf.maximum(_class_of(targets) - 1, 0))
     objects = tf.shape(truth.masks)[1]
     matched = tf.maximum(targets.matched, 0) + objects * tf.range(batch)[:, tf.newaxis]
     masks = tf.reshape(truth.masks, tf.concat([[-1], tf.shape(truth.masks)[2:], [1]], axis=0))

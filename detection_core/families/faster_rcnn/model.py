@@ -21,6 +21,7 @@ from detection_core.families.faster_rcnn.criterion import (
     FirstStageCriterion,
     RegionPredictions,
     SecondStageCriterion,
+    masks_of_classes,
 )
 from detection_core.families.faster_rcnn.outputs import (
     FirstStage,
@@ -316,12 +317,7 @@ class FasterRcnnModel(Detector):
 
 def with_masks(detections: Detections, logits: tf.Tensor) -> Detections:
     """Add the masks of the detections' classes; `logits` are float32 [B, D, h, w, M]."""
-    if logits.shape[-1] == 1:
-        own = logits[..., 0]
-    else:
-        by_class = tf.transpose(logits, [0, 1, 4, 2, 3])
-        own = tf.gather(by_class, detections.classes, axis=2, batch_dims=2)
-    return detections._replace(masks=tf.sigmoid(own))
+    return detections._replace(masks=tf.sigmoid(masks_of_classes(logits, detections.classes)))
 
 
 def _sides(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
