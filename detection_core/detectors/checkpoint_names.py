@@ -11,6 +11,15 @@ import tensorflow as tf
 FillableVariables = list[tuple[tf.Variable, list[str]]]
 """Variables of a detector, each with its candidate names or object paths in a checkpoint."""
 
+
+def rename_paths(
+    paths: Iterable[tuple[tf.Variable, str]], path_in: Callable[[str], str | None]
+) -> FillableVariables:
+    """Return the variables of a checkpoint; `path_in` maps a detector's path to the one there, or to None."""
+    found = ((variable, path_in(path)) for variable, path in paths)
+    return [(variable, [path]) for variable, path in found if path is not None]
+
+
 StoredNames = Callable[[Iterable[str]], Mapping[str, Collection[str]]]
 """Takes a checkpoint's names, and returns name -> stored names that may match it, where these differ.
 

@@ -11,6 +11,7 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
+    rename_paths,
 )
 from detection_core.errors import ModelError
 from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, EXTRACTOR
@@ -38,17 +39,8 @@ def object_paths(model: CenterNetModel) -> dict[str, tf.Variable]:
     return found
 
 
-def _filled(
-    path_in: Callable[[str], str | None],
-) -> Callable[[CenterNetModel, FineTuneOptions], FillableVariables]:
-    """Return the variables that a kind of checkpoint has; `path_in` maps a detector's path to it, or None."""
-
-    def fill(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
-        del options
-        paths = ((variable, path_in(path)) for path, variable in object_paths(model).items())
-        return [(variable, [path]) for variable, path in paths if path is not None]
-
-    return fill
+def _renamed(model: CenterNetModel, path_in: Callable[[str], str | None]) -> FillableVariables:
+    return rename_paths(((variable, path) for path, variable in object_paths(model).items()), path_in)
 
 
 def _classification(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
@@ -58,7 +50,8 @@ def _classification(model: CenterNetModel, options: FineTuneOptions) -> Fillable
         backbone = path.startswith(_BACKBONE_PATH)
         return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1) if backbone else None
 
-    found = _filled(path_in)(model, options)
+    del options
+    found = _renamed(model, path_in)
     if not found:
         raise ModelError(
             "expected detection or full, as an hourglass starts from a detector's checkpoint, found"
@@ -66,6 +59,10 @@ def _classification(model: CenterNetModel, options: FineTuneOptions) -> Fillable
             where="train_config.fine_tune_checkpoint_type",
         )
     return found
+
+
+def _extractor_path(path: str) -> str | None:
+    return path if path.startswith(EXTRACTOR_PATH) else None
 
 
 def _nothing(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
@@ -77,8 +74,8 @@ NAMES = CheckpointNames(
     object_based=Naming(
         kinds={
             "classification": _classification,
-            "detection": _filled(lambda path: path if path.startswith(EXTRACTOR_PATH) else None),
-            "full": _filled(lambda path: path),
+            "detection": lambda model, options: _renamed(model, _extractor_path),
+            "full": lambda model, options: _renamed(model, lambda path: path),
         },
         detector=(EXTRACTOR_PATH,),
         classifier=(_CLASSIFIER_PATH,),

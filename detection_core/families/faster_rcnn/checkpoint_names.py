@@ -11,6 +11,7 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
+    rename_paths,
 )
 from detection_core.errors import ModelError
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
@@ -24,7 +25,6 @@ from detection_core.parts.layers.layer_names import (
 
 _PROPOSAL_FEATURES = "model/_feature_extractor_for_proposal_features/layer_with_weights-"
 _REGION_FEATURES = "model/_feature_extractor_for_box_classifier_features/layer_with_weights-"
-_BACKBONES = {"proposals": _PROPOSAL_FEATURES, "regions": _REGION_FEATURES}
 _CLASSIFIER = "feature_extractor/layer_with_weights-"
 _RPN = "model/_first_stage_box_predictor"
 _RPN_HEADS = f"{_RPN}/_prediction_heads"
@@ -40,9 +40,6 @@ _DENSE = {
     "box_head": f"{_HEAD}/_box_prediction_head/_box_encoder_layers",
     "class_head": f"{_HEAD}/_class_prediction_head/_class_predictor_layers",
 }
-
-
-_Fill = Callable[[FasterRcnnModel, FineTuneOptions], FillableVariables]
 
 
 def object_paths(model: FasterRcnnModel) -> FillableVariables:
@@ -108,15 +105,8 @@ def _is_hidden_mask(name: LayerName) -> bool:
     return name.part == "mask_head" and bool(name.indices) and name.role == ""
 
 
-def _kept(path_in: Callable[[str], str | None]) -> _Fill:
-    """Return the variables with a path; `path_in` maps a detector's path to the checkpoint's, or to None."""
-
-    def fillable(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
-        del options
-        found = [(variable, path_in(path)) for variable, (path,) in object_paths(model)]
-        return [(variable, [path]) for variable, path in found if path is not None]
-
-    return fillable
+def _renamed(model: FasterRcnnModel, path_in: Callable[[str], str | None]) -> FillableVariables:
+    return rename_paths(((variable, path) for variable, (path,) in object_paths(model)), path_in)
 
 
 def _features_path(path: str) -> str | None:
@@ -127,21 +117,23 @@ def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> Fillabl
     """Number the layers of both halves of the backbone as those of one network."""
     del options
     first = sum(1 for layer in model.proposal_network.layers if layer.weights and in_backbone(layer.name))
-    found: FillableVariables = []
-    for variable, (path,) in object_paths(model):
+
+    def path_in(path: str) -> str | None:
         for prefix, offset in ((_PROPOSAL_FEATURES, 0), (_REGION_FEATURES, first)):
             if path.startswith(prefix):
                 number, _, leaf = path.removeprefix(prefix).partition("/")
-                found.append((variable, [f"{_CLASSIFIER}{int(number) + offset}/{leaf}"]))
-    return found
+                return f"{_CLASSIFIER}{int(number) + offset}/{leaf}"
+        return None
+
+    return _renamed(model, path_in)
 
 
 FASTER_RCNN_NAMES = CheckpointNames(
     object_based=Naming(
         kinds={
             "classification": _classification,
-            "detection": _kept(_features_path),
-            "full": _kept(lambda path: path),
+            "detection": lambda model, options: _renamed(model, _features_path),
+            "full": lambda model, options: _renamed(model, lambda path: path),
         },
         detector=("model/_feature_extractor_for_proposal_features/",),
         classifier=("feature_extractor/",),
