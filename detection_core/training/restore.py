@@ -110,6 +110,12 @@ def _is_model_variable(key: str, names: CheckpointNames, options: FineTuneOption
 def _nothing_fits(
     checkpoint: ObjectCheckpoint | NamedCheckpoint, rows: list[RestoredVariable], kind: str
 ) -> ModelError:
+    if not rows:
+        return ModelError(
+            f"expected a checkpoint that can start this kind of detector, found one that has no {kind}"
+            " variables of it in this format; use one of the same kind of detector, or train without",
+            where=checkpoint.prefix,
+        )
     other = next((row for row in rows if row.outcome is Outcome.SKIPPED_SHAPE), None)
     if other is not None:
         return ModelError(

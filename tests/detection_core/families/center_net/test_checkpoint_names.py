@@ -11,7 +11,7 @@ from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.cases import refused
 from tests.support.center_net_goldens import build_small
 from tests.support.efficientdet_goldens import deterministic_weight
-from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
 BACKBONE, HEADS = "model/_feature_extractor/_base_model/", "model/_prediction_head_dict/"
 PARTS = {"classification": (BACKBONE,), "detection": ("model/_feature_extractor/",), "full": ("model/",)}
@@ -60,4 +60,20 @@ def test_a_classifier_does_not_start_an_hourglass(tmp_path):
         "classification",
         tmp_path,
         values,
+    )
+
+
+def test_no_checkpoint_of_tensorflow_1_starts_it(tmp_path):
+    prefix = write_named_checkpoint({"a/weights": np.zeros([3], np.float32)}, tmp_path / "model.ckpt")
+    options = FineTuneOptions(kind="detection", named=True)
+    message = "can start this kind of detector, found one that has no detection variables"
+    built = build_small(seed=None)
+    refused(
+        ModelError,
+        message,
+        restore_fine_tune_checkpoint,
+        built,
+        checkpoint_names(),
+        options,
+        CheckpointFile(prefix),
     )
