@@ -32,6 +32,7 @@ from detection_core.families.faster_rcnn.stage_networks import (
 )
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
+from detection_core.parts.anchors.base import AnchorGenerator
 from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
 from detection_core.parts.losses.base import ClassificationLoss
 from detection_core.parts.losses.classification import SoftmaxLoss
@@ -54,7 +55,8 @@ def build_faster_rcnn(
     `seed` is that of the initial weights; None makes them zeros.
     """
     del where  # Nothing here is refused.
-    networks = _build_networks(message, seed)
+    generator = build_anchor_generator(message.first_stage_anchor_generator)
+    networks = _build_networks(message, generator.num_anchors_per_location()[0], seed)
     options = FasterRcnnOptions(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
@@ -64,7 +66,7 @@ def build_faster_rcnn(
     )
     parts = FasterRcnnParts(
         options=options,
-        proposing=_build_proposing(message),
+        proposing=_build_proposing(message, generator),
         post_processing=build_post_processing(message.second_stage_post_processing),
         first_criterion=_build_first_criterion(message),
         second_criterion=_build_second_criterion(message),
@@ -73,7 +75,9 @@ def build_faster_rcnn(
     return FasterRcnnModel({name: built.network for name, built in networks.items()}, parts)
 
 
-def _build_networks(message: faster_rcnn_pb2.FasterRcnn, seed: int | None) -> Mapping[str, BuiltNetwork]:
+def _build_networks(
+    message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: int, seed: int | None
+) -> Mapping[str, BuiltNetwork]:
     extractor = message.feature_extractor
     settings = NetworkSettings(
         backbone=BACKBONES[EXTRACTORS[extractor.type].backbone],
@@ -81,13 +85,12 @@ def _build_networks(message: faster_rcnn_pb2.FasterRcnn, seed: int | None) -> Ma
         freeze_batch_norm=not extractor.batch_norm_trainable,
         seed=seed,
     )
-    generator = build_anchor_generator(message.first_stage_anchor_generator)
     head = ProposalHead(
         hyperparams=build_hyperparams(message.first_stage_box_predictor_conv_hyperparams),
         depth=message.first_stage_box_predictor_depth,
         kernel_size=message.first_stage_box_predictor_kernel_size,
         atrous_rate=message.first_stage_atrous_rate,
-        anchors_per_location=generator.num_anchors_per_location()[0],
+        anchors_per_location=anchors_per_location,
     )
     size = network_size(message.image_resizer) or (None, None)
     networks = {"proposals": build_proposal_network(settings, head, size)}
@@ -136,9 +139,9 @@ def _mask_head(message: faster_rcnn_pb2.FasterRcnn, predictor: Any) -> MaskHead:
     )
 
 
-def _build_proposing(message: faster_rcnn_pb2.FasterRcnn) -> ProposalOptions:
+def _build_proposing(message: faster_rcnn_pb2.FasterRcnn, generator: AnchorGenerator) -> ProposalOptions:
     return ProposalOptions(
-        generator=build_anchor_generator(message.first_stage_anchor_generator),
+        generator=generator,
         box_coder=BOX_CODER,
         nms=NmsOptions(
             score_threshold=message.first_stage_nms_score_threshold,
