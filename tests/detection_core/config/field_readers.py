@@ -23,8 +23,9 @@ READERS = {
         "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange "
     ),
     "builders.heads families.faster_rcnn.build": ("BoxPredictor "),
-    "builders.heads parts.heads.convolutional families.ssd.check": ("ConvolutionalBoxPredictor "),
-    "builders.heads parts.heads.weight_shared families.ssd.check": ("WeightSharedConvolutionalBoxPredictor "),
+    "builders.heads parts.heads families.ssd.check": (
+        "ConvolutionalBoxPredictor WeightSharedConvolutionalBoxPredictor "
+    ),
     "builders.anchors": (
         "AnchorGenerator AnchorGrid ArgMaxMatcher BoxCoder FasterRcnnBoxCoder "
         "FlexibleGridAnchorGenerator GridAnchorGenerator KeypointBoxCoder Matcher "
