@@ -96,7 +96,7 @@ def test_an_efficientnet_takes_only_the_regularizer_of_overriding_hyperparameter
 
 def test_attention_that_adds_up_unweighted_is_told(caplog):
     _network(f"{BIFPN} bifpn {{ {SMALL} combine_method: 'attention' }}")
-    assert "e.necks.combine_method: attention adds inputs up unweighted" in caplog.text
+    assert "e.necks.combine_method: attention is an unweighted sum" in caplog.text
 
 
 # Others are in tests/detection_core/config/messages/test_extractors.py.
