@@ -99,6 +99,7 @@ def _list(arguments: argparse.Namespace) -> Result:
         {
             "name": n.name,
             "speed": n.speed,
+            "finds": n.kind.finds,
             "input": n.side,
             "parameters": n.parameters,
             "multiply_adds": n.multiply_adds,
@@ -107,10 +108,13 @@ def _list(arguments: argparse.Namespace) -> Result:
         }
         for n in networks
     ]
-    rows = [("model", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")]
+    rows = [
+        ("model", "finds", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")
+    ]
     rows += [
         (
             n.name,
+            n.kind.finds,
             n.speed,
             str(n.side),
             f"{n.parameters / 1e6:.1f} M",
