@@ -21,7 +21,7 @@ from detection_core.data.image_header import ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
-from detection_core.evaluation.measure import known_classes
+from detection_core.evaluation.runner import known_classes
 from detection_core.evaluation.served_file import BatchDetections, ServedFile, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config

@@ -30,8 +30,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
-from detection_core.loggers.base import TRAIN
-from detection_core.loggers.open_loggers import open_loggers
+from detection_core.loggers.open_loggers import TRAIN, open_loggers
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter
@@ -42,6 +41,7 @@ from detection_core.tasks.fitting.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
     LoggedTraining,
+    ProfilerTrace,
     ProgressLines,
     TrainingAction,
     reported_at,
@@ -50,7 +50,6 @@ from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
 from detection_core.training.multi_scale import MultiScaleModel
-from detection_core.training.profiling import ProfilerTrace
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from detection_core.training.validation import PictureFiles, Validation
 
