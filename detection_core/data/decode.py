@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
 from detection_core.data.image_cache import ImageCache
+from detection_core.data.label_map import LabelMap
 from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
@@ -20,25 +21,6 @@ TargetSize = Callable[[tf.Tensor], tf.Tensor]
 
 # Scales at which libjpeg can decode, as divisors of the image's size; it rounds up.
 _RATIOS = (1, 2, 4, 8)
-
-
-class NamedClass(Protocol):
-    """The part of a label map's item that decoding needs."""
-
-    @property
-    def id(self) -> int:
-        """Class id, from 1."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Name in the records."""
-        ...
-
-    @property
-    def display_name(self) -> str:
-        """An alternative name in the records; may be empty."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,15 +63,9 @@ class DecodedExample(NamedTuple):
     labelled: tf.Tensor
 
 
-def class_text_table(items: Iterable[NamedClass]) -> tf.lookup.StaticHashTable:
-    """Make the table from class text to class id; unknown text gives -1.
-
-    Both name and display name match. If two classes share a text, the larger id wins.
-    """
-    ids: dict[str, int] = {}
-    for item in items:
-        for text in {item.name, item.display_name} - {""}:
-            ids[text] = max(item.id, ids.get(text, item.id))
+def class_text_table(label_map: LabelMap) -> tf.lookup.StaticHashTable:
+    """Make the table from class text, see `LabelMap.ids_by_text`, to class id; unknown text gives -1."""
+    ids = label_map.ids_by_text
     initializer = tf.lookup.KeyValueTensorInitializer(
         tf.constant(list(ids), tf.string, [len(ids)]), tf.constant(list(ids.values()), tf.int64, [len(ids)])
     )

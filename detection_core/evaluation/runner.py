@@ -15,9 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts import detector as layout
-from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
-from detection_core.artifacts.model_path import find_ensemble, members
+from detection_core.artifacts.detector import (
+    EXTRA,
+    LABEL_MAP,
+    MODEL_INFO,
+    find_ensemble,
+    find_extra,
+    members,
+    serving_dir,
+)
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.capabilities import capability
@@ -214,8 +220,10 @@ def known_classes(path: str) -> dict[int, str]:
         path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
             classes.
     """
+    label_map = find_extra(path, LABEL_MAP)
+    if label_map:
+        return load_label_map(label_map).class_names
     path = members(path)[0]
-    if files.is_dir(path):
-        label_map = layout.extra_file(path, layout.LABEL_MAP)
-        return load_label_map(label_map).class_names if files.exists(label_map) else {}
-    return dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    return (
+        {} if files.is_dir(path) else dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    )

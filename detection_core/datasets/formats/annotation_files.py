@@ -1,4 +1,4 @@
-"""Shared code of formats with one annotation file per split."""
+"""Finds the annotation files of formats with one per split, and the folders of formats with one per image."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from detection_core.datasets.layouts import (
     name_splits,
     split_of_path,
     split_word,
+    spread,
+    stem,
 )
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -113,6 +115,30 @@ def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterato
         yield from paths if len(paths) <= most else paths[:3]
 
 
+SAMPLED_NAMES = 100
+"""Number of an unsplit set's image names that find the lists of its splits."""
+
+_OPENED = 3
+"""Files of a folder that are opened to recognise the format of all."""
+
+
+def annotated_folders(
+    listing: FolderListing, suffix: str, recognises: Callable[[FolderListing, str], bool]
+) -> dict[str, list[str]]:
+    """Return the folders with annotation files, one an image, with the files' names without suffix."""
+    found = {}
+    for folder, names in listing.folders.items():
+        fitting = [name for name in names if name.lower().endswith(suffix)]
+        if any(recognises(listing, posixpath.join(folder, name)) for name in spread(fitting, _OPENED)):
+            found[folder] = list(map(stem, fitting))
+    return found
+
+
+def say_folders(found: Mapping[str, Sequence[str]], kind: str) -> str:
+    """Say how many files of a kind are in the first folders of `annotated_folders`."""
+    return ", ".join(f"{len(names)} {kind} files in {name_folder(at)}" for at, names in [*found.items()][:6])
+
+
 def describe_files(
     listing: FolderListing, data_format: str, what: str, found: Found, usual: str = "\0"
 ) -> Layout | None:
@@ -143,12 +169,17 @@ def describe_files(
 
 
 def locate_sources(
-    root: str, location: Any, find_files: Callable[[FolderListing], Found], what: str
+    root: str,
+    location: Any,
+    find_files: Callable[[FolderListing], Found],
+    what: str,
+    *,
+    subsets: bool = True,
 ) -> list[Source]:
     """Find the annotation files and image folders of a split.
 
     `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
-    `"subset": NAME`. None means every file that `find_files` finds.
+    `"subset": NAME` if the format has subsets. None means every file that `find_files` finds.
 
     Raises:
         ConfigError: if the location has another form.
@@ -157,7 +188,7 @@ def locate_sources(
     if location is None:
         return _all_sources(root, find_files, what)
     keys = set(location) if isinstance(location, Mapping) else set()
-    if not {"annotations", "images"} <= keys <= {"annotations", "images", "subset"}:
+    if not {"annotations", "images"} <= keys <= {"annotations", "images", *(["subset"] if subsets else [])}:
         raise ConfigError(
             f'expected {{"annotations": FILE, "images": FOLDER}}, found {shorten(location)}', where="splits"
         )

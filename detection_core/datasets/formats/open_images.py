@@ -231,13 +231,9 @@ def _object(part: _Part) -> AnnotatedObject:
     except KeyError as e:
         raise Malformed(f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
     return AnnotatedObject(
-        name=part.name,
-        box=_box(part),
-        area=0.0,
-        crowd=0,
-        difficult=None,
+        part.name,
+        _box(part),
         truncated=truncated,
-        pose=None,
         label=f"line {part.line}",
         occluded=occluded,
         group_of=group_of,

@@ -218,9 +218,10 @@ def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndar
 Hashes = Mapping[str, Sequence[bytes | None]]
 _TRAIN = "train"
 _FINDINGS = {
-    "near_duplicates": "look like another one of it; they add little, and weigh more than others: keep some",
-    "near_leakage": "look like one of train; what is learnt there is measured there: keep pictures of one"
-    " scene in one split",
+    "near_duplicates": "look like another image of it; they add little, but increase the weight of their"
+    " scene: keep some of them",
+    "near_leakage": "look like one of train, so metrics will be too optimistic: keep images of one scene in"
+    " the same split",
 }
 """Check to what is wrong with its images."""
 

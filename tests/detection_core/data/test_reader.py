@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.data.decode import DecodeOptions, class_text_table
-from detection_core.data.label_map import LabelMapItem
+from detection_core.data.label_map import label_map_from_names
 from detection_core.data.reader import Reader
 from detection_core.data.records import done_ahead
 from detection_core.data.sequence import SequenceOptions, find_repeat_factors
@@ -27,7 +27,7 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplo
         "image/object/class/text": [b"dog", b"unicorn", b"dog"], "image/object/is_crowd": [0, 0, 1],
         "image/object/difficult": [1, 0, 0], "image/object/area": [3.0, 4.0, 5.0],
     }  # fmt: skip
-    path, table = written(tmp_path, example(fields)), class_text_table([LabelMapItem(id=2, name="dog")])
+    path, table = written(tmp_path, example(fields)), class_text_table(label_map_from_names(["cat", "dog"]))
     ((image, truth),) = Reader(paths=(path,), table=table).truth()
     assert image.shape == (4, 5, 3) and image.dtype == np.uint8
     assert (truth.source_id, truth.height, truth.width) == ("café", 4, 5)

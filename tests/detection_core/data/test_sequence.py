@@ -10,7 +10,7 @@ import tensorflow as tf
 from detection_core.artifacts.model_run import LEFT_OUT
 from detection_core.data import left_out
 from detection_core.data.decode import decode_example
-from detection_core.data.left_out import find_undecodable, left_out_table, load_left_out, save_left_out
+from detection_core.data.left_out import find_undecodable, left_out_table
 from detection_core.data.reader import Reader
 from detection_core.data.sequence import (
     SequenceOptions,
@@ -108,9 +108,9 @@ def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(tmp_path):
     named = [(damaged[0], 3, "17, a.png"), (damaged[1], 0, "without a name")]
     assert [(record.path, record.index, record.image) for record in found] == named
     assert found[1].reason == "it is no tf.Example" and "nothing" not in found[0].reason
-    assert load_left_out(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
-    save_left_out(str(tmp_path), found)
-    assert load_left_out(str(tmp_path)) == found
+    assert LEFT_OUT.read(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
+    LEFT_OUT.write(str(tmp_path), found)
+    assert LEFT_OUT.read(str(tmp_path)) == found
     assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
     records = tf.data.Dataset.from_tensors(b"a")
     assert left_out.without(records, ()) is records

@@ -2,13 +2,12 @@
 
 import json
 
-from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
 from detection_core.datasets.formats import annotation_files
 from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files, divide
 from detection_core.datasets.formats.json_files import EntryFormat
 from detection_core.datasets.layout_search import find_layouts, name_other
 from detection_core.datasets.layouts import RATIOS
-from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
 from tests.support.cases import cases, refused
@@ -86,7 +85,7 @@ def test_images_that_no_entry_is_about_are_known_when_all_was_read(tmp_path):
     def objects_of(entry):
         if entry["name"] == "c.jpg":
             raise Rejected("malformed_annotation", "no box")
-        return [make_object("cat", (0, 0, 1, 1), "object 1")]
+        return [AnnotatedObject("cat", (0, 0, 1, 1), label="object 1")]
 
     entries = [{"name": "/home/me/a.jpg"}, {"name": "b"}, {"name": "c.jpg"}, 7, {"name": "\n"}]
     (tmp_path / "all.json").touch()
