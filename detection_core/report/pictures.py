@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 
-from detection_core.artifacts.pictures import KINDS, PictureFile, list_pictures
+from detection_core.artifacts.pictures import KINDS, PictureEntry, list_pictures
 
 BUDGET_BYTES = 2_200_000
 
@@ -46,7 +46,7 @@ class PictureBudget:
                     shown.append(picture)
         return found
 
-    def embed_one(self, entry: PictureFile) -> Picture | None:
+    def embed_one(self, entry: PictureEntry) -> Picture | None:
         """Return a picture; None if it is empty or exceeds the budget."""
         text = base64.b64encode(entry.read()).decode()
         if not text or len(text) > self._left:

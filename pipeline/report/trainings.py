@@ -17,7 +17,7 @@ from detection_core.artifacts.model_run import (
     HistoryLine,
     ValidationLine,
 )
-from detection_core.artifacts.pictures import PictureFile, list_pictures
+from detection_core.artifacts.pictures import PictureEntry, list_pictures
 from detection_core.artifacts.run_info import RunInfo
 from detection_core.report.figures import Chart, Line, line_chart
 from detection_core.report.pictures import Picture, PictureBudget
@@ -57,7 +57,7 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
 
 def _pictures(folder: str) -> list[Picture]:
     """Return validation pictures: for each image those of a few steps, from the first to the last."""
-    by_image: dict[str, list[PictureFile]] = {}
+    by_image: dict[str, list[PictureEntry]] = {}
     for entry in list_pictures(folder):
         by_image.setdefault(entry.source_id, []).append(entry)
     budget, found = PictureBudget(_PICTURE_BYTES), []
