@@ -61,8 +61,8 @@ def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Pa
         return part()
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         _logger.warning(
-            "report | %s is left out: expected what its step wrote, found something else (%s: %s); remove its"
-            " folder and run again",
+            "report | %s is left out: expected the output of its step, found something else (%s: %s);"
+            " remove its folder and run again",
             where,
             type(error).__name__,
             error,

@@ -222,15 +222,15 @@ def test_heads_beyond_the_bound_name_the_layer():
     apart = NetworkParity(images=4, least_db=20.0, heads=heads, **first)
     (clause,) = network_clauses(apart)
     assert "class_logits -2.2 dB" in clause and "box_codes" not in clause
-    assert "part first at class_head (CONV_2D, 1.8 dB)" in clause
+    assert "first differ at class_head (CONV_2D, 1.8 dB)" in clause
     near = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, layer="tower", layer_db=19.0)
     assert list(network_clauses(near)) == [] and list(network_clauses(None)) == []
     # A head without counterpart is a separate clause.
     lost = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, unmatched=["class_logits;x"])
     (clause,) = network_clauses(lost)
-    assert clause.startswith("raw heads class_logits;x are not of the network")
+    assert clause.startswith("raw heads class_logits;x do not belong to the network")
     both = dataclasses.replace(lost, heads={"box_codes": 3.0}, layer="tower", layer_db=4.0)
-    assert ["are not of" in clause for clause in network_clauses(both)] == [True, False]
+    assert ["do not belong" in clause for clause in network_clauses(both)] == [True, False]
 
 
 def test_files_of_one_network_are_held_against_one_copy_of_it(tmp_path):
