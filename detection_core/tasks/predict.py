@@ -104,7 +104,7 @@ def predict_each(
         for i, given in enumerate(images):
             source = given if isinstance(given, str) else f"image {i}"
             try:
-                pixels = read_image(given) if isinstance(given, str) else _checked_pixels(given, source)
+                pixels = read_image(given) if isinstance(given, str) else checked_pixels(given, source)
             except DataError as error:
                 _logger.warning("predict | %s", error)
                 results.append(Prediction(image=source, error=error.message))
@@ -157,14 +157,20 @@ def read_image(path: str) -> np.ndarray:
         raise DataError(
             f"expected an image, found a file that cannot be read ({error})", where=path
         ) from error
+    return decode_image(data, path)
+
+
+def decode_image(data: bytes, where: str) -> np.ndarray:
+    """Decode an image file's content as `read_image` does; a DataError names the image `where`."""
     try:
         find_format(data)
         return read_pixels(io.BytesIO(data), upright=True)
     except ImageFault as error:
-        raise DataError(error.message, where=path) from error
+        raise DataError(error.message, where=where) from error
 
 
-def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+def checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+    """Return the pixels; a DataError names the image `where` if they are not uint8 [H, W, 3]."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise DataError(
             f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",
