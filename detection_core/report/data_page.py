@@ -93,9 +93,7 @@ class FindingsSummary:
         if not name or "/" in name or "\\" in name or name.startswith("."):
             return None
         path = files.join(self.folder, FOLDER, name)
-        return budget.embed_one(
-            PictureEntry(kind="", caption=example.note, source_id=_ids(example), path=path)
-        )
+        return budget.embed_one(PictureEntry(caption=example.note, source_id=_ids(example), file=path))
 
 
 def _ids(example: FoundExample) -> str:
