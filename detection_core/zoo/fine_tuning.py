@@ -132,8 +132,8 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
             path=f"{optimizer}.learning_rate.cosine_decay_learning_rate",
             value=cosine,
             reason=(
-                f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are trained"
-                " with from scratch, because trained weights are already good; it is scaled with the batch"
+                f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are"
+                " trained with from scratch, because trained weights are already good; it is scaled with the batch"
                 f" size; {warm_up} steps of warm-up protect them from the first, large gradients of the new"
                 " layers"
             ),
