@@ -133,9 +133,9 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
             value=cosine,
             reason=(
                 f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are"
-                " trained with from scratch, because trained weights are already good; it is scaled with the batch"
-                f" size; {warm_up} steps of warm-up protect them from the first, large gradients of the new"
-                " layers"
+                " trained with from scratch, because trained weights are already good; it is scaled with the"
+                f" batch size; {warm_up} steps of warm-up protect them from the first, large gradients of the"
+                " new layers"
             ),
             source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),
