@@ -107,8 +107,6 @@ class ImageIndex:
 
 
 class _Rows(Collection[T]):
-    """The rows of a split in a table."""
-
     def __init__(self, index: ImageIndex, table: str, split: str) -> None:
         self._index, self._table, self._split = index, table, split
 

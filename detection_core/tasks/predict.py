@@ -17,9 +17,8 @@ from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_results import ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
-from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.runner import known_classes, load_runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -105,7 +104,7 @@ def predict_each(
         for i, given in enumerate(images):
             source = given if isinstance(given, str) else f"image {i}"
             try:
-                pixels = read_image(given) if isinstance(given, str) else _checked_pixels(given, source)
+                pixels = read_image(given) if isinstance(given, str) else checked_pixels(given, source)
             except DataError as error:
                 _logger.warning("predict | %s", error)
                 results.append(Prediction(image=source, error=error.message))
@@ -158,14 +157,20 @@ def read_image(path: str) -> np.ndarray:
         raise DataError(
             f"expected an image, found a file that cannot be read ({error})", where=path
         ) from error
+    return decode_image(data, path)
+
+
+def decode_image(data: bytes, where: str) -> np.ndarray:
+    """Decode an image file's content as `read_image` does; a DataError names the image `where`."""
     try:
         find_format(data)
         return read_pixels(io.BytesIO(data), upright=True)
     except ImageFault as error:
-        raise DataError(error.message, where=path) from error
+        raise DataError(error.message, where=where) from error
 
 
-def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+def checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+    """Return the pixels; a DataError names the image `where` if they are not uint8 [H, W, 3]."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise DataError(
             f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",

@@ -159,7 +159,6 @@ def _check(plan: TrainPlan, replicas: int) -> None:
 def _fit(
     request: FitRequest, warm_start_dir: str, progress: Reporter | None
 ) -> tuple[StartingWeights, TrainingResult]:
-    """Load the starting weights and train the model."""
     check_classes(request.model, request.label_map, classes_field(request.config))
     start = fill_starting_weights(request.model, request.config, warm_start_dir)
     return start, fit(request, job="train", progress=progress)
@@ -190,7 +189,6 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
 
 
 def _tables(start: StartingWeights, folder: str) -> dict[str, str]:
-    """Return further files of the training's record, name to text."""
     return start.tables() | left_out_table(folder) | skipped_table(folder)
 
 

@@ -131,7 +131,7 @@ def check_drift(
         f"{here} against {there}",
         f"{here} differs from {there} in {'; '.join(_text(drift, when) for drift in drifted[:5])}"
         + (f" and {len(drifted) - 5} more" if len(drifted) > 5 else "")
-        + "; look whether it is what the detector will meet",
+        + "; check whether the detector will meet these data",
         measured=worst,
         count=len(drifted),
     )

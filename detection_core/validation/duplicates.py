@@ -105,8 +105,8 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
         if split != TRAIN and TRAIN in digests and images:
             found = pairs[split, TRAIN] = shared_images(split, here, TRAIN, digests[TRAIN])
             what = (
-                f"images of {split} are in train too; what is learnt there is measured there: remove them"
-                " from one of the two"
+                f"images of {split} are in train, too, so metrics will be too optimistic: remove them from"
+                " one of the two splits"
             )
             examples = pair_examples(found, "the same image")
             findings.add_share("leakage", split, len(found), images, what, examples=examples)

@@ -263,8 +263,8 @@ def _check_within(search: _Search, findings: FindingList) -> None:
         split,
         len(records),
         images,
-        f"images of {split} look like another one of it; they add little, and weigh more than others: keep"
-        " some",
+        f"images of {split} look like another image of it; they add little, but increase the weight of"
+        " their scene: keep some of them",
         more="" if near.complete else " or more",
         examples=_examples(split, split, records, near),
     )
@@ -279,8 +279,8 @@ def _check_across(search: _Search, findings: FindingList) -> None:
         split,
         len(records),
         images,
-        f"images of {split} look like one of train; what is learnt there is measured there: keep pictures of"
-        " one scene in one split",
+        f"images of {split} look like one of train, so metrics will be too optimistic: keep images of one"
+        " scene in the same split",
         more="" if near.complete else " or more",
         examples=_examples(split, _TRAIN, records, near),
     )

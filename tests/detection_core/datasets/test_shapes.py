@@ -12,10 +12,16 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from detection_core.data.encode import KeypointColumns
+from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem
 from detection_core.datasets import annotated_images, shapes
 from detection_core.datasets import classes as module
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.classes import check_keypoint_names, make_layout, merge_keypoint_names
+from detection_core.datasets.classes import (
+    check_keypoint_names,
+    make_layout,
+    merge_keypoint_names,
+    with_keypoint_names,
+)
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (
     Frame,
@@ -222,6 +228,12 @@ def test_names_of_all_splits_are_one_list_of_bounded_length():
     ids = {"bird": 1, "cat": 2, "dog": 3}
     assert list(merge_keypoint_names([NAMES, {"cat": ("nose", "tail")}, {}], ids)) == ["bird", "cat"]
     assert merge_keypoint_names([NAMES], {"cat": 1}) == {"cat": ["nose", "tail"]}
+    own = LabelMapItem(id=2, name="/m/x", display_name="bird", keypoints=(Keypoint(id=7, label="beak"),))
+    items = LabelMapItem(id=1, name="/m/y", display_name="cat"), own, LabelMapItem(id=3, name="dog")
+    named = with_keypoint_names(LabelMap(items=items), NAMES).items
+    assert [[(k.id, k.label) for k in item.keypoints] for item in named] == [
+        [(0, "nose"), (1, "tail")], [(7, "beak")], [],
+    ]  # fmt: skip
     other = [NAMES, {"cat": ["tail", "nose"]}]
     refused(DataError, "one list of keypoints for the class 'cat'", merge_keypoint_names, other, ids)
     message = r"^data: expected at most 1000 keypoints of a class, found 1,001"

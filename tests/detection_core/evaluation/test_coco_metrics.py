@@ -17,7 +17,15 @@ from detection_core.evaluation import metric_sets
 from detection_core.evaluation.bootstrap import match_class
 from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import (
+    VOC_SETS,
+    MetricOptions,
+    VocOptions,
+    average_precision,
+    compute_metrics,
+    evaluate_voc,
+    known_metrics,
+)
 from detection_core.evaluation.results import (
     IN_CROWD,
     NOT_MATCHED,
@@ -30,7 +38,6 @@ from detection_core.evaluation.results import (
     only_labelled,
     to_px,
 )
-from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import (
     DATA,

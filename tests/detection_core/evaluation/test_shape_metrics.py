@@ -8,8 +8,12 @@ import pytest
 from detection_core.artifacts.evaluation import KEYPOINT_METRICS, MASK_METRICS
 from detection_core.config.metric_names import check_metric_names, register_metric_set
 from detection_core.errors import ConfigError, DataError, ModelError
-from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
-from detection_core.evaluation.coco_objects import coco_dictionaries, keypoint_sigmas
+from detection_core.evaluation.coco_metrics import (
+    SHAPE_KINDS,
+    coco_dictionaries,
+    evaluate_coco,
+    keypoint_sigmas,
+)
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import EvaluatedImage

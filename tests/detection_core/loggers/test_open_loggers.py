@@ -13,12 +13,17 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.errors import ConfigError
-from detection_core.loggers.base import EVAL, NAME, TRAIN, Histogram, RunIds, encode_jpeg
 from detection_core.loggers.open_loggers import (
+    EVAL,
+    NAME,
+    TRAIN,
     BackgroundLogger,
+    Histogram,
     LoggerOptions,
     MetricLines,
+    RunIds,
     check_loggers,
+    encode_jpeg,
     metric_name,
     open_loggers,
 )

@@ -22,9 +22,9 @@ from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks import export
 from detection_core.tasks.compare_file import CompareOptions, compare_file
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting import export_networks
-from detection_core.tasks.exporting.parity import measure_parity
+from detection_core.tasks.exporting.parity import TFLiteExportOptions, measure_parity
 from tests.support.cases import refused
 from tests.support.detectors import examples, quantized, trained
 from tests.support.tflite_operations import list_operations

@@ -20,7 +20,8 @@ from tests.support.tflite_operations import list_operations
 _EXPORT_ALL = """
 import sys
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
 float_dir, aware_dir, examples, output = sys.argv[1:]
 options = TFLiteExportOptions(
