@@ -213,7 +213,7 @@ def detected_objects(
             score=score,
             box=tuple(box),
             mask=MaskRuns(size=size, counts=mask.decode("ascii")) if mask else None,
-            keypoints=tuple((y, x) for y, x in keypoints),
+            keypoints=tuple((y, x) for y, x in keypoints if math.isfinite(y)),
         )
         for box, score, label, mask, keypoints in rows
     )
