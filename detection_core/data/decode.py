@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from detection_core.data.image_cache import ImageCache
 from detection_core.data.label_map import LabelMap
-from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS
+from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS, SIDES
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
 
@@ -76,23 +76,20 @@ def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
     return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
 
 
+_LISTS = {
+    tf.int64: ("object/class/label", "object/is_crowd", "object/difficult", "object/group_of", "class/label"),
+    tf.string: ("object/class/text", "class/text"),
+    tf.float32: ("object/weight", "object/area", "object/class/confidence"),
+}
+
+
 def _features(options: DecodeOptions) -> dict[str, Any]:
     features: dict[str, Any] = {
         "image/encoded": tf.io.FixedLenFeature([], tf.string, ""),
         "image/source_id": tf.io.FixedLenFeature([], tf.string, ""),
-        "image/object/class/label": _list_of(tf.int64),
-        "image/object/class/text": _list_of(tf.string),
-        "image/object/weight": _list_of(tf.float32),
-        "image/object/area": _list_of(tf.float32),
-        "image/object/is_crowd": _list_of(tf.int64),
-        "image/object/difficult": _list_of(tf.int64),
-        "image/object/group_of": _list_of(tf.int64),
-        "image/class/label": _list_of(tf.int64),
-        "image/class/text": _list_of(tf.string),
-        "image/object/class/confidence": _list_of(tf.float32),
+        **{key: _list_of(tf.float32) for key in SIDES},
+        **{f"image/{key}": _list_of(dtype) for dtype, keys in _LISTS.items() for key in keys},
     }
-    for side in ("ymin", "xmin", "ymax", "xmax"):
-        features[f"image/object/bbox/{side}"] = _list_of(tf.float32)
     if options.masks:
         features["image/object/mask"] = _list_of(tf.string if options.masks == "PNG_MASKS" else tf.float32)
     if options.keypoints:
@@ -194,20 +191,16 @@ def _masks(
     """Return uint8 [G, h, w], zero if the record has no masks; statically [G, 0, 0] if masks are not read."""
     if not options.masks:
         return tf.ensure_shape(tf.zeros([count, 0, 0], tf.uint8), [None, 0, 0])
-    size = tf.shape(image)[:2]
-    none = tf.zeros(tf.concat([[count], size], 0), tf.uint8)
-    stored = fields["image/object/mask"]
-    if options.masks == "NUMERICAL_MASKS":
-        shape = tf.concat([[count], size], 0)
-        return tf.cond(
-            tf.size(stored) > 0, lambda: tf.cast(tf.reshape(stored, shape) > 0, tf.uint8), lambda: none
-        )
-    decoded = tf.TensorSpec([None, None], tf.uint8)
-    return tf.cond(
-        tf.size(stored) > 0,
-        lambda: tf.map_fn(_decode_png_mask, stored, fn_output_signature=decoded),
-        lambda: none,
-    )
+    shape, stored = tf.concat([[count], tf.shape(image)[:2]], 0), fields["image/object/mask"]
+
+    def read() -> tf.Tensor:
+        if options.masks == "NUMERICAL_MASKS":
+            return tf.cast(tf.reshape(stored, shape) > 0, tf.uint8)
+        decoded = tf.TensorSpec([None, None], tf.uint8)
+        return tf.map_fn(_decode_png_mask, stored, fn_output_signature=decoded)
+
+    none = tf.zeros(shape, tf.uint8)
+    return tf.cond(tf.size(stored) > 0, read, lambda: none)
 
 
 def _keypoints(
@@ -261,8 +254,7 @@ def decode_example(
     fields = parse_record(serialized, options)
     encoded = fields["image/encoded"]
     image = _image(encoded, options)
-    sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
-    boxes = tf.stack(sides, axis=-1)
+    boxes = tf.stack([fields[key] for key in SIDES], axis=-1)
     count = tf.shape(boxes)[0]
     with tf.control_dependencies([_columns_agree(fields, count)]):
         classes = tf.cast(_class_ids(fields, table) - 1, tf.int32)

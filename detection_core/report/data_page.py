@@ -18,7 +18,7 @@ from detection_core.artifacts.dataset_card import (
     QuarantinedEntry,
     SplitCard,
 )
-from detection_core.artifacts.pictures import FOLDER, SAMPLE, SMALLEST, PictureFile, list_pictures
+from detection_core.artifacts.pictures import FOLDER, SAMPLE, SMALLEST, PictureEntry, list_pictures
 from detection_core.report.figures import (
     Chart,
     HeatMap,
@@ -93,9 +93,7 @@ class FindingsSummary:
         if not name or "/" in name or "\\" in name or name.startswith("."):
             return None
         path = files.join(self.folder, FOLDER, name)
-        return budget.embed_one(
-            PictureFile(kind="", caption=example.note, source_id=_ids(example), path=path)
-        )
+        return budget.embed_one(PictureEntry(caption=example.note, source_id=_ids(example), file=path))
 
 
 def _ids(example: FoundExample) -> str:
@@ -196,7 +194,7 @@ def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Pi
 
     A folder without `pictures/index.json`, or "", has none.
     """
-    entries: dict[str, list[PictureFile]] = {}
+    entries: dict[str, list[PictureEntry]] = {}
     for entry in list_pictures(folder) if folder else []:
         if entry.kind in (SAMPLE, SMALLEST):
             entries.setdefault("" if entry.kind == SMALLEST else entry.caption, []).append(entry)
@@ -204,10 +202,10 @@ def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Pi
     smallest = entries.pop("", [])
     rounds = [row for row in itertools.zip_longest(*entries.values())]
     rounds.insert(1, tuple(smallest))
-    embedded = {entry.path: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
+    embedded = {entry.file: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
 
-    def shown(some: Sequence[PictureFile]) -> list[Picture]:
-        return [picture for entry in some if (picture := embedded[entry.path]) is not None]
+    def shown(some: Sequence[PictureEntry]) -> list[Picture]:
+        return [picture for entry in some if (picture := embedded[entry.file]) is not None]
 
     samples = {name: shown(some) for name, some in entries.items()}
     return {name: pictures for name, pictures in samples.items() if pictures}, shown(smallest)

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from detection_core.artifacts.benchmark import Benchmark
-from detection_core.artifacts.pictures import KINDS, PictureFile, list_pictures
+from detection_core.artifacts.pictures import KINDS, PictureEntry, list_pictures
 from detection_core.redaction import visible
 
 CONTENT_SECURITY_POLICY = (
@@ -169,7 +169,7 @@ class PictureBudget:
                     shown.append(picture)
         return found
 
-    def embed_one(self, entry: PictureFile) -> Picture | None:
+    def embed_one(self, entry: PictureEntry) -> Picture | None:
         """Return a picture; None if it is empty or exceeds the budget."""
         text = base64.b64encode(entry.read()).decode()
         if not text or len(text) > self._left:

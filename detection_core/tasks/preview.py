@@ -128,7 +128,6 @@ def _padded(picture: Image.Image, height: int) -> Image.Image:
 
 
 def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
-    """Arrange pictures in rows of `_COLUMNS`."""
     rows = [pictures[first : first + _COLUMNS] for first in range(0, len(pictures), _COLUMNS)]
     widths = [sum(p.width for p in row) + _GAP * (len(row) - 1) for row in rows]
     heights = [max(p.height for p in row) for row in rows]

@@ -187,7 +187,7 @@ def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
 def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
     """Add histograms of the same name; later samples may have more classes."""
     bins = list(dict.fromkeys(b for part in parts for b in part.bins))
-    sums = np.sum([_sums(part, bins) for part in parts], axis=0)
+    sums: np.ndarray = np.sum([_sums(part, bins) for part in parts], axis=0)
     return _histogram(bins, sums, sum(part.total_squares for part in parts))
 
 

@@ -25,7 +25,7 @@ from detection_core.artifacts.model_run import (
     ValidationLine,
 )
 from detection_core.artifacts.parity import PARITY, ParityReport
-from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE, PictureFile, list_pictures
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE, PictureEntry, list_pictures
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
@@ -308,7 +308,7 @@ def trainings(run: RunInfo) -> list[dict[str, Any]]:
 
 def _pictures(folder: str) -> list[Picture]:
     """Return validation pictures: for each image those of a few steps, from the first to the last."""
-    by_image: dict[str, list[PictureFile]] = {}
+    by_image: dict[str, list[PictureEntry]] = {}
     for entry in list_pictures(folder):
         by_image.setdefault(entry.source_id, []).append(entry)
     budget, found = PictureBudget(_PICTURE_BYTES), []

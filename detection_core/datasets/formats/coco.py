@@ -29,16 +29,11 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    describe_files,
-    locate_images,
-    locate_sources,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, locate_images
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
-from detection_core.datasets.layouts import Layout, list_data_set, spread
+from detection_core.datasets.layouts import list_data_set, spread
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -50,17 +45,6 @@ _MOST_FILES = 50
 
 _SAMPLE = 100
 _FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
-_USUAL = "instances"
-"""Prefix of box annotation files, if other files annotate the same images."""
-
-
-def find(listing: FolderListing) -> Layout | None:
-    """Find the COCO JSON files in a folder and their image folders.
-
-    Raises:
-        DataError: if there are several files and their splits are ambiguous.
-    """
-    return describe_files(listing, "coco", "COCO JSON", find_files(listing), _USUAL)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -95,6 +79,17 @@ def _some_names(text: bytes) -> list[str]:
     return names
 
 
+_FORMAT = FileFormat(
+    name="coco",
+    title="COCO JSON",
+    what="a COCO JSON file",
+    find_files=find_files,
+    usual="instances",  # if other files annotate the same images
+    subsets=False,
+)
+find = _FORMAT.find
+
+
 def locate(root: str, location: Any) -> tuple[str, str]:
     """Find the annotation file and the image folder of a split.
 
@@ -113,7 +108,7 @@ def locate(root: str, location: Any) -> tuple[str, str]:
     if isinstance(location, Mapping):
         usual = "images" if files.is_dir(files.join(root, "images")) else ""
         location = {"images": usual, **location}
-    [source] = locate_sources(root, location, find_files, "a COCO JSON file", subsets=False)
+    [source] = _FORMAT.sources(root, location)
     return source.annotations, source.images
 
 

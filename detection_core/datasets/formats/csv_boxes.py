@@ -59,7 +59,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read CSV files of boxes. The categories are the classes that occur; the format does not list them.
 
     A row without class and box means an image without objects. Rows without a set belong to training. In the
-    location, `"subset": "TRAIN"` means the rows of a set; see `locate_sources`.
+    location, `"subset": "TRAIN"` means the rows of a set; see `FileFormat.sources`.
 
     Raises:
         DataError: if a whole file cannot be used.

@@ -32,7 +32,6 @@ from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     FileFormat,
     Source,
-    describe_files,
 )
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
@@ -72,7 +71,7 @@ def find(listing: FolderListing) -> Layout | None:
     if videos and len(videos) == len(found):
         raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=listing.path(videos[0]))
     images = {path: file for path, file in found.items() if file.names}
-    return describe_files(listing, "cvat", "CVAT XML", images)
+    return _FORMAT.describe(listing, images)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -103,7 +102,7 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    In the location, `"subset": "Train"` means the images of a subset; see `locate_sources`.
+    In the location, `"subset": "Train"` means the images of a subset; see `FileFormat.sources`.
 
     Raises:
         DataError: if a whole file cannot be used.

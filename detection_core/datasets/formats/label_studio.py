@@ -88,7 +88,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
-    without any has not been annotated yet. See `locate_sources` for `location`.
+    without any has not been annotated yet. See `FileFormat.sources` for `location`.
 
     Raises:
         DataError: if the whole file cannot be used.

@@ -121,7 +121,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
             if reset is None:
                 raise
             parts = _fitting_parts(request, error, left_out, parts, reset)
-    last = result.last_report or reported_at(_history(request.work_folder), result.step)
+    last = result.last_report or reported_at(HISTORY.path(request.work_folder), result.step)
     plan = request.plan.validation
     best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
     return dataclasses.replace(
@@ -224,8 +224,10 @@ def _train(
     request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut], parts: int
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
-    measure = _measure(request)
-    validation = _validation(request, measure, job)
+    plan, measure, validation = request.plan.validation, None, None
+    if plan is not None:
+        measure = DetectorMeasure(request.model, config, label_map, plan, plain_model=request.plain_model)
+        validation = Validation(plan.options, measure, request.model, request.work_folder, job=job)
     actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
@@ -240,23 +242,6 @@ def _train(
             step=request.step,
             validation=validation,
         )
-
-
-def _measure(request: FitRequest) -> DetectorMeasure | None:
-    """Return the detector's measure for validation, if configured."""
-    plan = request.plan.validation
-    if plan is None:
-        return None
-    return DetectorMeasure(
-        request.model, request.config, request.label_map, plan, plain_model=request.plain_model
-    )
-
-
-def _validation(request: FitRequest, measure: DetectorMeasure | None, job: str) -> Validation | None:
-    plan = request.plan.validation
-    if plan is None or measure is None:
-        return None
-    return Validation(plan.options, measure, request.model, request.work_folder, job=job)
 
 
 def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
@@ -303,10 +288,6 @@ def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
     return found
 
 
-def _history(work_folder: str) -> str:
-    return HISTORY.path(work_folder)
-
-
 def _actions(
     request: FitRequest, measure: DetectorMeasure | None, job: str, progress: Reporter | None
 ) -> list[TrainingAction]:
@@ -315,7 +296,7 @@ def _actions(
     loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
     artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
     return [
-        HistoryFile(_history(request.work_folder)),
+        HistoryFile(HISTORY.path(folder)),
         LoggedTraining(
             loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
         ),

@@ -159,7 +159,7 @@ def begun(folder, pictures, *steps):
 
 
 def steps(folder):
-    return sorted({step_of(Path(p.path).name) for p in list_pictures(str(folder))})
+    return sorted({step_of(Path(p.file).name) for p in list_pictures(str(folder))})
 
 
 def files_there(folder):
