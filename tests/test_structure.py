@@ -69,7 +69,6 @@ CONFIG_SECTIONS = {
 WITHOUT_TEST = (
     "components/*/__main__.py",
     "detection_core/detectors/base.py",
-    "detection_core/loggers/base.py",
     "detection_core/parts/backbones/base.py",
     "pipeline/cli/__main__.py",
 )
@@ -89,7 +88,7 @@ SAME_NAME = (
     (
         "a step's file, and the part of a page that shows it",
         (ARTIFACTS, REPORT),
-        "evaluation pictures",
+        "evaluation",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
@@ -150,11 +149,6 @@ SAME_NAME = (
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
     ("the verb, and the module of Model Maker's name", ("pipeline/cli",), "config"),
-    (
-        "Keras' learning-rate schedules, and the schedules of Kubeflow Pipelines",
-        ("detection_core/optimizers", "pipeline/kubeflow"),
-        "schedules",
-    ),
 )
 # Names that the layout gives every component, command or protocol.
 BY_LAYOUT = ("__main__.py", "base.py", "run.py")

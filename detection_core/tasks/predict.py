@@ -17,9 +17,8 @@ from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_results import ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
-from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.runner import known_classes, load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
@@ -214,7 +213,7 @@ def detected_objects(
             score=score,
             box=tuple(box),
             mask=MaskRuns(size=size, counts=mask.decode("ascii")) if mask else None,
-            keypoints=tuple((y, x) for y, x in keypoints),
+            keypoints=tuple((y, x) for y, x in keypoints if math.isfinite(y)),
         )
         for box, score, label, mask, keypoints in rows
     )

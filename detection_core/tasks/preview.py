@@ -19,8 +19,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import side_by_side
 from detection_core.evaluation.pictures import draw_truth, host_truth
-from detection_core.report.page import render
-from detection_core.report.pictures import Picture
+from detection_core.report.page import Picture, render
 from detection_core.storage import files
 from detection_core.structures import Batch, Sample
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from detection_core.report.formats import DASH, metric, signed
+from detection_core.report.page import DASH, metric, signed
 from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, given_model, representative_examples
 from pipeline.cli.output_folder import output_folder

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from detection_core.report.formats import DASH, metric, size
+from detection_core.report.page import DASH, metric, size
 from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder

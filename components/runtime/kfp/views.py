@@ -17,8 +17,7 @@ from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.report.data_page import PAGE, DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
-from detection_core.report.page import render, shown
-from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.report.page import Picture, PictureBudget, render, shown
 from detection_core.storage import files
 
 # Artifact metadata must stay small; the confusion matrix of a thousand classes would be too large.

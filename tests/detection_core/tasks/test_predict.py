@@ -12,8 +12,7 @@ from PIL import Image
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.runner import load_runner
-from detection_core.optional.video.video_detection import VideoOptions, predict_video
-from detection_core.optional.video.video_file import VideoReader
+from detection_core.optional.video.video_detection import VideoOptions, VideoReader, predict_video
 from detection_core.tasks.predict import predict, read_image
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused

@@ -30,8 +30,7 @@ from detection_core.validation.drift import (
 )
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
-from tests.detection_core.validation.pictures import jpeg, natural
-from tests.detection_core.validation.samples import findings_of
+from tests.detection_core.validation.samples import findings_of, jpeg, natural
 from tests.support.cases import cases
 from tests.support.dataset_files import encoded, subfolder
 
