@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.evaluation import category_metric, group_metric
-from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
+from detection_core.config.metric_names import REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
@@ -205,13 +205,6 @@ class MetricOptions:
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     only_labelled: bool = False
     recall_bounds: tuple[float, float] = WHOLE_CURVE
-
-    def __post_init__(self) -> None:
-        known = (COCO_SET, *SHAPE_KINDS, *VOC_SETS, *REGISTERED_SETS)
-        for name in self.sets:
-            if name not in known:
-                message = f"expected one of {', '.join(known)}, found {name!r}; remove it"
-                raise ConfigError(message, where="eval_config.metrics_set")
 
 
 VOC_SETS: Mapping[str, Callable[[MetricOptions], VocOptions]] = {

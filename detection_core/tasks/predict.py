@@ -19,6 +19,7 @@ from detection_core.evaluation.coco_results import ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import known_classes, load_runner
+from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -36,6 +37,8 @@ def predict(
     min_score: float = 0.5,
     *,
     trust: bool = False,
+    coco_images: str = "",
+    needs_one: bool = True,
 ) -> list[Prediction]:
     """Detect objects in images; write a picture and a JSON file for each if a folder is given.
 
@@ -45,48 +48,21 @@ def predict(
         model_path: a push destination, a detector folder, a SavedModel, a .tflite file or the folder of an
             ensemble.
         images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
-            uint8 [H, W, 3], RGB.
+            uint8 [H, W, 3], RGB. Files only, if `coco_images` is given.
         output_dir: folder for `NAME.jpg` and `NAME.json`; created if missing. "": nothing is written.
-        min_score: detections below it are left out.
+        min_score: detections below it are left out of pictures and of each image's JSON.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
+        coco_images: COCO JSON with the ids of the images. `COCO_RESULTS` is then written with detections of
+            every score, see `evaluation.coco_results`. "": that file is not written.
+        needs_one: raise if no image can be used.
 
     Returns:
-        One prediction for each usable image, in order.
+        One prediction for each image, in order; that of an unusable image has an `error`.
 
     Raises:
         ConfigError: if `min_score` is not a number, or `output_dir` is the folder of an image.
         ModelError: if the model cannot be run.
-        DataError: if none of the images can be used.
-    """
-    results = predict_each(model_path, images, output_dir, min_score, trust=trust)
-    failed = [r for r in results if r.error]
-    if failed and len(failed) == len(results):
-        raise DataError(failed[0].error, where=failed[0].image)
-    return results
-
-
-def predict_each(
-    model_path: str,
-    images: Sequence[str | np.ndarray],
-    output_dir: str = "",
-    min_score: float = 0.5,
-    *,
-    trust: bool = False,
-    coco_images: str = "",
-) -> list[Prediction]:
-    """Do the same as `predict`, but do not raise if no image is usable.
-
-    Args:
-        model_path: as in `predict`, like the other arguments.
-        images: files only, if `coco_images` is given.
-        output_dir: folder for the files.
-        min_score: for pictures and each image's JSON.
-        trust: as in `predict`.
-        coco_images: COCO JSON with the ids of the images. `COCO_RESULTS` is then written with detections of
-            every score, see `evaluation.coco_results`. "": that file is not written.
-
-    Raises:
-        DataError: also for an image that `coco_images` does not list.
+        DataError: if none of the images can be used, or `coco_images` does not list one.
     """
     ids = _ids_of(images, coco_images) if coco_images else {}
     if not math.isfinite(min_score):
@@ -94,11 +70,28 @@ def predict_each(
     model_path = find_model(model_path)
     _refuse_overwriting(images, output_dir)
     runner = load_runner(model_path, trust=trust)
-    names = known_classes(model_path)
     if output_dir:
         files.make_dirs(output_dir)
+    results, found = _predict_each(runner, images, ids, known_classes(model_path), output_dir, min_score)
+    if ids:
+        write_coco_results(files.join(output_dir, COCO_RESULTS), found)
+    failed = [result for result in results if result.error]
+    if needs_one and failed and len(failed) == len(results):
+        raise DataError(failed[0].error, where=failed[0].image)
+    return results
+
+
+def _predict_each(
+    runner: Runner,
+    images: Sequence[str | np.ndarray],
+    ids: Mapping[str, int],
+    names: dict[int, str],
+    output_dir: str,
+    min_score: float,
+) -> tuple[list[Prediction], list[tuple[int, Instances]]]:
+    """Return the prediction of each image, and all detections of each usable one that has an id."""
     results: list[Prediction] = []
-    detections: list[tuple[int | str, Instances]] = []
+    detections: list[tuple[int, Instances]] = []
     taken: set[str] = set()
     with Progress("predict", total=len(images), unit="image") as progress:
         for i, given in enumerate(images):
@@ -115,9 +108,7 @@ def predict_each(
                 if ids:
                     detections.append((ids[source], found))
             progress.advance()
-    if ids:
-        write_coco_results(files.join(output_dir, COCO_RESULTS), detections)
-    return results
+    return results, detections
 
 
 def _ids_of(images: Sequence[str | np.ndarray], coco_images: str) -> dict[str, int]:
@@ -222,7 +213,7 @@ def detected_objects(
             score=score,
             box=tuple(box),
             mask=MaskRuns(size=size, counts=mask.decode("ascii")) if mask else None,
-            keypoints=tuple((y, x) for y, x in keypoints),
+            keypoints=tuple((y, x) for y, x in keypoints if math.isfinite(y)),
         )
         for box, score, label, mask, keypoints in rows
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.zoo.networks import PublishedModel
@@ -23,10 +23,10 @@ _GROUP_NORM = "https://arxiv.org/abs/1803.08494"
 _LEARNED_AUGMENTATION = "https://arxiv.org/abs/1906.11172"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _SETTINGS = "train."
+_PUBLISHED = "the detector's published configuration"
 
 FLIPS: Sequence[Mapping[str, Any]] = ({"random_horizontal_flip": {}},)
 """Augmentations that mirror images without keypoints."""
-_PUBLISHED = "the detector's published configuration"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,25 +46,9 @@ class Choice:
     source: str = ""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningRecipe:
-    """Settings to fine-tune a published detector.
-
-    Attributes:
-        model: the detector to start from.
-        choices: settings in the order of presentation.
-    """
-
-    model: PublishedModel
-    choices: tuple[Choice, ...]
-
-    def settings(self) -> dict[str, Any]:
-        """Return key of the settings file to value."""
-        return {c.path: c.value for c in self.choices if c.path.startswith(_SETTINGS)}
-
-    def overrides(self) -> dict[str, Any]:
-        """Return field path of the pipeline.config to value."""
-        return {c.path: c.value for c in self.choices if not c.path.startswith(_SETTINGS)}
+def config_fields(choices: Iterable[Choice]) -> dict[str, Any]:
+    """Return field path of the pipeline.config to value."""
+    return {c.path: c.value for c in choices if not c.path.startswith(_SETTINGS)}
 
 
 def fine_tuning_recipe(
@@ -75,8 +59,8 @@ def fine_tuning_recipe(
     batch_size: int,
     num_steps: int = 0,
     flips: Sequence[Mapping[str, Any]] = FLIPS,
-) -> FineTuningRecipe:
-    """Choose the settings to fine-tune a published detector.
+) -> tuple[Choice, ...]:
+    """Choose the settings to fine-tune a published detector, in the order of presentation.
 
     The counts are of training images, classes in the data, and images per update. `num_steps` is the length
     of the training; 0: by the amount of data. `flips` are the augmentations that mirror images; those of
@@ -88,25 +72,22 @@ def fine_tuning_recipe(
     if min(images, classes, batch_size) < 1 or num_steps < 0:
         raise ValueError(f"expected positive numbers, found {images}, {classes}, {batch_size}, {num_steps}")
     length = _length(images, batch_size) if num_steps == 0 else (num_steps, "as given", "the caller")
-    return FineTuningRecipe(
-        model=model,
-        choices=(
-            Choice(
-                path="train.start_from",
-                value=f"zoo:{model.name}",
-                reason=(
-                    "all weights that fit are restored: backbone, pyramid and the shared layers of the"
-                    f" heads; the last layer starts from random weights, for {classes:,} classes"
-                ),
-                source=_MEASURED,
+    return (
+        Choice(
+            path="train.start_from",
+            value=f"zoo:{model.name}",
+            reason=(
+                "all weights that fit are restored: backbone, pyramid and the shared layers of the"
+                f" heads; the last layer starts from random weights, for {classes:,} classes"
             ),
-            Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
-            Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
-            *_schedule(model, batch_size, length[0]),
-            *_averages(),
-            *_batch_norm(model, batch_size, length[0]),
-            _augmentation(model, images, flips),
+            source=_MEASURED,
         ),
+        Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
+        Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
+        *_schedule(model, batch_size, length[0]),
+        *(Choice(path=path, value=v, reason=why, source=_EFFICIENT_DET) for path, v, why in _AVERAGES),
+        *_batch_norm(model, batch_size, length[0]),
+        _augmentation(model, images, flips),
     )
 
 
@@ -151,28 +132,19 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
     )
 
 
-def _averages() -> tuple[Choice, ...]:
-    source = _EFFICIENT_DET
-    return (
-        Choice(
-            path="train_config.optimizer.use_moving_average",
-            value=True,
-            reason="the average of the last tenth of the weights moves less from step to step than the last",
-            source=source,
-        ),
-        Choice(
-            path="train_config.optimizer.moving_average_decay",
-            value=0.9998,
-            reason="as published; in a short training the average follows faster by itself",
-            source=source,
-        ),
-        Choice(
-            path="eval_config.use_moving_averages",
-            value=True,
-            reason="the average is what is written, measured and exported",
-            source=source,
-        ),
-    )
+_AVERAGES: tuple[tuple[str, Any, str], ...] = (
+    (
+        "train_config.optimizer.use_moving_average",
+        True,
+        "the average of the last tenth of the weights moves less from step to step than the last",
+    ),
+    (
+        "train_config.optimizer.moving_average_decay",
+        0.9998,
+        "as published; in a short training the average follows faster by itself",
+    ),
+    ("eval_config.use_moving_averages", True, "the average is what is written, measured and exported"),
+)
 
 
 _SHORT = 3_000
@@ -211,17 +183,6 @@ _COLOURS: tuple[dict[str, Any], ...] = (
     {"random_adjust_contrast": {"min_delta": 0.7, "max_delta": 1.3}},
     {"random_adjust_saturation": {"min_delta": 0.7, "max_delta": 1.3}},
 )
-_PUBLISHED_CROP: dict[str, Any] = {
-    "random_crop_image": {
-        "min_object_covered": 0.0,
-        "min_aspect_ratio": 0.75,
-        "max_aspect_ratio": 3.0,
-        "min_area": 0.75,
-        "max_area": 1.0,
-        "overlap_thresh": 0.0,
-    }
-}
-_SQUARE_CROP: dict[str, Any] = {"random_square_crop_by_scale": {"scale_min": 0.6, "scale_max": 1.3}}
 _CAREFUL_CROP: dict[str, Any] = {
     "random_crop_image": {
         "min_object_covered": 0.5,
@@ -236,12 +197,6 @@ _CAREFUL_CROP: dict[str, Any] = {
 
 
 def _augmentation(model: PublishedModel, images: int, flips: Sequence[Mapping[str, Any]]) -> Choice:
-    jitter = {"output_size": model.side, "scale_min": 0.1, "scale_max": 2.0}
-    published = {
-        "crop": _PUBLISHED_CROP,
-        "scale_jitter": {"random_scale_crop_and_pad_to_square": jitter},
-        "square_crop": _SQUARE_CROP,
-    }
     if images < FEW_IMAGES:
         steps = [*flips, *_COLOURS, _CAREFUL_CROP]
         reason = f"{images:,} images are few: flips, colours and crops that keep half of an object"
@@ -251,7 +206,7 @@ def _augmentation(model: PublishedModel, images: int, flips: Sequence[Mapping[st
         reason = f"flips, light and crops for {images:,} images"
         source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
     else:
-        steps = [*flips, published[model.kind.augmentation]]
+        steps = [*flips, model.augmentation]
         reason = f"{images:,} images vary by themselves: as the detector was trained"
         source = _PUBLISHED
     return Choice(

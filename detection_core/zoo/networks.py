@@ -37,7 +37,6 @@ PAGE = "https://github.com/tensorflow/models/blob/master/research/object_detecti
 """Page with the published names, times and mAP."""
 CONFIGS = "https://github.com/tensorflow/models/blob/master/research/object_detection/configs/tf2"
 """Folder of the published configs; an archive also contains the config that its weights were trained with."""
-AUGMENTATIONS = ("crop", "scale_jitter", "square_crop")
 # Maximum parameters of each size class; anything above is large.
 _SIZE_CLASSES = ((8_000_000, "small"), (40_000_000, "medium"))
 _DEPTH = 8  # maximum nesting of parts
@@ -52,7 +51,8 @@ class Kind:
         values: name to the text that replaces `$name`.
         weights: origin of further checkpoints, not fetched here, to start from: `automl`, `tensorflow_1`, or
             "".
-        augmentation: used for their training, a name of `AUGMENTATIONS`.
+        augmentation: the crop that they are trained with: its name, and its fields. An `output_size` is
+            replaced by the network's.
         finds: one of `FINDINGS`.
         suggested: `detflow init` chooses among their published networks by itself.
         optimizer: the field of `train_config.optimizer` that they are trained with.
@@ -70,7 +70,7 @@ class Kind:
     text: str
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
     weights: str = ""
-    augmentation: str = "crop"
+    augmentation: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     finds: str = "boxes"
     suggested: bool = False
     optimizer: str = "momentum_optimizer"
@@ -87,7 +87,6 @@ class Kind:
     def __post_init__(self) -> None:
         """Refuse unknown values."""
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
-        _one_of("augmentation", self.augmentation, AUGMENTATIONS)
         _one_of("finds", self.finds, FINDINGS)
         _one_of("optimizer", self.optimizer, ("momentum_optimizer", "adam_optimizer"))
 
@@ -209,6 +208,15 @@ class PublishedModel(Network):
         return name and f"{CONFIGS}/{name}.config"
 
     @property
+    def augmentation(self) -> dict[str, dict[str, float]]:
+        """Return `Kind.augmentation` for its input."""
+        own = {"output_size": self.side}
+        return {
+            name: {key: own.get(key, value) for key, value in fields.items()}
+            for name, fields in self.kind.augmentation.items()
+        }
+
+    @property
     def archive(self) -> str:
         """Return the name of the archive's file."""
         return self.name + ARCHIVE_SUFFIX
@@ -311,13 +319,7 @@ def find_kind(name: str) -> Kind:
 
 
 class Networks(NamedTuple):
-    """The content of a family's file, or of all files, by name.
-
-    Attributes:
-        kinds: the kinds.
-        networks: the networks that are built here.
-        not_built: what other published networks are.
-    """
+    """Kinds, networks that are built here, and what other published networks are, by name."""
 
     kinds: dict[str, Kind]
     networks: dict[str, Network]

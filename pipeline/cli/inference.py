@@ -62,18 +62,19 @@ def predict(arguments: argparse.Namespace) -> Result:
     images = [path for path in given if not is_video(path)]
     videos = [path for path in given if is_video(path)]
     with native_output_to(os.devnull):
-        from detection_core.tasks.predict import predict_each
+        from detection_core.tasks.predict import predict
 
         model = one_model(arguments)
         found = _videos(model, videos, arguments, alone=not images)
         if images:
-            results = predict_each(
+            results = predict(
                 model,
                 images,
                 arguments.output,
                 arguments.min_score,
                 trust=arguments.trust,
                 coco_images=arguments.coco_images,
+                needs_one=False,
             )
             found = [prediction.as_json() for prediction in results] + found
     failed = [entry for entry in found if "error" in entry]

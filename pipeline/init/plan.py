@@ -21,8 +21,13 @@ from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.networks import Network, PublishedModel, Speed
 from pipeline.init import settings_choice
 from pipeline.init.hardware import Hardware
-from pipeline.init.keypoint_choice import found_shapes
-from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
+from pipeline.init.network_choice import (
+    NetworkChoice,
+    choose_network,
+    fit_network,
+    found_shapes,
+    from_scratch,
+)
 from pipeline.init.training_choice import (
     choose_batch,
     choose_training,
@@ -151,6 +156,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
     family = family_of(chosen.config.model)
+    quantized = family.quantization is not None
     held_out = {name: seen.count(name, splits) for name in splits if name != "train"}
     in_config = (
         *(choice for choice in training if not choice.path.startswith("train.")),
@@ -163,18 +169,14 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         hardware=hardware,
         network=chosen,
         weights=weights,
-        config=_config(chosen, in_config, quantized=family.quantization is not None),
+        config=_config(chosen, in_config, quantized=quantized),
         config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
             Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
-            *settings_choice.evaluate_choices(held_out, quantized=family.quantization is not None),
-            *(
-                settings_choice.quantize_choices(num_steps(training), schedule(training))
-                if family.quantization
-                else ()
-            ),
+            *settings_choice.evaluate_choices(held_out, quantized=quantized),
+            *(settings_choice.quantize_choices(num_steps(training), schedule(training)) if quantized else ()),
             *(settings_choice.export_choices(seen, min(held_out.values())) if family.tflite else ()),
         ),
     )

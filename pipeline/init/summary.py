@@ -86,13 +86,9 @@ def _shapes(plan: Plan) -> str:
     """Say what the network learns besides boxes, or leaves out."""
     found = {"masks": plan.seen.masks, "keypoints": sum(plan.seen.keypoints.values())}
     finds = plan.network.network.kind.finds
-    texts = [
-        f"{count:,} with {name}, which the network {'finds' if name == finds else 'leaves out'}"
-        for name, count in found.items()
-        if count
-    ]
-    advice = "; a network of boxes, by --model, is smaller" if finds != "boxes" else ""
-    return "".join(f"; {text}" for text in texts) + advice
+    text = "".join(f"; {count:,} with {name}" for name, count in found.items() if count)
+    learnt = f"; the network finds {finds}" if text else ""
+    return text + learnt + ("; one of boxes, by --model, is smaller" if finds != "boxes" else "")
 
 
 def _images(plan: Plan) -> str:

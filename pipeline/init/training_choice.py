@@ -10,8 +10,7 @@ from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine
 from detection_core.zoo.networks import Kind, PublishedModel
 from pipeline.doctor.machine import GIB
 from pipeline.init.hardware import Hardware
-from pipeline.init.keypoint_choice import choose_flips
-from pipeline.init.network_choice import NetworkChoice
+from pipeline.init.network_choice import NetworkChoice, choose_flips
 
 _BATCHES = ((500, 8), (5_000, 16))
 _LARGEST_BATCH = 32
@@ -55,14 +54,9 @@ def choose_training(
     """Choose the settings of a training, from published weights or from scratch."""
     flips = choose_flips(chosen.network, seen)
     if weights and isinstance(chosen.network, PublishedModel):
-        recipe = fine_tuning_recipe(
-            chosen.network,
-            images=train_images,
-            classes=len(seen.classes),
-            batch_size=batch.value,
-            flips=flips,
-        )
-        choices = [batch if choice.path == batch.path else choice for choice in recipe.choices]
+        data = {"images": train_images, "classes": len(seen.classes), "batch_size": batch.value}
+        recipe = fine_tuning_recipe(chosen.network, **data, flips=flips)
+        choices = [batch if choice.path == batch.path else choice for choice in recipe]
     else:
         choices = [batch, *_from_scratch(chosen.network.kind, train_images, batch.value, flips)]
         if norm := chosen.network.kind.gradient_norm:

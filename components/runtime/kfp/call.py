@@ -20,7 +20,6 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
-from component_specs.codecs import Scalar
 from component_specs.kfp_outputs import KFP_OUTPUTS, find_mismatch
 from components.runtime.bind import ABSENT, decode_parameters, present
 from components.runtime.kfp.views import draw_view
@@ -168,23 +167,16 @@ def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
     metadata = {**_describe_outputs(call, report), **_draw_views(call, report)}
     # Keep KFP's uri, or the launcher would not find the files to upload. List every output, because the local
     # runner knows only listed ones.
-    artifacts = {
-        name: {"artifacts": [{**_identity(artifact), "metadata": metadata[name]}]}
-        for name, artifact in call.artifacts.items()
-    }
+    artifacts: dict[str, Any] = {}
+    for name, artifact in call.artifacts.items():
+        identity = {key: artifact[key] for key in ("name", "uri") if key in artifact}
+        artifacts[name] = {"artifacts": [{**identity, "metadata": metadata[name]}]}
     codecs = KFP_OUTPUTS[call.component].results
     for name, path in call.result_files.items():
-        files.write_text(path, _result_text(codecs[name].encode(report[name])))
+        value = codecs[name].encode(report[name])
+        # KFP reads texts unchanged, everything else as JSON.
+        files.write_text(path, value if isinstance(value, str) else json.dumps(value, allow_nan=False))
     files.write_text(call.output_file, json.dumps({"artifacts": artifacts}, allow_nan=False))
-
-
-def _identity(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: artifact[key] for key in ("name", "uri") if key in artifact}
-
-
-def _result_text(value: Scalar) -> str:
-    """Return an output parameter as KFP reads it: texts unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
 
 
 def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -96,7 +96,7 @@ def test_a_file_of_networks_is_read():
     (
         "{text:",
         "{augmentation: none, text:",
-        "kinds.small: expected one of crop, scale_jitter, square_crop as augm",
+        "expected an object as kinds.small.augmentation, found 'none'",
     ),
     ("{text:", "{finds: edges, text:", "kinds.small: expected one of boxes, masks, keypoints as finds"),
     ("{text:", "{optimizer: sgd, text:", "kinds.small: expected one of momentum_optimizer, adam_optimizer"),

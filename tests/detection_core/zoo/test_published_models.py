@@ -19,7 +19,7 @@ from detection_core.errors import ModelError
 from detection_core.zoo import archive as archives
 from detection_core.zoo.archive import unpack_detector
 from detection_core.zoo.coco_classes import COCO_CLASSES
-from detection_core.zoo.fine_tuning import fine_tuning_recipe
+from detection_core.zoo.fine_tuning import config_fields, fine_tuning_recipe
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
 from detection_core.zoo.networks import SPEEDS, find_model, list_models, nearest_model
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
@@ -165,8 +165,8 @@ ADAM = "train_config.optimizer.adam_optimizer"
 LITE = find_model("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 
 
-def _config(recipe, classes=3):
-    return apply_overrides(parse_pipeline_config(recipe.model.text(classes)), recipe.overrides())
+def _config(recipe, model=LITE):
+    return apply_overrides(parse_pipeline_config(model.text(3)), config_fields(recipe))
 
 
 @cases(*itertools.product(list_models(), [(100, 4), (2_000, 8), (50_000, 32)]))
@@ -174,11 +174,11 @@ def test_a_recipe_makes_a_config_that_training_takes(*, model, size):
     images, batch_size = size
     flips = {"flips": ()} if model.kind.finds == "keypoints" else {}
     recipe = fine_tuning_recipe(model, images=images, classes=3, batch_size=batch_size, **flips)
-    config = _config(recipe)
+    config = _config(recipe, model)
     check_pipeline_config(config)
     assert config.train_config.batch_size == batch_size
     assert config.train_config.optimizer.use_moving_average and config.eval_config.use_moving_averages
-    for choice in recipe.choices:
+    for choice in recipe:
         assert choice.reason and not choice.reason.endswith(".") and choice.source, choice
 
 
@@ -188,13 +188,13 @@ def _lite(images, batch_size=8, **options):
 
 def test_a_recipe_starts_from_the_zoo_and_follows_the_number_of_images_and_the_batch():
     recipe = _lite(9)
-    assert recipe.settings() == {"train.start_from": f"zoo:{LITE.name}"}
-    assert not recipe.settings().keys() & recipe.overrides().keys()
-    assert _lite(100, num_steps=250).overrides()["train_config.num_steps"] == 250
+    assert (recipe[0].path, recipe[0].value) == ("train.start_from", f"zoo:{LITE.name}")
+    assert {choice.path for choice in recipe[1:]} == config_fields(recipe).keys()
+    assert config_fields(_lite(100, num_steps=250))["train_config.num_steps"] == 250
     recipes = [_lite(images) for images in (100, 2_000, 20_000)]
-    steps = [recipe.overrides()["train_config.num_steps"] for recipe in recipes]
+    steps = [config_fields(recipe)["train_config.num_steps"] for recipe in recipes]
     assert steps == sorted(steps) and steps[0] * 8 / 100 > steps[-1] * 8 / 20_000
-    counts = [len(recipe.overrides()["train_config.data_augmentation_options"]) for recipe in recipes]
+    counts = [len(config_fields(recipe)["train_config.data_augmentation_options"]) for recipe in recipes]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     peaks = {}
     for batch in (4, 8, 16, 1024):
@@ -204,10 +204,10 @@ def test_a_recipe_starts_from_the_zoo_and_follows_the_number_of_images_and_the_b
         peaks[batch] = cosine.learning_rate_base
         assert cosine.warmup_learning_rate < cosine.learning_rate_base
         assert 0 < cosine.warmup_steps <= cosine.total_steps / 10
-        assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
+        assert cosine.total_steps == config_fields(recipe)["train_config.num_steps"]
     assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
     assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
-    small, short, long = (_lite(*size).overrides() for size in ((100, 4), (100, 8), (100_000, 8)))
+    small, short, long = (config_fields(_lite(*size)) for size in ((100, 4), (100, 8), (100_000, 8)))
     assert small["model.ssd.freeze_batchnorm"] is True and "model.ssd.freeze_batchnorm" not in short
     # The statistics of short trainings follow quickly.
     assert sum(path.endswith("batch_norm.decay") for path in short) == 2
@@ -218,7 +218,7 @@ def test_a_recipe_starts_from_the_zoo_and_follows_the_number_of_images_and_the_b
         ("centernet_hg104_512x512_coco17_tpu-8", ADAM, 1.25e-4, set()),
         ("faster_rcnn_resnet50_v1_640x640_coco17_tpu-8", ADAM.replace("adam", "momentum"), 0.0025, {frozen}),
     ):
-        fields = fine_tuning_recipe(find_model(name), images=9, classes=1, batch_size=4).overrides()
+        fields = config_fields(fine_tuning_recipe(find_model(name), images=9, classes=1, batch_size=4))
         rate = fields[f"{optimizer}.learning_rate.cosine_decay_learning_rate"]
         assert rate["learning_rate_base"] == pytest.approx(peak)
         assert {path for path in fields if path.startswith("model.")} == freezes

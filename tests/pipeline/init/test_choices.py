@@ -22,8 +22,16 @@ from pipeline.init import plan
 from pipeline.init import settings_choice as sets
 from pipeline.init import training_choice as training
 from pipeline.init.hardware import GIB, Hardware, look_at_hardware, measure
-from pipeline.init.keypoint_choice import check_shapes, choose_flips, found_shapes
-from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
+from pipeline.init.network_choice import (
+    check_shapes,
+    choose_flips,
+    choose_network,
+    fit_network,
+    found_shapes,
+    from_scratch,
+    input_size,
+    wanted_side,
+)
 from pipeline.init.plan import find_weights
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
 from tests.support.cases import config_refused, refused

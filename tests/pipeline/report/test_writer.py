@@ -198,13 +198,6 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     assert "\x1b" not in text
 
 
-def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
-    (tmp_path / "secret").write_text("s3cret")
-    entry = {"kind": "side_by_side", "file": "../secret", "caption": "c"}
-    files.write_text(str(tmp_path / "pictures" / "index.json"), json.dumps([entry]))
-    assert PictureBudget().embed(str(tmp_path), {"side_by_side": 3})["side_by_side"] == []
-
-
 def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     """One artifact has all of the data set's section; ExampleGen's files are for runs without it."""
     folder = str(tmp_path / "anomalies")
