@@ -108,7 +108,6 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
 def _read_source(
     data: InputData, source: Source, label_map: LabelMap | None, index: ImageIndex
 ) -> Annotations:
-    """Read a source into the index; return the rest."""
     if data.reader.read_named is not None:
         label_map = label_map or find_label_map(source.folder)
     names = label_map.texts_by_id if label_map else None

@@ -140,7 +140,7 @@ def survey(
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
             f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that"
-            " holds the data set alone",
+            " holds only the data set",
             where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES

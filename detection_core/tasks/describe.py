@@ -161,7 +161,6 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    """Return the config's other choices as text."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"

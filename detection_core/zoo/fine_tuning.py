@@ -77,8 +77,8 @@ def fine_tuning_recipe(
             path="train.start_from",
             value=f"zoo:{model.name}",
             reason=(
-                "all that fits is taken over: backbone, pyramid and what the heads share; the last layer"
-                f" starts again, for {classes:,} classes"
+                "all weights that fit are restored: backbone, pyramid and the shared layers of the"
+                f" heads; the last layer starts from random weights, for {classes:,} classes"
             ),
             source=_MEASURED,
         ),
@@ -95,8 +95,8 @@ def _length(images: int, batch_size: int) -> tuple[int, str, str]:
     epochs = 60 if images < FEW_IMAGES else 30 if images < MANY_IMAGES else 12
     steps = min(max(-(-epochs * images // batch_size), 1_000), 100_000)
     reason = (
-        f"{steps * batch_size / images:.0f} epochs of {images:,} images: from trained weights a detector is"
-        " done in a fraction of the steps that it needs from scratch"
+        f"{steps * batch_size / images:.0f} epochs of {images:,} images: from trained weights a detector"
+        " needs only a fraction of the steps that it needs from scratch"
     )
     return steps, reason, "https://arxiv.org/abs/1811.08883"
 
@@ -114,8 +114,9 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
             value=cosine,
             reason=(
                 f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are"
-                " trained with from scratch, as trained weights are good already; it follows the batch size;"
-                f" {warm_up} steps of warm-up protect them from the first, large gradients of the new layers"
+                " trained with from scratch, because trained weights are already good; it is scaled with the"
+                f" batch size; {warm_up} steps of warm-up protect them from the first, large gradients of the"
+                " new layers"
             ),
             source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),

@@ -102,7 +102,7 @@ def show(arguments: argparse.Namespace) -> Result:
     option("--mirror", "WHERE", "address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)"),
 )
 def get(arguments: argparse.Namespace) -> Result:
-    """Fetch a detector to the cache that all runs share; an interrupted download goes on."""
+    """Fetch a detector into the cache that all runs share; an interrupted download resumes."""
     from detection_core.zoo.cache import fetch_model
     from detection_core.zoo.networks import find_model
     from detection_core.zoo.starting_points import fetch_start, is_named

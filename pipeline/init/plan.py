@@ -198,8 +198,8 @@ def _look(layout: Layout) -> tuple[Layout, Survey]:
         return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
     except DataError as e:
         raise DataError(
-            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name the"
-            f" folder of the annotated images alone, which is then divided ({e.message})",
+            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name only"
+            f" the folder of the annotated images; it is then divided ({e.message})",
             where=layout.path,
         ) from e
 

@@ -108,8 +108,8 @@ def evaluate_choices(splits: Mapping[str, int], *, quantized: bool = True) -> It
     yield _choice(
         "evaluate.thresholds",
         {_MAP50: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin}},
-        "refuses a detector that has learnt nothing, or is worse than the published one by more than chance"
-        f" on {images:,} images; raise lower_bound to what your use needs",
+        "refuses a detector that has learnt nothing, or that is worse than the published one beyond"
+        f" chance on {images:,} images; raise lower_bound to what your use needs",
     )
     if quantized:
         yield _choice("evaluate.quantized_thresholds", {_MAP50: {"min_change": -max(margin, 0.02)}}, "")
@@ -144,7 +144,11 @@ def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
             f"the fullest picture has {seen.most_objects:,} objects",
         )
     drop = 0.03 if images < 500 else 0.02
-    yield _choice("export.max_map_drop", drop, f"what a file may lose; less is chance on {images:,} images")
+    yield _choice(
+        "export.max_map_drop",
+        drop,
+        f"accuracy that a file may lose; smaller differences are chance on {images:,} images",
+    )
 
 
 def _choice(path: str, value: Any, reason: str) -> Choice:

@@ -31,9 +31,9 @@ MODELS_HEAD = f"""# Networks, metrics, hyper-parameters
 
 ## Networks
 
-`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes; mAP
-is the published one on COCO 2017, in percent; after a slash it is that of masks or keypoints. Weights
-*zoo* are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weights).
+`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes.
+mAP is the published one on COCO 2017, in percent; after a slash, that of masks or keypoints. Weights *zoo*
+are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weights).
 
 | name | finds | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
 |---|---|---|---|---|---|---|---|

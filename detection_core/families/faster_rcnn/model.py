@@ -17,28 +17,26 @@ from detection_core.detectors.base import (
     named_detections,
     with_total,
 )
-from detection_core.families.faster_rcnn.criterion import (
+from detection_core.families.faster_rcnn.losses import (
     FirstStageCriterion,
-    RegionPredictions,
     SecondStageCriterion,
     masks_of_classes,
 )
-from detection_core.families.faster_rcnn.outputs import (
+from detection_core.families.faster_rcnn.stages import (
     FirstStage,
-    RawDetections,
-    Stages,
-    all_stage_outputs,
-    stage_outputs,
-    true_windows,
-)
-from detection_core.families.faster_rcnn.proposals import (
     ProposalOptions,
     Proposals,
+    RawDetections,
+    RegionPredictions,
+    Stages,
+    all_stage_outputs,
     clip_anchors,
     crop_regions,
     drop_crossing_anchors,
     lay_anchors,
     propose,
+    stage_outputs,
+    true_windows,
 )
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.nms import multiclass_nms

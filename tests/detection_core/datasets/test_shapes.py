@@ -29,7 +29,6 @@ from detection_core.datasets.shapes import (
     box_around,
     brush_mask,
     ellipse,
-    make_object,
     place_mask,
     polygon_object,
     rectangle,
@@ -45,7 +44,7 @@ from tests.support.dataset_files import brush_bytes
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_are_refused():
     item = polygon_object("cat", [[(1, 2), (3, 2), (3, 5)], [(7, 0), (9, 1), (8, 1)]], "shape 1")
     assert item.box == (1, 0, 9, 5) and item.mask == Polygons([[1, 2, 3, 2, 3, 5], [7, 0, 9, 1, 8, 1]])
-    assert item == make_object("cat", item.box, "shape 1", item.mask)
+    assert item == AnnotatedObject("cat", item.box, label="shape 1", mask=item.mask)
     assert box_around(ellipse((10, 20), (4, 2))) == pytest.approx((6, 18, 14, 22))
     assert box_around(ellipse((10, 20), (4, 2), 90)) == pytest.approx((8, 16, 12, 24))
     corners = rectangle(0, 0, 4, 2)
@@ -171,7 +170,7 @@ def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypat
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
         refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
-    plain = make_object("cat", (10, 20, 12, 23), "")
+    plain = AnnotatedObject("cat", (10, 20, 12, 23))
     item = plain._replace(mask=RunLengths(30, 40, [1200]))
     assert add_mask(7, plain) == 7 and add_mask(1, item) == add_mask(1, item, pixels=2 * 3) > 7
     monkeypatch.setattr("detection_core.datasets.shapes.MAX_PIXELS", 6)

@@ -78,7 +78,7 @@ def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_ou
     assert set(plan.value("data.splits")) == {"train", "eval"}
     assert "no objects in test, left out" in plan.layouts[0].evidence
     (tmp_path / "split" / "val" / "annotations.json").unlink()
-    with pytest.raises(DataError, match="found none in eval; name the folder of the annotated images alone"):
+    with pytest.raises(DataError, match="found none in eval; name only the folder of the annotated images"):
         planned(tmp_path / "split", weights=False)
     assert set(planned(tmp_path / "split" / "train", weights=False).value("data.splits")) == {"train", "eval"}
     (tmp_path / "empty").mkdir()
