@@ -18,7 +18,7 @@ from detection_core.config.automl.translation import check_made_with, is_efficie
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
-from detection_core.evaluation.runner import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.served_file import BatchDetections, ServedFile, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config
