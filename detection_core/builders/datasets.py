@@ -20,7 +20,7 @@ from detection_core.builders.input_pipeline import (
     score_columns,
 )
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.messages.epochs import fields_in_epochs, in_steps
+from detection_core.config.messages.training import fields_in_epochs, in_steps
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.decode import decode_pixels, parse_record

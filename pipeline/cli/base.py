@@ -1,13 +1,17 @@
-"""Verbs of the command line: results, arguments, groups, and shared arguments."""
+"""Verbs of the command line: results, arguments, groups, shared arguments and output folders."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.tables import Page, Table
 
 
@@ -186,3 +190,112 @@ class Group:
     verbs: tuple[Verb, ...]
     default: str = ""
     alone: tuple[str, ...] = ()
+
+
+EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+EXAMPLES_OR_CONFIG = option(
+    "--examples", "DIR", "what ExampleGen wrote (default: what the config's train_input_reader names)"
+)
+OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
+TRUST = argument(
+    "--trust",
+    action="store_true",
+    help="run a model whose graph may read or write files or run code; only for models that you trust",
+)
+
+
+def representative_examples(purpose: str, default: int = 100) -> Argument:
+    """Return the argument for the calibration images.
+
+    The help begins with their `purpose`.
+    """
+    return argument(
+        "--representative-examples",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"{purpose} (default: {default})",
+    )
+
+
+def given_model(path: str) -> str:
+    """Return the model at a path of the command line; "" stays "".
+
+    Raises:
+        ContractError: as in `detection_core.artifacts.model_path.find_model`.
+    """
+    from detection_core.artifacts.model_path import find_model
+
+    return find_model(path)
+
+
+def one_model(arguments: argparse.Namespace) -> str:
+    """Return the detector that `--model` names; several become an ensemble in the output folder.
+
+    Raises:
+        DetectionError: as in `given_model`, or when the detectors cannot be fused.
+    """
+    models = [given_model(path) for path in arguments.model]
+    if len(models) == 1:
+        return models[0]
+    from detection_core.capabilities import capability
+    from detection_core.storage import files
+
+    folder = files.join(arguments.output, "ensemble")
+    capability("detection_core.optional.ensembles").write_ensemble(folder, models)
+    return folder
+
+
+@contextlib.contextmanager
+def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
+    """Yield a local folder for the results of a verb; on success they are at `path`.
+
+    On an object store, results are uploaded at the end. A failed block keeps its files for a later resume, or
+    the folder is restored without `keep_unfinished`.
+
+    Raises:
+        ConfigError: when the folder cannot be created.
+    """
+    if files.is_remote(path):
+        with ScratchFolder() as folder:
+            yield folder
+            files.copy_tree(folder, path)
+        return
+    if keep_unfinished:
+        make_folder(path)
+        yield path
+        return
+    before = set(os.listdir(path)) if os.path.isdir(path) else set()
+    made = _missing_folders(path)
+    make_folder(path)
+    try:
+        yield path
+    except BaseException:
+        for name in set(os.listdir(path)) - before:
+            files.remove_tree(os.path.join(path, name))
+        for folder in made:
+            os.rmdir(folder)
+        raise
+
+
+def _missing_folders(path: str) -> list[str]:
+    """Return the missing folders of a path, innermost first."""
+    missing, folder = [], os.path.abspath(path)
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def make_folder(path: str) -> None:
+    """Create a folder if it does not exist.
+
+    Raises:
+        ConfigError: when it cannot be created.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise ConfigError(
+            f"cannot make the output folder ({e.strerror}); choose another --output", where=path
+        ) from e

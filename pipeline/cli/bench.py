@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
-from pipeline.cli.detector_arguments import TRUST
-from pipeline.cli.output_folder import output_folder
+from pipeline.cli.base import (
+    OVERRIDE_FILE,
+    SET,
+    TRUST,
+    Result,
+    argument,
+    load_config,
+    option,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 

@@ -11,8 +11,18 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, argument, load_config, option, verb
-from pipeline.cli.output_folder import output_folder
+from pipeline.cli.base import (
+    OVERRIDE_FILE,
+    SET,
+    Argument,
+    Group,
+    Result,
+    argument,
+    load_config,
+    option,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 
 _WORK = ".examples"

@@ -8,9 +8,17 @@ import os
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
-from pipeline.cli.base import Result, argument, option, verb
-from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
-from pipeline.cli.output_folder import output_folder
+from pipeline.cli.base import (
+    OUTPUT,
+    TRUST,
+    Result,
+    argument,
+    given_model,
+    one_model,
+    option,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, argument, load_config, option, verb
-from pipeline.cli.detector_arguments import (
+from pipeline.cli.base import (
     EXAMPLES,
     EXAMPLES_OR_CONFIG,
     OUTPUT,
+    OVERRIDE_FILE,
+    SET,
     TRUST,
+    Argument,
+    Result,
+    argument,
     given_model,
+    load_config,
+    make_folder,
     one_model,
+    option,
+    output_folder,
     representative_examples,
+    verb,
 )
-from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:

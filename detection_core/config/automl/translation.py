@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import up_to
-from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE, read_yaml_file
+from detection_core.config.automl.hparams import (
+    RUN_SETTINGS,
+    WHERE,
+    LoadedHyperParameters,
+    load_hyperparameters,
+    read_yaml_file,
+    resolve_label_map,
+    to_label_map,
+)
 from detection_core.config.automl.hyperparameters import DEFAULTS, MODEL, SUPPORT, HyperParameters
-from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
-from detection_core.config.automl.typed_values import LoadedHyperParameters, load_hyperparameters
 from detection_core.config.automl.value_readers import refusal, whole
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor
 
-from detection_core.config.check import find_problems
+from detection_core.config.check import find_problems, find_refused, find_without_effect
 from detection_core.config.legacy.tensorflow_1 import (
     BATCH_NORM_TRAINABLE,
     COUNTERPARTS,
@@ -16,7 +16,6 @@ from detection_core.config.legacy.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.config.text.positions import field_lines, nearest_line
 from detection_core.config.text.text_edits import (
     Edit,

@@ -7,35 +7,25 @@ from typing import Any
 
 from detection_core.config.messages import (
     anchors,
-    augmentations,
-    box_predictors,
-    detectors,
+    detector_parts,
     evaluation,
     graph_rewriter,
-    image_resizers,
-    input_reader,
-    losses,
-    optimizers,
     pipeline,
-    post_processing,
+    sizes,
     training,
+    training_input,
 )
 from detection_core.detectors.family import families
 from detection_core.detectors.rules import Rules
 
 RULES: Mapping[str, Rules] = {
     **pipeline.RULES,
-    **detectors.RULES,
-    **image_resizers.RULES,
-    **box_predictors.RULES,
+    **sizes.RULES,
+    **detector_parts.RULES,
     **anchors.RULES,
-    **losses.RULES,
-    **post_processing.RULES,
     **training.RULES,
-    **optimizers.RULES,
-    **augmentations.RULES,
+    **training_input.RULES,
     **evaluation.RULES,
-    **input_reader.RULES,
     **graph_rewriter.RULES,
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""

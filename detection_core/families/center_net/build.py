@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import tf_keras
 
-from detection_core.builders.losses import build_classification_loss, build_localization_loss
-from detection_core.config.messages.image_resizers import fixed_size
+from detection_core.builders.detector_parts import build_classification_loss, build_localization_loss
+from detection_core.config.messages.sizes import fixed_size
 from detection_core.families.center_net.extractors import EXTRACTORS
 from detection_core.families.center_net.feature_maps import build_feature_maps, number_backbone
 from detection_core.families.center_net.heads import (

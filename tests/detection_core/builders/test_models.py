@@ -9,14 +9,12 @@ import tf_keras
 from google.protobuf.message_factory import GetMessageClass
 
 from detection_core.builders import (
-    anchors,
     augment,
     backbones,
+    detector_parts,
     heads,
     input_pipeline,
-    losses,
     optimizer,
-    post_processing,
 )
 from detection_core.builders.backbones import register_backbone, unregister_backbone
 from detection_core.builders.detector import (
@@ -25,15 +23,14 @@ from detection_core.builders.detector import (
     configured_model,
     find_quantization_options,
 )
+from detection_core.builders.detector_parts import CALIBRATIONS, build_calibration
 from detection_core.builders.input_pipeline import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
-from detection_core.builders.post_processing import CALIBRATIONS, build_calibration
-from detection_core.config.check import check_detector, check_message, check_quantization
+from detection_core.config.check import check_detector, check_message, check_quantization, find_refused
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
 from detection_core.config.messages.table import rules_of
 from detection_core.config.metric_names import KEYPOINT_SET
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_refused
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.detectors.family import FAMILIES, Family, register_family, unregister_family
 from detection_core.detectors.quantization import QuantizationOptions
@@ -209,12 +206,12 @@ _message = functools.partial(parsed, post_processing_pb2.PostProcessing)
 
 @cases(*CONVERTED)
 def test_golden_score_conversion(*, case):
-    found = post_processing.build_score_converter(_message(case.config))(case.inputs["logits"])
+    found = detector_parts.build_score_converter(_message(case.config))(case.inputs["logits"])
     np.testing.assert_allclose(found, case.outputs["scores"], rtol=1e-4, atol=1e-5)
 
 
 def test_every_activation_has_a_golden():
-    activations = set(post_processing.SCORE_ACTIVATIONS)
+    activations = set(detector_parts.SCORE_ACTIVATIONS)
     assert {_message(case.config).score_converter for case in CONVERTED} == activations
     assert activations == set(post_processing_pb2.PostProcessing.ScoreConverter.values())
 
@@ -228,14 +225,14 @@ OPTIONS = {
 
 def test_golden_options_and_refusals_and_hard_suppression_beats_sigma():
     for name in ("builder_defaults", "builder_typical"):
-        found = post_processing.build_post_processing(_message(SUPPRESSION[name].config)).nms
+        found = detector_parts.build_post_processing(_message(SUPPRESSION[name].config)).nms
         for ours, theirs in OPTIONS.items():
             assert getattr(found, ours) == pytest.approx(SUPPRESSION[name].facts["keywords"][theirs]), ours
     for case in SUPPRESSION.values():
         if case.name.startswith("builder_error"):
             config_refused("batch_non_max_suppression", check_message, _message(case.config), "m")
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
-    assert post_processing.build_nms_options(message).soft_nms_sigma == 0.0
+    assert detector_parts.build_nms_options(message).soft_nms_sigma == 0.0
 
 
 def test_the_block_says_how_to_quantize():
@@ -256,23 +253,23 @@ PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
 
 # Oneof -> arms that a table builds.
 TABLES = {
-    "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
-    "BoxCoder.box_coder_oneof": anchors.BOX_CODERS,
+    "AnchorGenerator.anchor_generator_oneof": detector_parts.ANCHOR_GENERATORS,
+    "BoxCoder.box_coder_oneof": detector_parts.BOX_CODERS,
     "BoxPredictor.box_predictor_oneof": {*heads.BOX_PREDICTORS, "mask_rcnn_box_predictor"},
-    "CalibrationConfig.calibrator": post_processing.CALIBRATIONS,
-    "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
+    "CalibrationConfig.calibrator": detector_parts.CALIBRATIONS,
+    "ClassificationLoss.classification_loss": detector_parts.CLASSIFICATION_LOSSES,
     "DetectionModel.model": FAMILIES,
     "Hyperparams.normalizer_oneof": heads.NORMALIZERS,
     "ImageResizer.image_resizer_oneof": input_pipeline.IMAGE_RESIZERS,
     "Initializer.initializer_oneof": heads.INITIALIZERS,
     "InputReader.input_reader": {"tf_record_input_reader"},
     "LearningRate.learning_rate": optimizer.LEARNING_RATES,
-    "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
-    "Matcher.matcher_oneof": anchors.MATCHERS,
+    "LocalizationLoss.localization_loss": detector_parts.LOCALIZATION_LOSSES,
+    "Matcher.matcher_oneof": detector_parts.MATCHERS,
     "Optimizer.optimizer": optimizer.OPTIMIZERS,
     "ParameterizedMetric.parameterized_metric": {KEYPOINT_SET},
     "PreprocessingStep.preprocessing_step": augment.PREPROCESSING_STEPS,
-    "RegionSimilarityCalculator.region_similarity": anchors.SIMILARITIES,
+    "RegionSimilarityCalculator.region_similarity": detector_parts.SIMILARITIES,
     "Regularizer.regularizer_oneof": heads.REGULARIZERS,
     "SsdFeatureExtractor.feature_pyramid_oneof": PYRAMIDS,
 }

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.detector import build_detector
-from detection_core.builders.multi_scale import build_multi_scale_model, scaled_sizes
+from detection_core.builders.detector import build_detector, build_multi_scale_model, scaled_sizes
 from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location
-from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.messages.sizes import network_size
 from detection_core.families.ssd.extractors import map_shapes
 from detection_core.tasks.describe import describe
 from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build, passes

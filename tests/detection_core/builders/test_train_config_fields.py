@@ -8,15 +8,15 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from detection_core.builders.detector import build_multi_scale_model
 from detection_core.builders.input_pipeline import build_label_targets, build_training_stream
-from detection_core.builders.multi_scale import build_multi_scale_model
 from detection_core.builders.train_plan import build_fine_tune_options, build_optimization, build_train_plan
+from detection_core.config.check import find_without_effect
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.epochs import fields_in_epochs
 from detection_core.config.messages.table import RULES
+from detection_core.config.messages.training import fields_in_epochs
+from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_without_effect
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
 from detection_core.protos.train_pb2 import TrainConfig

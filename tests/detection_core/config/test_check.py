@@ -7,11 +7,17 @@ from hypothesis import given, settings
 
 from detection_core.allowed_values import DECAY, POSITIVE_FRACTION, up_to
 from detection_core.config import suggestions
-from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.check import (
+    BY_FIELD_NAME,
+    check_pipeline_config,
+    contradictions,
+    find_problems,
+    find_refused,
+    find_without_effect,
+)
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.table import all_rules, message_name, rules_of
 from detection_core.config.problems import child_path, missing_arm, walk_messages
-from detection_core.config.refusals import BY_FIELD_NAME, contradictions, find_refused, find_without_effect
 from detection_core.config.suggestions import describe_unknown_field, near_names
 from detection_core.detectors.rules import Rules, no_problems
 from detection_core.errors import ConfigError, Problem

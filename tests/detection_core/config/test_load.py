@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts.evaluation import COCO_METRICS
-from detection_core.config import load, metric_names, num_classes
+from detection_core.config import load, metric_names, model_fields
 from detection_core.config import load as blocks
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.label_map_file import find_label_map, load_label_map, parse_label_map
 from detection_core.config.load import (
@@ -23,10 +22,14 @@ from detection_core.config.load import (
     parse_pipeline_config,
 )
 from detection_core.config.metric_names import check_metric_names
-from detection_core.config.num_classes import configured_classes, with_classes
+from detection_core.config.model_fields import (
+    configured_classes,
+    fine_tune_checkpoint,
+    fit_anchors,
+    with_classes,
+)
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.config.text.text_proto import format_message
 from detection_core.data import label_map as maps
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
@@ -280,9 +283,9 @@ def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, g
 
 def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
     for text, classes in ((f"num_classes: 4 {BACKGROUND}", 3), ("num_classes: 4", 4)):
-        assert num_classes.foreground_classes(config(text).model.ssd) == classes
+        assert model_fields.foreground_classes(config(text).model.ssd) == classes
     for arm in ("ssd", "faster_rcnn", "center_net", "experimental_model"):
-        assert num_classes.classes_field(config("", arm)) == f"model.{arm}.num_classes"
+        assert model_fields.classes_field(config("", arm)) == f"model.{arm}.num_classes"
         assert configured_classes(with_classes(config("", arm), 3)) == 3
     empty = parse_pipeline_config("")
     assert configured_classes(empty) is None

@@ -37,6 +37,6 @@ def test_a_changed_proto_is_found_and_recompiled(tmp_path, monkeypatch, capsys):
 
 
 def test_messages_and_readers_of_them_import_no_heavy_libraries():
-    code = "import sys, detection_core.config.load, detection_core.config.automl.typed_values"
+    code = "import sys, detection_core.config.load, detection_core.config.automl.hparams"
     code += "; sys.exit(not sys.modules.keys().isdisjoint(('tensorflow', 'numpy', 'grpc_tools')))"
     run_python(code)

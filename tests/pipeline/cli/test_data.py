@@ -12,8 +12,8 @@ from components.example_gen.run import run as make
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.storage import files
+from pipeline.cli.base import output_folder
 from pipeline.cli.data import examples_of, source_arguments
-from pipeline.cli.output_folder import output_folder
 from tests.pipeline.conftest import DIGITS
 from tests.support.dataset_files import Coco, voc_xml, write_voc
 from tests.support.object_store import s3_server

@@ -12,7 +12,7 @@ from component_specs import TFLiteExporterJob
 from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.published import Deployment, write_deployment
 from pipeline.cli import standalone
-from pipeline.cli.tune import _describe
+from pipeline.cli.workflow import _describe
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.settings_search import TuneResult
 from tests.support import videos

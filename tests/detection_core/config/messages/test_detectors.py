@@ -5,13 +5,17 @@ import dataclasses
 import pytest
 
 from detection_core.allowed_values import POSITIVE, Option
-from detection_core.config.automl.typed_values import MODELS
+from detection_core.config.automl.hparams import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages import registered
-from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
-from detection_core.config.messages.pipeline import clip_range_problems, size_problems, tflite_problems
+from detection_core.config.messages.pipeline import (
+    clip_range_problems,
+    missing_classes_problems,
+    size_problems,
+    tflite_problems,
+)
 from detection_core.config.messages.registered import build_registered, register_part, unregister_part
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides

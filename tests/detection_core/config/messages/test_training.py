@@ -4,9 +4,14 @@ import re
 
 from detection_core.config.check import check_message, find_problems
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
-from detection_core.config.messages.training import endless_training_problems, validation_problems
+from detection_core.config.messages.training import (
+    STEPS_OF,
+    endless_training_problems,
+    fields_in_epochs,
+    in_steps,
+    validation_problems,
+)
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.evaluation.metric_sets import COCO_SET, SHAPE_KINDS, VOC_SETS
 from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES
