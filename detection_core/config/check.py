@@ -19,13 +19,13 @@ from detection_core.config.messages.pipeline import missing_classes_problems, si
 from detection_core.config.messages.table import RULES, rules_of
 from detection_core.config.messages.training import endless_training_problems, validation_problems
 from detection_core.config.model_fields import with_classes
+from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.problems import child_path, missing_arm, raise_first, walk_messages
 from detection_core.config.text.positions import nearest_line
 from detection_core.config.text.text_proto import line_of
 from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import FAMILIES, family_name, find_family
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Rules, missing_arm
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -315,22 +315,24 @@ def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfi
 
 def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
     """Refuse invalid input readers as `check_message` does; other sections are not checked."""
-    check_message(config.train_input_reader, "train_input_reader")
-    _check_evaluation_readers(config)
+    for where, message in {
+        "train_input_reader": config.train_input_reader,
+        **_evaluation_readers(config),
+    }.items():
+        check_message(message, where)
     return CheckedConfig(config)
 
 
 def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
     """Refuse an invalid `eval_config` or evaluation reader as `check_message` does; check nothing else."""
-    check_message(config.eval_config, "eval_config")
-    _check_evaluation_readers(config)
     check_evaluated_input(config)
+    for where, message in {"eval_config": config.eval_config, **_evaluation_readers(config)}.items():
+        check_message(message, where)
     return CheckedConfig(config)
 
 
-def _check_evaluation_readers(config: TrainEvalPipelineConfig) -> None:
-    for i, reader in enumerate(config.eval_input_reader):
-        check_message(reader, f"eval_input_reader[{i}]")
+def _evaluation_readers(config: TrainEvalPipelineConfig) -> dict[str, Message]:
+    return {f"eval_input_reader[{i}]": reader for i, reader in enumerate(config.eval_input_reader)}
 
 
 def check_evaluated_input(config: TrainEvalPipelineConfig) -> None:
@@ -371,3 +373,9 @@ def check_message(message: Message, where: str) -> None:
         ConfigError: for the first problem, with its field path as `where`.
     """
     raise_first(message_problems(message, where))
+
+
+def raise_first(problems: Iterator[Problem]) -> None:
+    """Raise the first problem, as a ConfigError with its field path as `where`."""
+    for problem in problems:
+        raise ConfigError(problem.message, where=problem.path)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from detection_core.artifacts.model_path import find_model
+from detection_core.artifacts.detector import find_model
 from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Prediction, write_prediction
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels

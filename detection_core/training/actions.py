@@ -89,7 +89,7 @@ class HistoryFile(TrainingAction):
         if files.is_remote(self._path):
             files.write_text(self._path, "".join(f"{text}\n" for text in self._lines))
             return
-        with files.open_file(self._path, "a") as f:
+        with open(self._path.removeprefix("file://"), "a", encoding="utf-8") as f:
             f.write(f"{line}\n")
 
 

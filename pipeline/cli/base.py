@@ -222,9 +222,9 @@ def given_model(path: str) -> str:
     """Return the model at a path of the command line; "" stays "".
 
     Raises:
-        ContractError: as in `detection_core.artifacts.model_path.find_model`.
+        ContractError: as in `detection_core.artifacts.detector.find_model`.
     """
-    from detection_core.artifacts.model_path import find_model
+    from detection_core.artifacts.detector import find_model
 
     return find_model(path)
 

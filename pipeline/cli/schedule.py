@@ -137,7 +137,7 @@ def show(arguments: argparse.Namespace) -> Result:
         ("window", " to ".join(t.isoformat() if t else "open" for t in (schedule.start, schedule.end))),
         ("state", _state(schedule)),
         ("at the same time", str(schedule.max_concurrency)),
-        ("missed slots", "all made up for" if schedule.catch_up else "only the last one made up for"),
+        ("missed slots", "all run later" if schedule.catch_up else "only the last one runs later"),
         ("pipeline version", schedule.version_id or "the newest at each run"),
         ("parameters", _parameters(schedule)),
         ("page", schedule.link),

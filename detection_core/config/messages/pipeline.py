@@ -13,7 +13,6 @@ from detection_core.config.messages.sizes import image_size_problems, network_si
 from detection_core.config.messages.training import score_problems
 from detection_core.config.messages.training_input import reading_problems
 from detection_core.config.metric_names import COCO_SET, measured_sets
-from detection_core.config.problems import missing_arm
 from detection_core.detectors.family import (
     extractor_type,
     family_name,
@@ -21,7 +20,7 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Rules, missing_arm
 from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel

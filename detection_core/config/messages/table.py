@@ -16,7 +16,7 @@ from detection_core.config.messages import (
     training_input,
 )
 from detection_core.detectors.family import families
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Rules, message_name
 
 RULES: Mapping[str, Rules] = {
     **pipeline.RULES,
@@ -31,16 +31,6 @@ RULES: Mapping[str, Rules] = {
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 
 _NONE = Rules()
-
-
-def all_rules() -> dict[str, Rules]:
-    """Return the rules of every message, including those of the families."""
-    return {**RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
-
-
-def message_name(descriptor: Any) -> str:
-    """Return a message descriptor's key in `RULES`: its full name without the package."""
-    return str(descriptor.full_name).removeprefix(f"{descriptor.file.package}.")
 
 
 def rules_of(descriptor: Any) -> Rules:

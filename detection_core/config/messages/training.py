@@ -21,9 +21,8 @@ from detection_core.allowed_values import (
 )
 from detection_core.artifacts.evaluation import MAP
 from detection_core.config.pipeline_config import Config
-from detection_core.config.problems import raise_first
-from detection_core.detectors.rules import Rules
-from detection_core.errors import Problem
+from detection_core.detectors.rules import Rules, message_name
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.automl_learning_rate_pb2 import (
     AutomlCosineLearningRate,
     AutomlStepwiseLearningRate,
@@ -56,15 +55,9 @@ STEPS_OF: Mapping[str, Mapping[str, str]] = {
 """Message to its fields in epochs, each with the field in steps that it replaces."""
 
 
-def epochs_given(message: Any, field: str) -> bool:
-    """Tell whether a field in steps is set through its field in epochs."""
-    fields = STEPS_OF[_name(message)].items()
-    return any(message.HasField(epochs) for epochs, steps in fields if steps == field)
-
-
 def both_problems(message: Any, path: str) -> Iterator[Problem]:
     """Find lengths that are set both in epochs and in steps."""
-    for epochs, steps in STEPS_OF[_name(message)].items():
+    for epochs, steps in STEPS_OF[message_name(message.DESCRIPTOR)].items():
         if message.HasField(epochs) and message.HasField(steps):
             text = f"expected {epochs} or {steps}, found both; remove one"
             yield Problem(path=f"{path}.{epochs}", message=text)
@@ -77,13 +70,9 @@ def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
     return [
         (message, epochs, steps)
         for message in messages
-        for epochs, steps in STEPS_OF.get(_name(message), {}).items()
+        for epochs, steps in STEPS_OF.get(message_name(message.DESCRIPTOR), {}).items()
         if message.HasField(epochs)
     ]
-
-
-def _name(message: Any) -> str:
-    return str(message.DESCRIPTOR.full_name).removeprefix(f"{message.DESCRIPTOR.file.package}.")
 
 
 def learning_rate_of(train: TrainConfig) -> Any:
@@ -110,7 +99,7 @@ def in_steps(config: Config, updates: float) -> Config:
         count = max(1, round(length * updates)) if length else 0
         if count > _MOST:
             text = f"expected at most {_MOST:,} updates, found {count:,}; train for fewer epochs"
-            raise_first(iter([Problem(path=f"train_config.{epochs}", message=text)]))
+            raise ConfigError(text, where=f"train_config.{epochs}")
         setattr(message, steps, count)
         message.ClearField(epochs)
     return result

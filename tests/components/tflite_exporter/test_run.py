@@ -11,7 +11,7 @@ from detection_core.artifacts.parity import ParityReport
 from detection_core.errors import ConfigError, ContractError
 from detection_core.tasks.export import TFLiteExportOptions
 from tests.support.cases import refused
-from tests.support.component_chain import untrained
+from tests.support.detectors import untrained
 from tests.support.tiny_training import write_examples
 
 

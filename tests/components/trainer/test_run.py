@@ -20,7 +20,7 @@ from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.fitting.work_folder import ResumeOptions
 from tests.support.cases import refused
-from tests.support.component_chain import PUBLISHED, publish_detector
+from tests.support.detectors import PUBLISHED, publish_detector
 from tests.support.tiny_training import config_text, write_examples
 
 STEPS = 40

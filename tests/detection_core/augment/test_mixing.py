@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import mixing
+from detection_core.augment.augmentation import in_floats
 from detection_core.augment.geometry import RandomHorizontalFlip
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
@@ -24,9 +25,7 @@ class _Sum(mixing.Mixing):
 
     def __call__(self, sample, partner, seed):
         images = [sample.image, *(partner(i).image for i in range(self.count))]
-        return mixing.unmixed(sample)._replace(
-            image=tf.add_n([tf.cast(image, tf.float32) for image in images])
-        )
+        return in_floats(sample)._replace(image=tf.add_n([tf.cast(image, tf.float32) for image in images]))
 
 
 def _image(image):

@@ -65,11 +65,10 @@ READERS = {
         "AdjustGamma NormalizeImage RandomAdjustBrightness RandomAdjustContrast RandomAdjustHue "
         "RandomAdjustSaturation RandomDistortColor RandomPixelValueScale RandomRGBtoGray "
     ),
-    "augment.patches": ("AutomlGridMask "),
+    "augment.patches": ("AutomlGridMask RandomBlackPatches RandomJpegQuality RandomPatchGaussian "),
     "augment.scaling": ("AutomlScaleJitter LargeScaleJitter RandomImageScale RandomResizeMethod "),
     "augment.policies": ("AutoAugmentImage "),
     "augment.boxes_and_labels": ("ConvertClassLogitsToSoftmax DropLabelProbabilistically RemapLabels "),
-    "augment.noise": ("RandomBlackPatches RandomJpegQuality RandomPatchGaussian "),
     "augment.crops": ("RandomCropToAspectRatio "),
     "augment.geometry": ("RandomHorizontalFlip RandomRotation90 RandomSelfConcatImage RandomVerticalFlip "),
     "augment.pads": ("RandomScaleCropAndPadToSquare RandomSquareCropByScale "),

@@ -14,15 +14,16 @@ from detection_core.config.check import (
     warn_without_effect,
 )
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.table import all_rules, message_name
-from detection_core.detectors.rules import Rules
+from detection_core.config.messages.table import RULES as OWN_RULES
+from detection_core.detectors.family import families
+from detection_core.detectors.rules import Rules, message_name
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.field_readers import READERS_OF
 from tests.support.cases import cases, config_refused
 from tests.support.configs import PYRAMID, changed
 
-RULES = all_rules()
+RULES = {**OWN_RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
 
 CORE = Path(check.__file__).parents[1]
 

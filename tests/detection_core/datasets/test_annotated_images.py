@@ -24,8 +24,16 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, exif, picture, subfolder, voc_xml, write_voc
-from tests.support.faulty_sets import COCO_FAULTS, VOC_FAULTS
+from tests.support.dataset_files import (
+    COCO_FAULTS,
+    VOC_FAULTS,
+    Coco,
+    exif,
+    picture,
+    subfolder,
+    voc_xml,
+    write_voc,
+)
 from tests.support.input_data import read
 from tests.support.storage_faults import few_descriptors
 

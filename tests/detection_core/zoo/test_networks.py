@@ -10,7 +10,7 @@ from detection_core.zoo.networks import find_model, list_models, read_networks
 from tests.support.cases import cases, refused
 from tests.support.zoo_configs import golden_name, zoo_config
 
-# What the published configurations set and nothing here follows; see `config.refusals`.
+# What the published configurations set and nothing here follows; see `config.check`.
 _WITHOUT_EFFECT = {"inplace_batchnorm_update", "use_matmul_gather"}
 
 

@@ -13,7 +13,7 @@ from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_var
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting.starting_weights import fill_starting_weights, take_checkpoint_as_it_is
 from detection_core.zoo.keras_backbones import find_backbone
-from tests.support.component_chain import PUBLISHED, publish_detector
+from tests.support.detectors import PUBLISHED, publish_detector
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_model import TinyModel
 from tests.support.tiny_training import config_text
