@@ -164,15 +164,6 @@ def iterate_training_pairs(
         yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
 
 
-def count_train_examples(config: CheckedConfig, *, label_map: LabelMap) -> int:
-    """Count the examples of an epoch of the train_input_reader.
-
-    Raises:
-        DataError: when there are no records, or a file is damaged.
-    """
-    return train_reader(config, label_map).examples()
-
-
 def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
     """Return the reader of all records of the train_input_reader.
 
@@ -369,5 +360,5 @@ def with_steps(config: CheckedConfig) -> CheckedConfig:
     if not fields_in_epochs(config.train_config):
         return config
     label_map = load_label_map(config.train_input_reader.label_map_path)
-    examples = count_train_examples(config, label_map=label_map)
+    examples = train_reader(config, label_map).examples()
     return in_steps(config, examples / config.train_config.batch_size)

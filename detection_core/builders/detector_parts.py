@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -90,7 +89,6 @@ def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> AnchorGener
 
 
 def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
-    """Pair the per-layer values of the two axes."""
     return tuple((float(y), float(x)) for y, x in zip(y_values, x_values, strict=True))
 
 
@@ -269,19 +267,6 @@ def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
 _logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """A calibration and the point of the graph where it applies.
-
-    Attributes:
-        function: the mapping.
-        on_logits: whether it takes logits rather than scores.
-    """
-
-    function: Elementwise
-    on_logits: bool
-
-
 def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
     points = [(pair.x, pair.y) for pair in message.x_y_pair]
     if sorted(points) != points:
@@ -289,28 +274,20 @@ def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
     return PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
 
 
-def _function(message: calibration_pb2.FunctionApproximation) -> Calibration:
-    return Calibration(function=_piecewise(message.x_y_pairs), on_logits=False)
-
-
-def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> Calibration:
+def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> PerClass:
     functions = {key: _piecewise(pairs) for key, pairs in message.class_id_xy_pairs_map.items()}
-    return Calibration(function=PerClass(functions=functions), on_logits=False)
+    return PerClass(functions=functions)
 
 
-def _temperature(message: calibration_pb2.TemperatureScalingCalibration) -> Calibration:
-    return Calibration(function=Temperature(scaler=message.scaler), on_logits=True)
-
-
-CALIBRATIONS: dict[str, Callable[[Any], Calibration]] = {
+CALIBRATIONS: dict[str, Callable[[Any], Elementwise]] = {
     "class_id_function_approximations": _per_class,
-    "function_approximation": _function,
-    "temperature_scaling_calibration": _temperature,
+    "function_approximation": lambda message: _piecewise(message.x_y_pairs),
+    "temperature_scaling_calibration": same_fields(Temperature),
 }
 
 
-def build_calibration(message: calibration_pb2.CalibrationConfig) -> Calibration:
-    """Build the calibration of a checked message."""
+def build_calibration(message: calibration_pb2.CalibrationConfig) -> Elementwise:
+    """Build the calibration of a checked message; a `Temperature` takes logits, the others scores."""
     return build_oneof(message, "calibrator", CALIBRATIONS)
 
 
@@ -331,17 +308,15 @@ def build_post_processing(message: post_processing_pb2.PostProcessing) -> PostPr
 
 def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreConverter:
     """Build the conversion of class logits to scores, calibration included."""
-    converter = ScoreConverter(
-        activation=SCORE_ACTIVATIONS[message.score_converter], logit_scale=message.logit_scale
+    calibration = (
+        build_calibration(message.calibration_config) if message.HasField("calibration_config") else None
     )
-    if not message.HasField("calibration_config"):
-        return converter
-    calibration = build_calibration(message.calibration_config)
+    on_logits = isinstance(calibration, Temperature)
     return ScoreConverter(
-        activation=converter.activation,
-        logit_scale=converter.logit_scale,
-        prepare=calibration.function if calibration.on_logits else None,
-        calibrate=None if calibration.on_logits else calibration.function,
+        activation=SCORE_ACTIVATIONS[message.score_converter],
+        logit_scale=message.logit_scale,
+        prepare=calibration if on_logits else None,
+        calibrate=None if on_logits else calibration,
     )
 
 

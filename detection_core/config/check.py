@@ -21,7 +21,7 @@ from detection_core.config.messages.training import endless_training_problems, v
 from detection_core.config.model_fields import with_classes
 from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.text.positions import nearest_line
+from detection_core.config.text.source_text import nearest_line
 from detection_core.config.text.text_proto import line_of
 from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import FAMILIES, family_name, find_family

@@ -7,12 +7,19 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
+from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from pipeline.settings.workflow_settings import PipelineSettings
+
+
+Options = TypeVar("Options")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,6 +103,13 @@ def verb(
     return decorate
 
 
+def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any) -> Options:
+    """Return options from arguments of the same names; `given` are the other fields, or replace some."""
+    fields: Iterable[Any] = dataclasses.fields(kind)  # type: ignore[arg-type]
+    named = {f.name: getattr(arguments, f.name) for f in fields if hasattr(arguments, f.name)}
+    return kind(**{**named, **given})
+
+
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
 SET = argument(
     "--set",
@@ -114,6 +128,17 @@ OVERRIDE_FILE = argument(
     help="partial pipeline.config, or YAML of fields and values as `tune` writes it, to merge before --set;"
     " may be given several times",
 )
+
+
+OVERRIDES = (SET, OVERRIDE_FILE)
+
+
+def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> PipelineSettings:
+    """Return the settings of the arguments, with their `OVERRIDES`; errors as of `load_settings`."""
+    from pipeline.settings.settings_file import load_settings
+
+    overrides, files = arguments.overrides, arguments.override_files
+    return load_settings(arguments.settings, overrides, override_files=files, check_files=check_files)
 
 
 def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
@@ -276,6 +301,16 @@ def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
         for folder in made:
             os.rmdir(folder)
         raise
+
+
+@contextlib.contextmanager
+def quiet_output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
+    """Yield the folder as `output_folder` does; what native code prints goes to `native.log` in it."""
+    with (
+        output_folder(path, keep_unfinished=keep_unfinished) as output,
+        native_output_to(os.path.join(output, "native.log")),
+    ):
+        yield output
 
 
 def _missing_folders(path: str) -> list[str]:

@@ -17,6 +17,7 @@ from pipeline.cli.base import (
     argument,
     given_model,
     option,
+    options_of,
     output_folder,
     representative_examples,
     verb,
@@ -63,7 +64,6 @@ def inspect(arguments: argparse.Namespace) -> Result:
 
 
 def _lints(path: str, names: str) -> list[Any]:
-    """Return the operations of a file that each named accelerator supports."""
     if not names:
         return []
     from detection_core.artifacts.tflite_file import read_tflite
@@ -201,10 +201,10 @@ def sensitivity(arguments: argparse.Namespace) -> Result:
         from detection_core.artifacts.quantization import SENSITIVITY
         from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
 
-        options = SensitivityOptions(
+        options = options_of(
+            SensitivityOptions,
+            arguments,
             examples=arguments.representative_examples,
-            split=arguments.split,
-            images=arguments.images,
             accuracy=not arguments.no_accuracy,
         )
         found = measure_sensitivity(given_model(arguments.model), arguments.examples, options)
@@ -278,11 +278,7 @@ def compare(arguments: argparse.Namespace) -> Result:
         from detection_core.tasks.compare_file import CompareOptions, compare_file
         from detection_core.tasks.exporting.comparisons import network_clauses
 
-        options = CompareOptions(
-            split=arguments.split,
-            images=arguments.images,
-            representative_examples=arguments.representative_examples,
-        )
+        options = options_of(CompareOptions, arguments)
         found = compare_file(
             given_model(arguments.file),
             given_model(arguments.model),

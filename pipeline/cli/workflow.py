@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import (
-    OVERRIDE_FILE,
-    SET,
+    OVERRIDES,
     SETTINGS,
     Result,
     argument,
+    given_settings,
     option,
     overridden_config,
     valid_config,
@@ -55,8 +55,7 @@ def _workspace(path: str) -> Any:
 @verb(
     "detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
     SETTINGS,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     PARAM,
     _SCHEDULED_TIME,
     resumes=True,
@@ -66,9 +65,8 @@ def run(arguments: argparse.Namespace) -> Result:
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
-    from pipeline.settings.settings_file import load_settings
 
-    settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
+    settings = given_settings(arguments)
     if arguments.scheduled_time:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
@@ -96,8 +94,7 @@ def _describe(run: RunInfo) -> Result:
 @verb(
     "detflow validate examples/digits/settings.yaml",
     argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
 )
 def validate(arguments: argparse.Namespace) -> Result:
     """Check a settings file, or a pipeline.config and say what it would build; nothing is run."""
@@ -216,13 +213,11 @@ def rollback(arguments: argparse.Namespace) -> Result:
     argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
     argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
     option("--output", "DIR", "keeps the search (default: in the workspace)"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     resumes=True,
 )
 def tune(arguments: argparse.Namespace) -> Result:
     """Search for the configuration that validates best; repeated, it resumes."""
-    from pipeline.settings.settings_file import load_settings
     from pipeline.tuning.settings_search import tune as search
     from pipeline.tuning.space import load_space
     from pipeline.tuning.tuner import TunerOptions
@@ -236,7 +231,7 @@ def tune(arguments: argparse.Namespace) -> Result:
             " another, or leave it out",
             where="--output",
         )
-    settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
+    settings = given_settings(arguments)
     space = load_space(arguments.space)
     name = os.path.splitext(os.path.basename(arguments.space))[0]
     folder = arguments.output or os.path.join(settings.workspace, "tuning", name)

@@ -19,7 +19,7 @@ from detection_core.bounded.text_file import read_text_file
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.automl.hyperparameters import DEFAULTS, READERS, HyperParameters
 from detection_core.config.automl.value_readers import refusal
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.zoo.coco_classes import COCO_CLASSES
@@ -132,8 +132,8 @@ def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any], where: 
     changed = dict(values)
     for key, value in overrides.items():
         if key not in values:
-            near = near_names(str(key), map(str, values), limit=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(map(str, values))}"
+            known = list(map(str, values))
+            hint = did_you_mean(str(key), known, f"choose one of {', '.join(known)}")
             raise ConfigError(
                 f"expected a hyper-parameter that exists, found {shorten(key)}; {hint}", where=where
             )
@@ -187,8 +187,7 @@ def model_values(model_name: str) -> dict[str, Any]:
         ConfigError: for an unknown model name.
     """
     if model_name not in MODELS:
-        near = near_names(model_name, MODELS, limit=1)
-        hint = f"did you mean {near[0]}?" if near else "choose one of them"
+        hint = did_you_mean(model_name, MODELS, "choose one of them")
         raise ConfigError(
             f"expected one of {', '.join(MODELS)}, found {shorten(model_name)}; {hint}", where="model name"
         )

@@ -148,7 +148,6 @@ def _notes(loaded: LoadedHyperParameters) -> tuple[str, ...]:
 
 
 def _check_classes(values: HyperParameters, label_map: LabelMap | None) -> None:
-    """Refuse a label map with ids for which the model has no output."""
     highest = max((item.id for item in label_map.items), default=0) if label_map else 0
     if highest > values.num_classes:
         raise ConfigError(
@@ -262,7 +261,6 @@ def _fill_nms(message: EfficientDet.NonMaxSuppression, values: HyperParameters) 
 
 
 def _augmentations(values: HyperParameters) -> list[PreprocessingStep]:
-    """Return the steps in the order of google/automl's input."""
     steps = []
     for name, make in AUGMENTATIONS.items():
         step = PreprocessingStep()

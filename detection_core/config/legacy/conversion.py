@@ -16,13 +16,14 @@ from detection_core.config.legacy.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.text.positions import field_lines, nearest_line
-from detection_core.config.text.text_edits import (
+from detection_core.config.text.source_text import (
     Edit,
     Written,
     blanked,
     edited,
+    field_lines,
     insertion,
+    nearest_line,
     removal,
     replacement,
     written_values,
@@ -159,7 +160,6 @@ def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    """Describe what is unsupported as written, and what is accepted without effect."""
     found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
     notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
     return (*_training_notes(config.train_config), *notes)

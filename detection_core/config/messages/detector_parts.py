@@ -18,7 +18,7 @@ from detection_core.allowed_values import (
     Range,
 )
 from detection_core.config.messages.registered import registered_problems
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
@@ -67,13 +67,11 @@ _SHOWN = 60
 
 
 def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
-    """Find a name that is no initializer of a convolution's kernel."""
     if message.WhichOneof("initializer_oneof") != "keras_initializer_by_name":
         return
     name = message.keras_initializer_by_name
     if name not in INITIALIZER_NAMES:
-        near = near_names(name[:_SHOWN], sorted(INITIALIZER_NAMES), limit=1)
-        hint = f"did you mean {near[0]}?" if near else "correct the name"
+        hint = did_you_mean(name[:_SHOWN], sorted(INITIALIZER_NAMES), "correct the name")
         text = (
             "expected the name of a tf_keras initializer of convolutions, such as glorot_uniform or"
             f" he_normal, found {name[:_SHOWN]!r}; {hint}"
@@ -86,7 +84,6 @@ _MINING = "only expected_loss_weights reads it, which is refused"
 
 
 def _loss(loss: Loss, path: str) -> Iterator[Problem]:
-    """Find example selections that exclude each other."""
     if loss.HasField("hard_example_miner") and loss.classification_loss.HasField("weighted_sigmoid_focal"):
         text = "expected none beside weighted_sigmoid_focal, which weighs examples itself; remove one"
         yield Problem(path=f"{path}.hard_example_miner", message=text)

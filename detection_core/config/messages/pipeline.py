@@ -34,9 +34,9 @@ def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
     Without an `image_resizer` in the config, images are resized to the family's input size. Without that, the
     message is empty. The model's `options` must be valid.
     """
-    message, path = model_message(model)
+    family, (message, path) = find_family(model), model_message(model)
     resizer = getattr(message, "image_resizer", ImageResizer())
-    size = None if resizer.ListFields() else _own_size(model)
+    size = family.input_size(message) if family and not resizer.ListFields() else None
     if size is not None:
         resizer = ImageResizer()
         resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
@@ -51,11 +51,6 @@ def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
     return model_resizer(model)
 
 
-def _own_size(model: DetectionModel) -> tuple[int, int] | None:
-    family = find_family(model)
-    return family.input_size(model_message(model)[0]) if family else None
-
-
 def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
     family = find_family(model)
     if family and model.WhichOneof("model") == "experimental_model":
@@ -63,11 +58,10 @@ def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 
 def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
-    """Find a missing resizer, and one whose output size the family does not accept."""
-    resizer, size = model_resizer(model)[0], _own_size(model)
+    resizer, family = model_resizer(model)[0], find_family(model)
     yield from missing_arm(resizer, "image_resizer_oneof", path)
-    family = find_family(model)
-    if family and not family.other_sizes and size is not None and network_size(resizer) != size:
+    size = family.input_size(model_message(model)[0]) if family and not family.other_sizes else None
+    if size is not None and network_size(resizer) != size:
         found = resizer.WhichOneof("image_resizer_oneof")
         text = f"expected a resizer to {size[0]} x {size[1]}, which {family_name(model)} takes, found {found}"
         yield Problem(path=path, message=f"{text} to another size; change or remove it")
@@ -84,7 +78,6 @@ def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 
 def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
-    """Check the fields that every family has."""
     message, _ = model_message(model)
     family, arm = find_family(model), model.WhichOneof("model")
     # Without a registered family, only the name of an experimental_model can be refused.

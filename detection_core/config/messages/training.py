@@ -196,7 +196,6 @@ def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
 
 
 def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a loss scale that has no effect."""
     if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
         found = Precision.Name(train.precision)
         message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
@@ -235,7 +234,6 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
-    """Find an experiment without a name, and a server address with a password."""
     if not message.experiment.strip():
         yield Problem(
             path=f"{path}.experiment", message="expected a name, found none; give one, or remove it"
@@ -249,7 +247,6 @@ def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
 
 
 def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
-    """Find a project without a name, and one with characters that its address cannot hold."""
     name = message.project
     if not name.strip() or set(name) & set("/\\#?%:"):
         text = f"expected a name without any of / \\ # ? % :, found {name!r}; correct it"
@@ -267,7 +264,6 @@ def validation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
-    """Find metrics without a name, and duplicate names."""
     names = [metric.name for metric in message.metric]
     for i, name in enumerate(names):
         where = f"{path}.metric[{i}].name"

@@ -79,7 +79,6 @@ def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
 
 
 def _padded(message: Any, path: str) -> Iterator[Problem]:
-    """Find sizes without two values and colours without three."""
     fields = message.DESCRIPTOR.fields_by_name
     for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
         count = len(getattr(message, name)) if name in fields else 0
@@ -204,7 +203,6 @@ _POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
 
 
 def _scales(message: Any, path: str) -> Iterator[Problem]:
-    """Find a range of scales with swapped ends."""
     if message.scale_max < message.scale_min:
         text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
         yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")

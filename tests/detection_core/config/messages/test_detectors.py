@@ -16,7 +16,7 @@ from detection_core.config.messages.pipeline import (
     size_problems,
     tflite_problems,
 )
-from detection_core.config.messages.registered import build_registered, register_part, unregister_part
+from detection_core.config.messages.registered import PARTS, build_registered, register_part
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import FAMILIES, find_family
@@ -251,7 +251,7 @@ def _check(message, path):
 def poly():
     register_part(KIND, "poly", lambda **values: values, options=OPTIONS, check=_check)
     yield
-    unregister_part(KIND, "poly")
+    PARTS.pop((KIND, "poly"), None)
 
 
 def _option(name, value):
@@ -265,7 +265,7 @@ def test_options_have_the_type_of_their_defaults_and_a_name_is_given_once():
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
     refused(ValueError, "'poly', which is registered", register_part, KIND, "poly", dict)
     register_part("augmentation", "poly", dict)
-    unregister_part("augmentation", "poly")
+    PARTS.pop(("augmentation", "poly"), None)
     assert ("augmentation", "poly") not in registered._PARTS
 
 
@@ -290,7 +290,7 @@ def test_the_check_of_a_config_knows_the_part_and_its_kind():
     part, path = {"registered": {"name": "poly"}}, "train_config.data_augmentation_options[0]"
     assert_problems(PYRAMID, {path: part}, {f"{path}.registered.name"})
     assert_fine(PYRAMID, {LOSS: part})
-    unregister_part(KIND, "poly")
+    PARTS.pop((KIND, "poly"), None)
     assert_problems(PYRAMID, {LOSS: part}, {f"{LOSS}.registered.name"})
 
 
