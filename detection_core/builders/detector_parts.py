@@ -22,8 +22,8 @@ from detection_core.ops.post_processing import (
     ScoreConverter,
     Temperature,
 )
-from detection_core.parts.anchors.base import AnchorGenerator
 from detection_core.parts.anchors.generators import (
+    AnchorGenerator,
     AnchorGrid,
     FlexibleGridAnchorGenerator,
     GridAnchorGenerator,
@@ -33,28 +33,33 @@ from detection_core.parts.anchors.generators import (
     SsdAnchorGenerator,
     SsdAnchorOptions,
 )
-from detection_core.parts.box_coders.base import BoxCoder
-from detection_core.parts.box_coders.coders import (
+from detection_core.parts.box_coders import (
+    BoxCoder,
     FasterRcnnBoxCoder,
     KeypointBoxCoder,
     MeanStddevBoxCoder,
     SquareBoxCoder,
 )
-from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, LocalizationLoss
-from detection_core.parts.losses.classification import (
+from detection_core.parts.losses import (
+    AnchorLosses,
     BootstrappedSigmoidLoss,
+    ClassificationLoss,
     DiceLoss,
+    GiouLoss,
+    IouLoss,
+    L1Loss,
+    L2Loss,
+    LocalizationLoss,
     PenaltyReducedFocalLoss,
     SigmoidFocalLoss,
     SigmoidLoss,
+    SmoothL1Loss,
     SoftmaxAgainstLogitsLoss,
     SoftmaxLoss,
 )
-from detection_core.parts.losses.localization import GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
-from detection_core.parts.matchers.base import Matcher
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
-from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.samplers.hard_examples import (
+from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
+from detection_core.parts.samplers import (
+    BalancedSampler,
     HardExampleMiner,
     HardExampleOptions,
     MiningLoss,

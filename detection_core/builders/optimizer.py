@@ -9,15 +9,15 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof, same_fields
-from detection_core.optimizers import schedules
+from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
 
 _logger = logging.getLogger(__name__)
 
 
-def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
-    return schedules.ManualStep(
+def _manual(message: optimizer_pb2.ManualStepLearningRate) -> optimization.Schedule:
+    return optimization.ManualStep(
         initial_learning_rate=message.initial_learning_rate,
         boundaries=tuple(entry.step for entry in message.schedule),
         learning_rates=tuple(entry.learning_rate for entry in message.schedule),
@@ -25,18 +25,18 @@ def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule
     )
 
 
-LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": same_fields(schedules.Constant),
-    "exponential_decay_learning_rate": same_fields(schedules.ExponentialDecay),
+LEARNING_RATES: dict[str, Callable[[Any], optimization.Schedule]] = {
+    "constant_learning_rate": same_fields(optimization.Constant),
+    "exponential_decay_learning_rate": same_fields(optimization.ExponentialDecay),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": same_fields(schedules.CosineDecay),
-    "automl_cosine_learning_rate": same_fields(schedules.AutomlCosine),
-    "automl_polynomial_learning_rate": same_fields(schedules.AutomlPolynomial),
-    "automl_stepwise_learning_rate": same_fields(schedules.AutomlStepwise),
+    "cosine_decay_learning_rate": same_fields(optimization.CosineDecay),
+    "automl_cosine_learning_rate": same_fields(optimization.AutomlCosine),
+    "automl_polynomial_learning_rate": same_fields(optimization.AutomlPolynomial),
+    "automl_stepwise_learning_rate": same_fields(optimization.AutomlStepwise),
 }
 
 
-def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedule:
+def build_learning_rate(message: optimizer_pb2.LearningRate) -> optimization.Schedule:
     """Build the learning rate of a checked message."""
     return build_oneof(message, "learning_rate", LEARNING_RATES)
 

@@ -103,7 +103,12 @@ def describe(config: CheckedConfig) -> Description:
         classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
-        flops=sum(count_flops(network) for network in detector.networks.values()) if fixed else 0,
+        flops=sum(
+            count_flops(network) * detector.runs_per_image(name)
+            for name, network in detector.networks.items()
+        )
+        if fixed
+        else 0,
         parts=dict(model.parts) | _parts(config),
     )
 
@@ -162,7 +167,6 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    """Return the config's other choices as text."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"

@@ -25,10 +25,9 @@ from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
-from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.runner import load_runner, measure
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
@@ -109,7 +108,6 @@ def _report(
     *,
     seconds_per_image: float,
 ) -> EvalReport:
-    """Compute the metrics, compare them with the baseline's, and check the thresholds."""
     split, demanded = splits[_MODEL], [t.metric for t in thresholds]
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
     resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
@@ -130,7 +128,6 @@ def _report(
 
 
 def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
-    """Write the curves, the pictures and the mistakes."""
     CURVES.write(folder, make_curves(split, split.best_score))
     score_threshold = split.best_score if options.min_score is None else options.min_score
     plan = plan_pictures(split, options.pictures, score_threshold)

@@ -12,7 +12,7 @@ from detection_core.artifacts.tflite_provenance import Provenance, provenance_of
 from detection_core.config.label_map_file import parse_label_map
 from detection_core.errors import DetectionError
 from detection_core.redaction import visible
-from detection_core.report.formats import metric, size
+from detection_core.report.page import metric, size
 from detection_core.storage import files
 
 MODEL_CARD = "model_card.md"

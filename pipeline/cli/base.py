@@ -217,9 +217,9 @@ class Group:
     alone: tuple[str, ...] = ()
 
 
-EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+EXAMPLES = argument("--examples", required=True, metavar="DIR", help="examples of ExampleGen")
 EXAMPLES_OR_CONFIG = option(
-    "--examples", "DIR", "what ExampleGen wrote (default: what the config's train_input_reader names)"
+    "--examples", "DIR", "examples of ExampleGen (default: those of the config's train_input_reader)"
 )
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(

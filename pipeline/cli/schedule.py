@@ -50,7 +50,7 @@ _WHEN = (
     "detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
     _SOURCE,
     *OVERRIDES,
-    argument("--name", help="by which it is found again (default: the workflow's)"),
+    argument("--name", help="name of the schedule (default: the workflow's)"),
     *_WHEN,
     argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
     argument("--catch-up", action="store_const", const=True, help="make up for missed slots later"),

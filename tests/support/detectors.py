@@ -116,7 +116,8 @@ def _drop_work(folder: Path, family: str) -> None:
 
 
 def _export(folder: Path, *, family: str) -> None:
-    from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+    from detection_core.tasks.export import export_tflite
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
     export_tflite(
         str(trained(family) / "model"),
@@ -155,14 +156,13 @@ def publish_detector(mirror: Path) -> None:
 
     from detection_core.builders.detector import build_detector
     from detection_core.config.paths.overrides import apply_overrides
-    from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-    from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
+    from detection_core.families.ssd.checkpoint_names import object_paths
     from tests.support.field_checkpoints import write_object_checkpoint
 
     config = apply_overrides(parse_pipeline_config(config_text()), {"model.ssd.num_classes": 7})
     values = {
-        key.removesuffix(VARIABLE_SUFFIX): np.full(variable.shape, 0.25, np.float32)
-        for key, variable in object_keys(build_detector(config.model).network).items()
+        path: np.full(variable.shape, 0.25, np.float32)
+        for path, variable in object_paths(build_detector(config.model).network).items()
     }
     folder = mirror / PUBLISHED / "checkpoint"
     folder.mkdir(parents=True)

@@ -29,12 +29,24 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Findi
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
-from detection_core.report import figures, formats
+from detection_core.report import figures
 from detection_core.report.data_page import DatasetSummary, data_page, read_dataset
 from detection_core.report.figures import Line, bar_chart, heat_map, line_chart, profile_charts, profile_maps
-from detection_core.report.formats import DASH
-from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.page import (
+    CONTENT_SECURITY_POLICY,
+    DASH,
+    TEMPLATES,
+    PictureBudget,
+    duration,
+    metric,
+    moment,
+    render,
+    seconds_between,
+    shown,
+    signed,
+    size,
+    thousands,
+)
 from tests.support.cases import refused
 from tests.support.command_line import run_python
 
@@ -49,18 +61,18 @@ JPEG = b"\xff\xd8\xff picture"
 
 def test_numbers_durations_and_times_are_short_and_what_was_not_measured_is_a_dash():
     durations = {0.04: "0.0 s", 9.94: "9.9 s", 12.4: "12 s", 185: "3 min 05 s", 7620: "2 h 07 min"}
-    assert {seconds: formats.duration(seconds) for seconds in durations} == durations
-    assert formats.duration(None) == DASH
-    assert {formats.metric(value) for value in (None, math.nan, math.inf, -1.0, "x")} == {DASH}
-    assert formats.metric(0.12345) == "0.123" and formats.metric(0.12345, 4) == "0.1235"
-    assert formats.signed(-0.01) == "\N{MINUS SIGN}0.010" and formats.signed(0.01, 4) == "+0.0100"
-    assert formats.signed(None) == DASH
-    assert [formats.size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
-    assert formats.thousands(1234567) == "1\u202f234\u202f567"
-    assert formats.moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
-    assert formats.moment("yesterday") == "yesterday"
-    assert formats.seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90
-    assert formats.seconds_between("2026-11-20T22:00:00", "") is None
+    assert {seconds: duration(seconds) for seconds in durations} == durations
+    assert duration(None) == DASH
+    assert {metric(value) for value in (None, math.nan, math.inf, -1.0, "x")} == {DASH}
+    assert metric(0.12345) == "0.123" and metric(0.12345, 4) == "0.1235"
+    assert signed(-0.01) == "\N{MINUS SIGN}0.010" and signed(0.01, 4) == "+0.0100"
+    assert signed(None) == DASH
+    assert [size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
+    assert thousands(1234567) == "1\u202f234\u202f567"
+    assert moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
+    assert moment("yesterday") == "yesterday"
+    assert seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90
+    assert seconds_between("2026-11-20T22:00:00", "") is None
 
 
 def svg_of(chart):

@@ -66,6 +66,14 @@ def test_a_detector_is_fetched_once(mirror, cache):
     assert record["size"] == len(ARCHIVE) and record["address"] == MODEL.address
 
 
+def test_an_archive_with_other_names_is_fetched(mirror, cache):
+    model = find_model("centernet_mobilenetv2fpn_512x512_coco17_od")
+    other = {path.replace("ckpt-0", "ckpt-301"): content for path, content in FILES.items()}
+    mirror.files[f"/tf2/{model.archive}"] = archive(other, name="centernet_mobilenetv2_fpn_od")
+    found = fetch_model(model, mirror=mirror.address)
+    assert found.checkpoint == str(cache / model.name / "checkpoint" / "ckpt-301") and _data(found) == WEIGHTS
+
+
 def test_files_that_stay_are_not_read_for_each_run(mirror, monkeypatch):
     monkeypatch.setattr(cache_entries, "_SETTLED_NS", -1)
     reads, whole = [], hashlib.file_digest

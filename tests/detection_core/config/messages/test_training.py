@@ -12,10 +12,11 @@ from detection_core.config.messages.training import (
     in_steps,
     validation_problems,
 )
+from detection_core.config.metric_names import COCO_SET
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.evaluation.metric_sets import COCO_SET, SHAPE_KINDS, VOC_SETS
-from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES
+from detection_core.evaluation.metric_sets import SHAPE_KINDS, VOC_SETS
 from detection_core.families.ssd.extractors import NAMED_EXTRACTORS
+from detection_core.families.ssd.scoped_names import FAMILIES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, config_refused
 from tests.support.configs import (

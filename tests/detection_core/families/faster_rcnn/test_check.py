@@ -7,7 +7,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.families.faster_rcnn.check import pooled_side
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, backbone
-from detection_core.families.faster_rcnn.stage_networks import BACKBONES
+from detection_core.families.faster_rcnn.network import BACKBONES
 from tests.support.two_stage import KEEPING, PADDED, tiny_extractor, two_stage_config
 
 MODEL = "model.faster_rcnn"
