@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def tune(arguments: argparse.Namespace) -> Result:
     """Search for the configuration that validates best; repeated, it resumes."""
     from pipeline.settings.settings_file import load_settings
+    from pipeline.tuning.search import load_space
     from pipeline.tuning.settings_search import tune as search
-    from pipeline.tuning.space import load_space
     from pipeline.tuning.tuner import TunerOptions
 
     for name in ("trials", "workers"):

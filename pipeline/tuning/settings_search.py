@@ -26,8 +26,7 @@ from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.settings.step_ids import BASELINE_RESOLVER, CONFIG_GEN, DATA_VALIDATOR, EXAMPLE_GEN, TRAINER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import step_overrides, training_config
-from pipeline.tuning.search import Search, TrialRecord
-from pipeline.tuning.space import Space
+from pipeline.tuning.search import Search, Space, TrialRecord
 from pipeline.tuning.tuner import Tuner, TunerOptions
 
 WINNER = "best.yaml"

@@ -18,9 +18,8 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
-from pipeline.tuning.search import Search
+from pipeline.tuning.search import Parameter, Search, Space
 from pipeline.tuning.settings_search import check_space, tune, validation_overrides
-from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import TunerOptions
 from tests.pipeline.conftest import DIGITS
 from tests.support.cases import refused

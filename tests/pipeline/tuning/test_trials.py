@@ -14,9 +14,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from detection_core.errors import ConfigError, DataError, ModelError
 from pipeline.tuning import trial_process
-from pipeline.tuning.search import TrialRecord
+from pipeline.tuning.search import Parameter, Space, TrialRecord, load_space
 from pipeline.tuning.settings_search import write_winner
-from pipeline.tuning.space import Parameter, Space, load_space
 from pipeline.tuning.trial_process import TrialFolder
 from pipeline.tuning.tuner import visible_gpus, worker_environment
 from tests.support.cases import refused
