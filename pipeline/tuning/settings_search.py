@@ -32,16 +32,6 @@ from pipeline.tuning.tuner import Tuner, TunerOptions
 WINNER = "best.yaml"
 
 
-def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
-    """Write the pipeline.config overrides of the best trial.
-
-    The overrides include those common to all trials.
-    """
-    told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
-    head = f"# {told}; for `detflow run --override-file`.\n"
-    files.write_text(path, head + yaml.safe_dump(dict(overrides), sort_keys=False))
-
-
 _logger = logging.getLogger(__name__)
 
 _IDENTITY = "search.json"
@@ -107,7 +97,9 @@ def tune(
                 where=folder,
             )
         path = os.path.join(folder, WINNER)
-        write_winner(path, best, {**common, **best.overrides})
+        told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
+        head = f"# {told}; for `detflow run --override-file`.\n"
+        files.write_text(path, head + yaml.safe_dump({**common, **best.overrides}, sort_keys=False))
         model = tuner.trial_folder(best.number).model
         return TuneResult(trials=tuple(search.records()), best=best, overrides=path, model=model)
 
