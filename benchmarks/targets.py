@@ -38,12 +38,12 @@ _MODULES = {
     "iou": "ops.iou",
     "objects": "ops.objects",
     "criterion": "parts.anchor_criterion",
-    "coder": "parts.box_coders.coders",
-    "losses": "parts.losses.base",
-    "focal": "parts.losses.classification",
-    "smooth_l1": "parts.losses.localization",
-    "matcher": "parts.matchers.matchers",
-    "targets": "parts.targets.anchor_targets",
+    "coder": "parts.box_coders",
+    "losses": "parts.losses",
+    "focal": "parts.losses",
+    "smooth_l1": "parts.losses",
+    "matcher": "parts.matchers",
+    "targets": "parts.targets",
 }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.export import TFLiteExportOptions
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
 Path = str | os.PathLike[str]
 """A local path, or a URI of an object store."""
@@ -200,20 +200,16 @@ def evaluate(
         ModelError: if a detector cannot be run or returns NaN or infinity.
     """
     from detection_core.builders.evaluation_settings import EvaluateOptions
-    from detection_core.config.input_paths import require_evaluation_input
-    from detection_core.tasks.evaluate import evaluate_config, own_config
+    from detection_core.tasks.evaluate import evaluate_config
 
-    path = os.fspath(model)
     options = options or EvaluateOptions()
     if output is None:
         options = dataclasses.replace(options, pictures=0)
-    read = own_config(path) if config is None else _config(config)
     with ScratchFolder() as scratch:
         return evaluate_config(
-            model_path=path,
-            config=require_evaluation_input(
-                _reading(read, examples, split=options.split, eval_split=options.split), path
-            ),
+            model_path=os.fspath(model),
+            config=None if config is None else _config(config),
+            examples_dir=_text(examples),
             evaluation_dir=os.path.join(scratch, "evaluation") if output is None else os.fspath(output),
             baseline_path=_text(baseline),
             options=options,

@@ -10,6 +10,7 @@ from typing import Any
 
 from detection_core.capabilities import capability
 from detection_core.config import starting_point
+from detection_core.config.check import raise_first
 from detection_core.config.load import (
     GRAPH_REWRITER,
     format_graph_rewriter,
@@ -25,7 +26,6 @@ from detection_core.config.metric_names import check_metric_names
 from detection_core.config.num_classes import classes_field, configured_classes
 from detection_core.config.paths.overrides import UNSET
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.zoo.keras_backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings

@@ -7,9 +7,7 @@ from typing import Any
 from component_specs import EvaluatorJob
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.builders.evaluation_settings import EvaluateOptions
-from detection_core.config.input_paths import point_at_examples
-from detection_core.tasks.evaluate import evaluate_config, own_config
-from detection_core.tasks.examples import check_split
+from detection_core.tasks.evaluate import evaluate_config
 
 
 def run(job: EvaluatorJob) -> dict[str, Any]:
@@ -18,19 +16,13 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
     Returns:
         Properties of the evaluation artifact.
     """
-    images = check_split(job.examples, job.split)
-    config = point_at_examples(own_config(job.model), job.examples, eval_split=job.split)
     report = evaluate_config(
         model_path=job.model,
-        config=config,
         evaluation_dir=job.evaluation,
+        examples_dir=job.examples,
         baseline_path=job.baseline,
         options=EvaluateOptions(
-            split=job.split,
-            thresholds=job.thresholds,
-            pictures=job.pictures,
-            images=images,
-            trust=job.trust,
+            split=job.split, thresholds=job.thresholds, pictures=job.pictures, trust=job.trust
         ),
     )
     write_blessing(job.blessing, bool(report.blessed), report.reasons)

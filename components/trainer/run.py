@@ -34,8 +34,8 @@ def run(job: TrainerJob) -> dict[str, Any]:
     """
     if job.stop_reasons:
         raise DataError(
-            f"expected examples that may be trained on, found what the settings stop at: {job.stop_reasons};"
-            " mend the data, or change validation.checks",
+            f"expected examples that pass the checks with severity stop, found: {job.stop_reasons};"
+            " correct the data, or change validation.checks",
             where=job.examples,
         )
     check_split(job.examples, "train")

@@ -1,4 +1,7 @@
-"""Layout of a detector folder, and a reader of its description that needs no TensorFlow.
+"""Layout of a detector folder, and finding the detectors that a path of a model names, without TensorFlow.
+
+A path of a model names a detector folder, a SavedModel, a .tflite file, a folder with an ensemble's
+`ensemble.json`, or a push destination.
 
 A detector folder holds the SavedModel `Format-Serving/`. Its `assets.extra/detflow/` holds the files that
 training, quantization and conversion need. A published version is a copy of `Format-Serving`, so every reader
@@ -8,10 +11,12 @@ accepts either folder.
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 from detection_core.artifacts import quantization
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.published import IN_SERVICE, is_destination, read_deployment
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -27,6 +32,7 @@ CHECKPOINT = "checkpoint/ckpt-0"
 QUANTIZATION = quantization.QUANTIZATION.name
 
 KINDS = ("float", "quantized")
+_TFLITE = ".tflite"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,3 +143,78 @@ def read_info(path: str) -> DetectorInfo:
         ContractError: when it is not a detector folder, or this version cannot read it.
     """
     return MODEL.parse(read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ensemble:
+    """The content of ensemble.json.
+
+    Attributes:
+        detectors: detector folders, SavedModels or .tflite files; paths are relative to this file's folder.
+        iou_threshold: least IoU at which boxes of two detectors are one object.
+    """
+
+    detectors: tuple[str, ...]
+    iou_threshold: float
+
+
+ENSEMBLE = JsonFile(
+    name="ensemble.json",
+    content=Ensemble,
+    writer="`detflow predict` or `detflow evaluate` with several --model",
+    remedy="name the detectors with --model again",
+)
+
+
+def members(path: str) -> tuple[str, ...]:
+    """Return an ensemble's detectors in order; for any other path, the path itself."""
+    found = find_ensemble(path)
+    if found is None:
+        return (path,)
+    return tuple(
+        p if files.is_remote(p) or os.path.isabs(p) else files.join(path, p) for p in found.detectors
+    )
+
+
+def find_ensemble(path: str) -> Ensemble | None:
+    """Read an ensemble's folder; None if the path is not one."""
+    return ENSEMBLE.find(path) if files.is_dir(path) else None
+
+
+def find_extra(path: str, name: str) -> str | None:
+    """Return the path of a file in the `assets.extra/detflow` of a model, of an ensemble's first detector.
+
+    None if it has none, as a .tflite file and a SavedModel of another program.
+
+    Raises:
+        ContractError: when a folder holds no SavedModel.
+    """
+    detector = members(path)[0]
+    file = extra_file(detector, name) if files.is_dir(detector) else ""
+    return file if file and files.exists(file) else None
+
+
+def find_model(path: str) -> str:
+    """Return the model in a folder of models; any other path unchanged.
+
+    A push destination gives its deployed version, a folder of TensorFlow Lite files its only file.
+
+    Raises:
+        ContractError: when nothing is deployed there, or the folder holds several TensorFlow Lite files.
+    """
+    if os.path.splitext(path)[1].lower() == _TFLITE or not files.is_dir(path) or holds_saved_model(path):
+        return path
+    if is_destination(path):
+        version = read_deployment(path).version
+        if version is None:
+            raise ContractError("expected a deployed version, found none; publish one first", where=path)
+        return files.join(path, IN_SERVICE, str(version))
+    if find_ensemble(path):
+        return path
+    found = [name for name in files.list_entries(path)[1] if name.lower().endswith(_TFLITE)]
+    if len(found) > 1:
+        raise ContractError(
+            f"expected one model, found {len(found)} {_TFLITE} files; pass one of them: {', '.join(found)}",
+            where=path,
+        )
+    return files.join(path, found[0]) if found else path

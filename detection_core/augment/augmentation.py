@@ -35,7 +35,6 @@ class Augmentations:
     augmentations: tuple[Augmentation, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Apply all augmentations."""
         for number, augmentation in enumerate(self.augmentations):
             sample = augmentation(sample, tf.random.fold_in(seed, number))
         return sample
@@ -52,7 +51,6 @@ class OneOf:
     augmentations: tuple[Augmentation, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         choice = random_int(uniforms(seed, 1)[0], 0, len(self.augmentations) - 1)
         own_seed = tf.random.fold_in(seed, 1)
         return tf.switch_case(choice, [lambda a=a: a(sample, own_seed) for a in self.augmentations])
@@ -66,6 +64,11 @@ def uniforms(seed: tf.Tensor, count: int) -> tf.Tensor:
 def scaled(draw: tf.Tensor, low: float | tf.Tensor, high: float | tf.Tensor) -> tf.Tensor:
     """Map a draw from [0, 1) to [low, high)."""
     return low + draw * (high - low)
+
+
+def in_floats(sample: Sample) -> Sample:
+    """Return the sample with a float32 image."""
+    return sample._replace(image=tf.cast(sample.image, tf.float32))
 
 
 def random_int(draw: tf.Tensor, low: tf.Tensor | int, high: tf.Tensor | int) -> tf.Tensor:

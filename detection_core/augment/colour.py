@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import apply_with_probability, scaled, uniforms
+from detection_core.augment.augmentation import apply_with_probability, in_floats, scaled, uniforms
 from detection_core.structures import Sample
 
 
 def _clipped(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
     """Apply a change to the image as float32 0..255, and clip the result."""
-    image = change(tf.cast(sample.image, tf.float32))
+    image = change(in_floats(sample).image)
     return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
 
 
@@ -45,41 +44,21 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _RandomAddition:
-    _adjust: ClassVar[Callable[[Sample, tf.Tensor], Sample]]
-
-    max_delta: float
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        return type(self)._adjust(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _RandomFactor:
-    _adjust: ClassVar[Callable[[Sample, tf.Tensor], Sample]]
-
-    min_delta: float = 0.8
-    max_delta: float = 1.25
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        return type(self)._adjust(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustBrightness(_RandomAddition):
+class RandomAdjustBrightness:
     """Make the image brighter or darker.
 
     Attributes:
         max_delta: largest change, as a fraction of the full range.
     """
 
-    _adjust = adjust_brightness
-
     max_delta: float = 0.2
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return adjust_brightness(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustContrast(_RandomFactor):
+class RandomAdjustContrast:
     """Scale the contrast.
 
     Attributes:
@@ -87,24 +66,29 @@ class RandomAdjustContrast(_RandomFactor):
         max_delta: largest factor.
     """
 
-    _adjust = adjust_contrast
+    min_delta: float = 0.8
+    max_delta: float = 1.25
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return adjust_contrast(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustHue(_RandomAddition):
+class RandomAdjustHue:
     """Rotate the hue.
 
     Attributes:
         max_delta: largest rotation, as a fraction of the full circle.
     """
 
-    _adjust = adjust_hue
-
     max_delta: float = 0.02
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return adjust_hue(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustSaturation(_RandomFactor):
+class RandomAdjustSaturation:
     """Scale the saturation.
 
     Attributes:
@@ -112,7 +96,11 @@ class RandomAdjustSaturation(_RandomFactor):
         max_delta: largest factor.
     """
 
-    _adjust = adjust_saturation
+    min_delta: float = 0.8
+    max_delta: float = 1.25
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        return adjust_saturation(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
 _Adjustment = Callable[[Sample, tf.Tensor], Sample]
@@ -140,7 +128,6 @@ class RandomDistortColor:
     color_ordering: int = 0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 4)
         for number, (change, low, high) in enumerate(COLOR_ORDERINGS[self.color_ordering]):
             sample = change(sample, scaled(draws[number], low, high))
@@ -164,9 +151,7 @@ class RandomRGBtoGray:
     probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
-        sample = sample._replace(image=tf.cast(sample.image, tf.float32))
-        return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, sample)
+        return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, in_floats(sample))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,7 +159,6 @@ class RGBtoGray:
     """Convert the image to one grey channel."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
 
 
@@ -191,7 +175,6 @@ class RandomPixelValueScale:
     maxval: float = 1.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
         return scale_values(sample, scaled(draws, self.minval, self.maxval))
 
@@ -214,7 +197,6 @@ class AdjustGamma:
     gain: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         return _clipped(sample, lambda image: 255.0 * self.gain * (image / 255.0) ** self.gamma)
 
 
@@ -235,7 +217,6 @@ class NormalizeImage:
     target_maxval: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)
         image = (tf.cast(sample.image, tf.float32) - self.original_minval) * scale + self.target_minval
         return sample._replace(image=image)
@@ -252,7 +233,6 @@ class SubtractChannelMean:
     means: tuple[float, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         return sample._replace(image=tf.cast(sample.image, tf.float32) - tf.constant(self.means))
 
 

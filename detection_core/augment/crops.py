@@ -50,6 +50,23 @@ def pad_masks(masks: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.pad(masks, tf.concat([[[0, 0]], room], 0)), [None, None, None])
 
 
+def pad_image(image: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
+    """Pad [H, W, c] with zeros; see `pad_masks` for `room`."""
+    padded = tf.pad(image, tf.concat([room, [[0, 0]]], 0))
+    return tf.ensure_shape(padded, [None, None, image.shape[-1]])
+
+
+def crop_and_pad(
+    image: tf.Tensor, masks: tf.Tensor, window: Window, room: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Crop [H, W, c] and masks [G, H, W] to a window, which may be empty, then pad them with zeros."""
+    # The cropped masks of an empty window look like unused ones, so ask the masks before the crop.
+    if masks.shape[1:] != [0, 0]:
+        masks = tf.pad(crop_masks(masks, window), tf.concat([[[0, 0]], room], 0))
+        masks = tf.ensure_shape(masks, [None, None, None])
+    return pad_image(crop_image(image, window), room), masks
+
+
 def _normalized(window: Window, image: tf.Tensor) -> tf.Tensor:
     """Return the window as float32 [4], normalised to the image."""
     corners = tf.cast(tf.concat([window.begin, window.begin + window.size], 0), tf.float32)
@@ -127,7 +144,6 @@ class RandomCropImage:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
 
         def change(sample: Sample) -> Sample:
             window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
@@ -171,7 +187,6 @@ class OneOfCrops:
     crops: tuple[RandomCropImage, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 2)
         choice = random_int(draws[0], 0, len(self.crops) - 1)
         window_seed = tf.random.fold_in(seed, 1)
@@ -197,9 +212,7 @@ class OneOfCrops:
         return tf.switch_case(choice, windows)
 
 
-def ssd_crops(
-    covered: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
-) -> tuple[RandomCropImage, ...]:
+def ssd_crops() -> tuple[RandomCropImage, ...]:
     """Return the SSD paper's crops: one per covered fraction of a box."""
     return tuple(
         RandomCropImage(
@@ -210,7 +223,7 @@ def ssd_crops(
             clip_boxes=True,
             random_coef=0.15,
         )
-        for fraction in covered
+        for fraction in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     )
 
 
@@ -229,7 +242,6 @@ class RandomCropToAspectRatio:
     clip_boxes: bool = True
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         target = size_of_aspect_ratio(size, self.aspect_ratio)
         begin = random_int(uniforms(seed, 2), 0, size - target)
@@ -243,6 +255,13 @@ def size_of_aspect_ratio(size: tf.Tensor, aspect_ratio: float) -> tf.Tensor:
     height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
     fitting = tf.cast(tf.round([width / aspect_ratio, height * aspect_ratio]), tf.int32)
     return tf.clip_by_value(fitting, 1, size)
+
+
+def fitting_size(sample: Sample, frame: tf.Tensor, factor: tf.Tensor | float = 1.0) -> tf.Tensor:
+    """Return int32 [2], the image's size scaled by `factor` times what fits it into a frame [2]."""
+    size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
+    fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
+    return tf.maximum(tf.cast(tf.round(size * fitting * factor), tf.int32), 1)
 
 
 def place(
@@ -271,20 +290,15 @@ def place(
     window = Window(begin, tf.clip_by_value(frame - offset, begin, scaled) - begin)
     before = tf.clip_by_value(offset, 0, frame)
     room = tf.stack([before, frame - before - window.size], axis=1)
-    image = crop_image(resize_pixels(sample.image, scaled, half_pixel_centers=True), window)
+    image = resize_pixels(sample.image, scaled, half_pixel_centers=True)
+    masks = resize_masks(sample.truth.masks, scaled, half_pixel_centers=True)
     colour = tf.constant(pad_value or (0.0, 0.0, 0.0), tf.float32)
-    image = tf.pad(image - colour, tf.pad(room, [[0, 1], [0, 0]])) + colour
-    masks = sample.truth.masks
-    if masks.shape[1:] != [0, 0]:
-        # The window may be empty, so that `pad_masks` would take the masks for unused ones.
-        masks = crop_masks(resize_masks(masks, scaled, half_pixel_centers=True), window)
-        masks = tf.ensure_shape(tf.pad(masks, tf.pad(room, [[1, 0], [0, 0]])), [None, None, None])
+    image, masks = crop_and_pad(image - colour, masks, window, room)
     size, corner = tf.cast(scaled, tf.float32), tf.cast(offset, tf.float32)
     seen = tf.concat([-corner / size, (tf.cast(frame, tf.float32) - corner) / size], 0)
     truth = sample.truth._replace(masks=masks)
-    return sample._replace(
-        image=image, truth=crop_truth(truth, seen, overlap_thresh=min_visible, clip_boxes=True)
-    )
+    truth = crop_truth(truth, seen, overlap_thresh=min_visible, clip_boxes=True)
+    return sample._replace(image=image + colour, truth=truth)
 
 
 def in_larger_frame(

@@ -113,7 +113,6 @@ class RandomRotation90:
     keypoint_rot_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draw = uniforms(seed, 1)[0]
         return apply_with_probability(
             draw, self.probability, lambda s: rotate90(s, self.keypoint_rot_permutation), sample
@@ -150,7 +149,6 @@ class RandomSelfConcatImage:
     concat_horizontal_probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 2)
         probabilities = {
             VERTICAL: self.concat_vertical_probability,
@@ -196,19 +194,18 @@ def mirror(size: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.stack([-1.0, zero, last_column]), tf.constant([0.0, 1.0, 0.0])])
 
 
-def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int) -> tf.Tensor:
-    """Warp uint8 [h, w, c] with nearest-neighbour sampling; outside becomes `fill`."""
+def warp_pixels(pixels: tf.Tensor, warp: tf.Tensor, fill: int, interpolation: str = "NEAREST") -> tf.Tensor:
+    """Warp integers [h, w, c]; outside becomes `fill`."""
     flat = tf.concat([tf.reshape(warp, [6]), tf.zeros([2])], 0)
-    size, shape = tf.shape(pixels)[:2], pixels.shape
     warped = tf.raw_ops.ImageProjectiveTransformV3(
         images=pixels[tf.newaxis],
         transforms=flat[tf.newaxis],
-        output_shape=size,
-        interpolation="NEAREST",
+        output_shape=tf.shape(pixels)[:2],
+        interpolation=interpolation,
         fill_mode="CONSTANT",
         fill_value=float(fill),
     )[0]
-    return tf.ensure_shape(warped, shape)
+    return tf.ensure_shape(warped, pixels.shape)
 
 
 def warp_masks(masks: tf.Tensor, warp: tf.Tensor) -> tf.Tensor:

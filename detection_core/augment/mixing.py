@@ -17,11 +17,12 @@ import tensorflow as tf
 from detection_core.augment.augmentation import (
     Augmentation,
     apply_with_probability,
+    in_floats,
     random_int,
     scaled,
     uniforms,
 )
-from detection_core.augment.crops import in_larger_frame, joined_objects, place
+from detection_core.augment.crops import fitting_size, in_larger_frame, joined_objects, place
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
 
@@ -88,7 +89,7 @@ class MixedAugmentations:
             sample = tf.cond(
                 mixes,
                 lambda s=sample, step=step, partner=partner, own=own: step(s, partner, own),
-                lambda s=sample: unmixed(s),
+                lambda s=sample: in_floats(s),
             )
         return sample
 
@@ -114,11 +115,6 @@ def partner_number(size: tf.Tensor, number: tf.Tensor, i: int, seed: tf.Tensor) 
     )
 
 
-def unmixed(sample: Sample) -> Sample:
-    """Return the sample with a float32 image, as mixing steps do."""
-    return sample._replace(image=tf.cast(sample.image, tf.float32))
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixUp(Mixing):
     """Blend an image with another, without changing their geometry.
@@ -138,12 +134,11 @@ class MixUp(Mixing):
     alpha: float = 1.5
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
 
         def blend(first: Sample) -> Sample:
             return blended(first, partner(0), self.part(tf.random.fold_in(seed, 1)))
 
-        return apply_with_probability(uniforms(seed, 1)[0], self.probability, blend, unmixed(sample))
+        return apply_with_probability(uniforms(seed, 1)[0], self.probability, blend, in_floats(sample))
 
     def part(self, seed: tf.Tensor) -> tf.Tensor:
         """Draw the image's part of the blend, float32 []."""
@@ -202,13 +197,12 @@ class Mosaic(Mixing):
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 3)
 
         def mosaic(first: Sample) -> Sample:
             return self.joined([first, *(partner(i) for i in range(3))], self.point(draws[1:]))
 
-        return apply_with_probability(draws[0], self.probability, mosaic, unmixed(sample))
+        return apply_with_probability(draws[0], self.probability, mosaic, in_floats(sample))
 
     def point(self, draws: tf.Tensor) -> tf.Tensor:
         """Map float32 [2] draws from [0, 1) to the point where images meet, int32 [2], row and column."""
@@ -240,9 +234,8 @@ class Mosaic(Mixing):
         """Place an image in its quarter; `after` is 1 for rows and columns behind the point, else 0."""
         if self.fit == "STRETCH":
             return place(sample, scaled=frame, offset=tf.zeros([2], tf.int32), frame=frame)
-        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         half = tf.constant([self.height, self.width], tf.float32) / 2.0
-        scaled = tf.maximum(tf.cast(tf.round(size * tf.reduce_min(half / size)), tf.int32), 1)
+        scaled = fitting_size(sample, half)
         return place(
             sample,
             scaled=scaled,
@@ -279,7 +272,6 @@ class CopyPaste(Mixing):
     min_visible: float = 0.3
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 4)
 
         def paste(below: Sample) -> Sample:
@@ -289,14 +281,11 @@ class CopyPaste(Mixing):
             above = placed._replace(truth=keep_objects(placed.truth, kept))
             return pasted(below, above, min_visible=self.min_visible)
 
-        return apply_with_probability(draws[0], self.probability, paste, unmixed(sample))
+        return apply_with_probability(draws[0], self.probability, paste, in_floats(sample))
 
     def _placed(self, sample: Sample, frame: tf.Tensor, draws: tf.Tensor) -> Sample:
         """Scale the other image; place it inside the frame, or so that it covers the frame."""
-        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
-        factor = scaled(draws[0], self.scale_min, self.scale_max)
-        fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
-        whole = tf.maximum(tf.cast(tf.round(size * fitting * factor), tf.int32), 1)
+        whole = fitting_size(sample, frame, scaled(draws[0], self.scale_min, self.scale_max))
         offset = tf.cast(tf.round(tf.cast(frame - whole, tf.float32) * draws[1:]), tf.int32)
         return place(sample, scaled=whole, offset=offset, frame=frame, min_visible=self.min_visible)
 

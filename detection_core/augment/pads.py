@@ -10,9 +10,9 @@ from detection_core.augment.augmentation import random_int, scaled, uniforms
 from detection_core.augment.crops import (
     RandomCropImage,
     Window,
-    crop_image,
-    crop_masks,
+    crop_and_pad,
     crop_truth,
+    pad_image,
     pad_masks,
     truth_in_window,
 )
@@ -20,12 +20,6 @@ from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import Sample
 
 Colour = tuple[float, float, float] | tuple[()]
-
-
-def pad_image(image: tf.Tensor, room: tf.Tensor) -> tf.Tensor:
-    """Pad [H, W, c] with zeros; room is int32 [2, 2]: above and below, left and right."""
-    padded = tf.pad(image, tf.concat([room, [[0, 0]]], 0))
-    return tf.ensure_shape(padded, [None, None, image.shape[-1]])
 
 
 def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ()) -> Sample:
@@ -73,7 +67,6 @@ class RandomPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         return pad_at_random(
             sample,
@@ -99,7 +92,6 @@ class RandomAbsolutePadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         largest = size + tf.constant([self.max_height_padding, self.max_width_padding])
         return pad_at_random(sample, seed, smallest=size, largest=largest, colour=self.pad_color)
@@ -122,7 +114,6 @@ class RandomCropPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         return pad_at_random(
             self.crop(sample, seed),
@@ -148,7 +139,6 @@ class RandomPadToAspectRatio:
     max_padded_size_ratio: tuple[float, float] = (2.0, 2.0)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         fitting = tf.floor(tf.stack([size[1] / self.aspect_ratio, size[0] * self.aspect_ratio]))
         target = tf.maximum(size, fitting)
@@ -178,7 +168,6 @@ class RandomSquareCropByScale:
     num_scales: int = 8
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws, size = uniforms(seed, 3), tf.shape(sample.image)[:2]
         scales = tf.linspace(self.scale_min, self.scale_max, self.num_scales)
         scale = tf.gather(scales, random_int(draws[0], 0, self.num_scales - 1))
@@ -220,7 +209,6 @@ class RandomScaleCropAndPadToSquare:
     scale_max: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 3)
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         side = scaled(draws[0], self.scale_min, self.scale_max) * self.output_size
@@ -248,8 +236,6 @@ def _square(sample: Sample, window: Window, offset: tf.Tensor, side: tf.Tensor) 
     square = tf.concat([window.begin - offset, window.begin - offset + side], 0)
     frame = tf.cast(square, tf.float32) / tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
     room = tf.stack([offset, side - offset - window.size], axis=1)
-    masks = pad_masks(crop_masks(sample.truth.masks, window), room)
-    truth = sample.truth._replace(masks=masks)
-    truth = crop_truth(truth, frame, overlap_thresh=0.0, clip_boxes=True)
-    image = pad_image(crop_image(sample.image, window), room)
+    image, masks = crop_and_pad(sample.image, sample.truth.masks, window, room)
+    truth = crop_truth(sample.truth._replace(masks=masks), frame, overlap_thresh=0.0, clip_boxes=True)
     return sample._replace(image=image, truth=truth)

@@ -133,12 +133,22 @@ def _tone(change: _Tone, amount: Callable[[float], float]) -> Operation:
     return Operation(apply, amount)
 
 
-def _tone_in_boxes(change: _Tone, amount: Callable[[float], float]) -> Operation:
+def _in_boxes(
+    change: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
+    amount: Callable[[float], float],
+    masks: _Tone = lambda part, _: part,
+    *,
+    either_sign: bool = False,
+) -> Operation:
+    """Return an operation on boxes; `change` takes pixels, amount and seed."""
+
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-        box_change = patches.BoxChange(lambda part, _: change(part, amount), lambda part: part)
+        box_change = patches.BoxChange(
+            lambda part, own: change(part, amount, own), lambda part: masks(part, amount)
+        )
         return patches.change_boxes(sample, box_change, probability * _BOX_PROBABILITY, seed)
 
-    return Operation(apply, amount, by_box=True)
+    return Operation(apply, amount, either_sign=either_sign, by_box=True)
 
 
 def _warp(make: _Warp, largest: float, *, middle: bool = False) -> Operation:
@@ -151,30 +161,16 @@ def _warp(make: _Warp, largest: float, *, middle: bool = False) -> Operation:
     return Operation(apply, _fraction_of(largest), either_sign=True)
 
 
-def _warp_in_boxes(make: _Warp, largest: float) -> Operation:
-    def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-        def warped(part: tf.Tensor, fill: int) -> tf.Tensor:
-            return geometry.warp_pixels(part, make(tf.shape(part)[:2], amount), fill)
+def _warp_in_boxes(make: _Warp, largest: float, *, either_sign: bool = True) -> Operation:
+    def warped(part: tf.Tensor, amount: tf.Tensor, fill: int) -> tf.Tensor:
+        return geometry.warp_pixels(part, make(tf.shape(part)[:2], amount), fill)
 
-        change = patches.BoxChange(
-            lambda part, _: warped(part, geometry.REPLACEMENT), lambda part: warped(part, 0)
-        )
-        return patches.change_boxes(sample, change, probability * _BOX_PROBABILITY, seed)
-
-    return Operation(apply, _fraction_of(largest), either_sign=True, by_box=True)
-
-
-def _cut_out(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-    return sample._replace(image=patches.cut_out(sample.image, amount, seed))
-
-
-def _cut_out_in_boxes(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-    change = patches.BoxChange(lambda part, s: patches.cut_out(part, amount, s), lambda part: part)
-    return patches.change_boxes(sample, change, probability * _BOX_PROBABILITY, seed)
-
-
-def _cut_out_of_a_box(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-    return patches.cut_out_of_any_box(sample, amount, seed)
+    return _in_boxes(
+        lambda part, amount, _: warped(part, amount, geometry.REPLACEMENT),
+        _fraction_of(largest),
+        lambda part, amount: warped(part, amount, 0),
+        either_sign=either_sign,
+    )
 
 
 def _fraction_of(largest: float) -> Callable[[float], float]:
@@ -211,8 +207,13 @@ OPERATIONS: dict[str, Operation] = {
     "Contrast": _tone(colour.enhance_contrast, _factor),
     "Brightness": _tone(colour.enhance_brightness, _factor),
     "Sharpness": _tone(colour.enhance_sharpness, _factor),
-    "Cutout": Operation(_cut_out, _int_fraction_of(100)),
-    "BBox_Cutout": Operation(_cut_out_of_a_box, _fraction_of(0.75)),
+    "Cutout": Operation(
+        lambda s, amount, _, seed: s._replace(image=patches.cut_out(s.image, amount, seed)),
+        _int_fraction_of(100),
+    ),
+    "BBox_Cutout": Operation(
+        lambda s, amount, _, seed: patches.cut_out_of_any_box(s, amount, seed), _fraction_of(0.75)
+    ),
     "Rotate_BBox": _warp(geometry.rotation, 30.0, middle=True),
     "TranslateX_BBox": _warp(_SHIFT_X, 250.0),
     "TranslateY_BBox": _warp(_SHIFT_Y, 250.0),
@@ -223,22 +224,13 @@ OPERATIONS: dict[str, Operation] = {
     "TranslateY_Only_BBoxes": _warp_in_boxes(_SHIFT_Y, 120.0),
     "ShearX_Only_BBoxes": _warp_in_boxes(_SHEAR_X, 0.3),
     "ShearY_Only_BBoxes": _warp_in_boxes(_SHEAR_Y, 0.3),
-    "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: geometry.mirror(size), 0.0)._replace(
-        either_sign=False
+    "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: geometry.mirror(size), 0.0, either_sign=False),
+    "Solarize_Only_BBoxes": _in_boxes(
+        lambda part, amount, _: colour.solarize(part, amount), _int_fraction_of(256)
     ),
-    "Solarize_Only_BBoxes": _tone_in_boxes(colour.solarize, _int_fraction_of(256)),
-    "Equalize_Only_BBoxes": _tone_in_boxes(lambda image, _: colour.equalize(image), _none),
-    "Cutout_Only_BBoxes": Operation(_cut_out_in_boxes, _int_fraction_of(50), by_box=True),
+    "Equalize_Only_BBoxes": _in_boxes(lambda part, *_: colour.equalize(part), _none),
+    "Cutout_Only_BBoxes": _in_boxes(patches.cut_out, _int_fraction_of(50)),
 }
-# Operations that move pixels inside boxes. Masks follow; a keypoint in several boxes has no defined position.
-MOVED_IN_BOXES = frozenset(name for name in OPERATIONS if name.endswith("_Only_BBoxes")) - {
-    "Solarize_Only_BBoxes", "Equalize_Only_BBoxes", "Cutout_Only_BBoxes",
-}  # fmt: skip
-
-
-def moves_in_boxes(policy_name: str) -> bool:
-    """Return whether a policy moves pixels inside boxes, where keypoints do not follow."""
-    return any(name in MOVED_IN_BOXES for sub_policy in POLICIES[policy_name] for name, _, _ in sub_policy)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -252,7 +244,6 @@ class AutoAugmentImage:
     policy_name: str = "v0"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         policy = POLICIES[self.policy_name]
         chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)

@@ -7,8 +7,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import random_int, scaled, skip_with_probability, uniforms
-from detection_core.augment.crops import Window, crop_image, crop_masks, place
+from detection_core.augment.augmentation import (
+    in_floats,
+    random_int,
+    scaled,
+    skip_with_probability,
+    uniforms,
+)
+from detection_core.augment.crops import Window, crop_image, crop_masks, fitting_size, place
 from detection_core.ops.objects import end_at_last_pixel, hide_outside, with_keypoints
 from detection_core.ops.resampling import (
     Method,
@@ -47,7 +53,6 @@ class RandomImageScale:
     max_scale_ratio: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         scale = scaled(uniforms(seed, 1)[0], self.min_scale_ratio, self.max_scale_ratio)
         return scale_image(sample, scale)
 
@@ -72,7 +77,6 @@ class ResizeImage:
     method: Method = "BILINEAR"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         return resize(sample, tf.constant([self.new_height, self.new_width]), self.method)
 
 
@@ -92,7 +96,6 @@ class RandomResizeMethod:
     target_width: int
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         size = tf.constant([self.target_height, self.target_width])
         choice = random_int(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
         return tf.switch_case(choice, [lambda m=m: resize(sample, size, m) for m in _METHODS])
@@ -113,12 +116,10 @@ class RandomDownscaleToTargetPixels:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 2)
         target = random_int(draws[1], self.min_target_pixels, self.max_target_pixels)
-        sample = sample._replace(image=tf.cast(sample.image, tf.float32))
         return skip_with_probability(
-            draws[0], self.random_coef, lambda s: downscale_to_pixels(s, target), sample
+            draws[0], self.random_coef, lambda s: downscale_to_pixels(s, target), in_floats(sample)
         )
 
 
@@ -167,7 +168,6 @@ class ScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         placement = self.placement(tf.shape(sample.image)[:2], uniforms(seed, 3))
         return self.placed(sample, placement)
 
@@ -233,13 +233,9 @@ class LargeScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Augment the sample."""
         draws = uniforms(seed, 3)
         frame = tf.constant([self.height, self.width])
-        size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
-        factor = scaled(draws[0], self.scale_min, self.scale_max)
-        fitting = tf.reduce_min(tf.cast(frame, tf.float32) / size)
-        whole = tf.maximum(tf.cast(tf.round(size * fitting * factor), tf.int32), 1)
+        whole = fitting_size(sample, frame, scaled(draws[0], self.scale_min, self.scale_max))
         room = tf.cast(tf.maximum(whole - frame, 0), tf.float32)
         found = place(
             sample,

@@ -9,8 +9,8 @@ from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.iou import Similarity, ThresholdedIou, negative_squared_distance
-from detection_core.parts.anchors.base import AnchorGenerator
 from detection_core.parts.anchors.generators import (
+    AnchorGenerator,
     AnchorGrid,
     FlexibleGridAnchorGenerator,
     GridAnchorGenerator,
@@ -20,15 +20,14 @@ from detection_core.parts.anchors.generators import (
     SsdAnchorGenerator,
     SsdAnchorOptions,
 )
-from detection_core.parts.box_coders.base import BoxCoder
-from detection_core.parts.box_coders.coders import (
+from detection_core.parts.box_coders import (
+    BoxCoder,
     FasterRcnnBoxCoder,
     KeypointBoxCoder,
     MeanStddevBoxCoder,
     SquareBoxCoder,
 )
-from detection_core.parts.matchers.base import Matcher
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher
+from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
 from detection_core.protos import (
     anchor_generator_pb2,
     argmax_matcher_pb2,

@@ -10,11 +10,9 @@ import tensorflow as tf
 
 from detection_core.parts.backbones import (
     efficientnet,
-    inception_v2,
-    inception_v3,
+    inception,
     mobiledet,
     mobilenet,
-    mobilenet_edgetpu,
     mobilenet_v3,
     resnet_v1,
 )
@@ -116,9 +114,9 @@ BACKBONES: dict[str, BackboneEntry] = {
         name: _mobile(name, _scaled(backbone, mobilenet.MobileNetOptions))
         for name, backbone in (
             ("mobilenet_v2", mobilenet.mobilenet_v2),
-            ("mobilenet_edgetpu", mobilenet_edgetpu.mobilenet_edgetpu),
-            ("inception_v2", inception_v2.inception_v2),
-            ("inception_v3", inception_v3.inception_v3),
+            ("mobilenet_edgetpu", mobilenet_v3.mobilenet_edgetpu),
+            ("inception_v2", inception.inception_v2),
+            ("inception_v3", inception.inception_v3),
         )
     },
     **{

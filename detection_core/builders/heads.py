@@ -10,9 +10,13 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof, from_fields
-from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.parts.heads.predictions import PredictionHead
-from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.heads import (
+    ConvolutionalHead,
+    ConvolutionalHeadOptions,
+    PredictionHead,
+    WeightSharedHead,
+    WeightSharedHeadOptions,
+)
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,

@@ -7,19 +7,25 @@ from typing import Any
 
 from detection_core.builders.oneof import build_oneof, same_fields
 from detection_core.config.messages.registered import build_registered
-from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, LocalizationLoss
-from detection_core.parts.losses.classification import (
+from detection_core.parts.losses import (
+    AnchorLosses,
     BootstrappedSigmoidLoss,
+    ClassificationLoss,
     DiceLoss,
+    GiouLoss,
+    IouLoss,
+    L1Loss,
+    L2Loss,
+    LocalizationLoss,
     PenaltyReducedFocalLoss,
     SigmoidFocalLoss,
     SigmoidLoss,
+    SmoothL1Loss,
     SoftmaxAgainstLogitsLoss,
     SoftmaxLoss,
 )
-from detection_core.parts.losses.localization import GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
-from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.samplers.hard_examples import (
+from detection_core.parts.samplers import (
+    BalancedSampler,
     HardExampleMiner,
     HardExampleOptions,
     MiningLoss,

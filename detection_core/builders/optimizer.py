@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof, same_fields
-from detection_core.optimizers import schedules
+from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
 
@@ -24,8 +24,8 @@ _Rated = TypeVar(
 """An optimizer's message; each has a learning rate."""
 
 
-def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
-    return schedules.ManualStep(
+def _manual(message: optimizer_pb2.ManualStepLearningRate) -> optimization.Schedule:
+    return optimization.ManualStep(
         initial_learning_rate=message.initial_learning_rate,
         boundaries=tuple(entry.step for entry in message.schedule),
         learning_rates=tuple(entry.learning_rate for entry in message.schedule),
@@ -33,25 +33,25 @@ def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule
     )
 
 
-LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": same_fields(schedules.Constant),
-    "exponential_decay_learning_rate": same_fields(schedules.ExponentialDecay),
+LEARNING_RATES: dict[str, Callable[[Any], optimization.Schedule]] = {
+    "constant_learning_rate": same_fields(optimization.Constant),
+    "exponential_decay_learning_rate": same_fields(optimization.ExponentialDecay),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": same_fields(schedules.CosineDecay),
-    "automl_cosine_learning_rate": same_fields(schedules.AutomlCosine),
-    "automl_polynomial_learning_rate": same_fields(schedules.AutomlPolynomial),
-    "automl_stepwise_learning_rate": same_fields(schedules.AutomlStepwise),
+    "cosine_decay_learning_rate": same_fields(optimization.CosineDecay),
+    "automl_cosine_learning_rate": same_fields(optimization.AutomlCosine),
+    "automl_polynomial_learning_rate": same_fields(optimization.AutomlPolynomial),
+    "automl_stepwise_learning_rate": same_fields(optimization.AutomlStepwise),
 }
 
 
-def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedule:
+def build_learning_rate(message: optimizer_pb2.LearningRate) -> optimization.Schedule:
     """Build the learning rate of a checked message."""
     return build_oneof(message, "learning_rate", LEARNING_RATES)
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API passes RMSProp's
 # `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 version set rho.
-def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
+def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: optimization.Schedule) -> Any:
     if message.decay:
         _logger.warning(
             "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as in the Object"
@@ -67,17 +67,17 @@ def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule)
     )
 
 
-def _momentum(message: optimizer_pb2.MomentumOptimizer, rate: schedules.Schedule) -> Any:
+def _momentum(message: optimizer_pb2.MomentumOptimizer, rate: optimization.Schedule) -> Any:
     return tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=message.momentum_optimizer_value)
 
 
-def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any:
+def _adam(message: optimizer_pb2.AdamOptimizer, rate: optimization.Schedule) -> Any:
     return tf_keras.optimizers.legacy.Adam(
         learning_rate=rate, beta_1=message.beta_1, beta_2=message.beta_2, epsilon=message.epsilon
     )
 
 
-def _with_rate(make: Callable[[_Rated, schedules.Schedule], Any]) -> Callable[[_Rated], Any]:
+def _with_rate(make: Callable[[_Rated, optimization.Schedule], Any]) -> Callable[[_Rated], Any]:
     def build(message: _Rated) -> Any:
         return make(message, build_learning_rate(message.learning_rate))
 

@@ -22,10 +22,10 @@ from detection_core.protos import precision_pb2 as proto
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 from detection_core.protos.validation_pb2 import Validation
 from detection_core.storage import files
+from detection_core.training.actions import ProfileOptions
 from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 from detection_core.training.precision import Precision
-from detection_core.training.profiling import ProfileOptions
 from detection_core.training.validation import ValidationOptions
 from detection_core.zoo.starting_points import ZOO
 

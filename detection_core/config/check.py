@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from google.protobuf.message import Message
 
@@ -13,7 +13,6 @@ from detection_core.config.messages.table import RULES
 from detection_core.config.messages.training import endless_training_problems, validation_problems
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.problems import raise_first
 from detection_core.config.refusals import (
     contradictions,
     find_refused,
@@ -111,22 +110,24 @@ def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfi
 
 def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
     """Refuse invalid input readers as `check_message` does; other sections are not checked."""
-    check_message(config.train_input_reader, "train_input_reader")
-    _check_evaluation_readers(config)
+    for where, message in {
+        "train_input_reader": config.train_input_reader,
+        **_evaluation_readers(config),
+    }.items():
+        check_message(message, where)
     return CheckedConfig(config)
 
 
 def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
     """Refuse an invalid `eval_config` or evaluation reader as `check_message` does; check nothing else."""
-    check_message(config.eval_config, "eval_config")
-    _check_evaluation_readers(config)
     check_evaluated_input(config)
+    for where, message in {"eval_config": config.eval_config, **_evaluation_readers(config)}.items():
+        check_message(message, where)
     return CheckedConfig(config)
 
 
-def _check_evaluation_readers(config: TrainEvalPipelineConfig) -> None:
-    for i, reader in enumerate(config.eval_input_reader):
-        check_message(reader, f"eval_input_reader[{i}]")
+def _evaluation_readers(config: TrainEvalPipelineConfig) -> dict[str, Message]:
+    return {f"eval_input_reader[{i}]": reader for i, reader in enumerate(config.eval_input_reader)}
 
 
 def check_evaluated_input(config: TrainEvalPipelineConfig) -> None:
@@ -167,3 +168,9 @@ def check_message(message: Message, where: str) -> None:
         ConfigError: for the first problem, with its field path as `where`.
     """
     raise_first(message_problems(message, where))
+
+
+def raise_first(problems: Iterator[Problem]) -> None:
+    """Raise the first problem, as a ConfigError with its field path as `where`."""
+    for problem in problems:
+        raise ConfigError(problem.message, where=problem.path)

@@ -8,7 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from detection_core.config.paths.field_paths import is_map
-from detection_core.errors import ConfigError, Problem
+from detection_core.errors import Problem
 
 
 def missing_arm(
@@ -20,16 +20,6 @@ def missing_arm(
         arms = [field.name for field in fields if field.name not in refused]
         expected = f"one of {', '.join(arms)}" if len(arms) > 1 else arms[0]
         yield Problem(path=path, message=f"expected {expected}, found none; add the one you want")
-
-
-def raise_first(problems: Iterator[Problem]) -> None:
-    """Raise the first problem of a message that was not checked as part of a config.
-
-    Raises:
-        ConfigError: with the problem's path as `where`.
-    """
-    for problem in problems:
-        raise ConfigError(problem.message, where=problem.path)
 
 
 def walk_messages(

@@ -226,7 +226,7 @@ def _open_beginning(path: str) -> IO[bytes]:
     if file_part(path):
         return io.BytesIO(files.read_regular(path, MAX_FILE_BYTES))
     if files.is_remote(path):
-        with files.open_file(path, "rb") as file:
+        with files.open_regular(path) as file:
             return io.BytesIO(file.read(_HEAD))
     return io.BufferedReader(files.open_regular(path, sys.maxsize))  # type: ignore[type-var] # as open() gives it
 

@@ -8,16 +8,39 @@ from typing import Any
 
 import tensorflow as tf
 
+from detection_core.errors import ModelError
+
 FillableVariables = list[tuple[tf.Variable, list[str]]]
 """Variables of a detector, each with its candidate names or object paths in a checkpoint."""
 
 
-def rename_paths(
-    paths: Iterable[tuple[tf.Variable, str]], path_in: Callable[[str], str | None]
-) -> FillableVariables:
+def rename_paths(paths: Mapping[str, tf.Variable], path_in: Callable[[str], str | None]) -> FillableVariables:
     """Return the variables of a checkpoint; `path_in` maps a detector's path to the one there, or to None."""
-    found = ((variable, path_in(path)) for variable, path in paths)
+    found = ((variable, path_in(path)) for path, variable in paths.items())
     return [(variable, [path]) for variable, path in found if path is not None]
+
+
+def below(*prefixes: str) -> Callable[[str], str | None]:
+    """Return a `path_in` for a checkpoint that has only the paths with one of the prefixes, unchanged."""
+    return lambda path: path if path.startswith(prefixes) else None
+
+
+def rewritten_layer(name: str) -> ModelError:
+    """Return the error for a layer without a name in checkpoints, as in a rewritten network."""
+    return ModelError(
+        f"expected a layer of a detector's network as it was built, found {name!r}; read the checkpoint"
+        " before the network is rewritten",
+        where=name,
+    )
+
+
+def unnamed_extractor(extractor: str, known: Iterable[str]) -> ModelError:
+    """Return the error for an extractor without names in TensorFlow 1's checkpoints."""
+    return ModelError(
+        f"expected an extractor that TensorFlow 1 had ({', '.join(known)}), found {extractor}; use an"
+        " object-based checkpoint of TensorFlow 2",
+        where=extractor,
+    )
 
 
 StoredNames = Callable[[Iterable[str]], Mapping[str, Collection[str]]]

@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from detection_core.parts.anchors.choice import Chosen
 
 
-def late(path: str) -> Callable[..., Any]:
+def late(path: str, **given: Any) -> Callable[..., Any]:
     """Return a function that imports and calls `MODULE:FUNCTION`, because records need no TensorFlow.
 
-    Write the path out in full: the fingerprint of a step's code finds modules by their names.
+    Write the path out in full: the fingerprint of a step's code finds modules by their names. `given` are
+    keyword arguments of every call.
     """
     module, _, name = path.partition(":")
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+        return getattr(importlib.import_module(module), name)(*args, **given, **kwargs)
 
     return call
 

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from detection_core.detectors.base import Detector
 
 
+ONE_STAGE_IN_FLOAT: Mapping[str, str] = {
+    "score_conversion": "after the network: runs once on its outputs, in float32",
+    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
+    "non_max_suppression": "after the network: compares and sorts, runs in float32",
+}
+"""Stages after the network of a one-stage detector, with the reason why they stay in float."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizationOptions:
     """Options of the config's `graph_rewriter { quantization { ... } }`.

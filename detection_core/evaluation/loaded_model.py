@@ -18,7 +18,7 @@ from detection_core.errors import ModelError, as_read_error
 from detection_core.evaluation.signature_runner import first_line
 from detection_core.model_use import model_in_use
 from detection_core.storage import files
-from detection_core.storage.local_copy import local_copy
+from detection_core.storage.files import local_copy
 
 SIGNATURE = "serving_default"
 _VARIABLES, _FINGERPRINT = "variables/variables", "fingerprint.pb"

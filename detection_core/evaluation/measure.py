@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from detection_core.artifacts import detector as layout
-from detection_core.artifacts.model_path import members
+from detection_core.artifacts.detector import LABEL_MAP, find_extra, members
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
@@ -112,8 +111,10 @@ def known_classes(path: str) -> dict[int, str]:
         path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
             classes.
     """
+    label_map = find_extra(path, LABEL_MAP)
+    if label_map:
+        return load_label_map(label_map).class_names
     path = members(path)[0]
-    if files.is_dir(path):
-        label_map = layout.extra_file(path, layout.LABEL_MAP)
-        return load_label_map(label_map).class_names if files.exists(label_map) else {}
-    return dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    return (
+        {} if files.is_dir(path) else dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    )

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
-from detection_core.artifacts.model_path import find_ensemble
+from detection_core.artifacts.detector import EXTRA, MODEL_INFO, find_ensemble, serving_dir
 from detection_core.capabilities import capability
 from detection_core.errors import ModelError
 from detection_core.evaluation.loaded_model import SIGNATURE, LoadedModel, load_saved_model

@@ -28,7 +28,7 @@ from detection_core.exporters.signatures import write_saved_model
 from detection_core.model_use import model_in_use
 from detection_core.quantization.rewriting import read_options
 from detection_core.storage import files
-from detection_core.storage.local_copy import local_copy
+from detection_core.storage.files import local_copy
 
 __all__ = ["LoadedDetector", "load_detector", "serving_dir", "write_detector"]
 

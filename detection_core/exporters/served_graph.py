@@ -18,7 +18,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
-from detection_core.storage.local_copy import local_copy
+from detection_core.storage.files import local_copy
 
 # Attributes on how and where an operation runs, not what it computes; also those that start with "_".
 _RUNTIME_ATTRIBUTES = ("config_proto", "executor_type", "debug_name")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.parts.losses.base import AnchorLosses, ClassificationLoss, ColumnLoss, replace_nan_targets
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
+from detection_core.parts.losses import AnchorLosses, ClassificationLoss, ColumnLoss, replace_nan_targets
+from detection_core.parts.targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.structures import GroundTruth
 
 

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.layers.keras_layers import AddConstant
-from detection_core.parts.necks.bifpn import WeightedFusion
+from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
 
 

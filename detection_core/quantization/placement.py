@@ -16,7 +16,7 @@ from typing import Any
 import tf_keras
 
 from detection_core.parts.layers.keras_layers import FUNCTIONS, AddConstant, MultiplyByConstant, NearestResize
-from detection_core.parts.necks.bifpn import WeightedFusion
+from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization.folding import ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 

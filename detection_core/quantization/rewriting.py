@@ -40,13 +40,6 @@ from detection_core.quantization.range_checks import check_ranges
 
 _logger = logging.getLogger(__name__)
 
-FLOAT_STAGES: Mapping[str, str] = {
-    "score_conversion": "after the network: runs once on its outputs, in float32",
-    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
-    "non_max_suppression": "after the network: compares and sorts, runs in float32",
-}
-"""Stages after the network of a one-stage detector, with the reason why they stay in float."""
-
 
 class OneNetworkDetector(Protocol):
     """A detector that can be rewritten: one network contains all its convolutions."""
@@ -248,17 +241,17 @@ class RewrittenDetector(Generic[D]):
 def rewrite(
     model: D,
     options: QuantizationOptions,
+    step: tf.Variable | None = None,
     *,
     float_stages: Mapping[str, str] = MappingProxyType({}),
-    step: tf.Variable | None = None,
 ) -> RewrittenDetector[D]:
     """Fold a trained float detector and add fake quantization, without ranges until `calibrate`.
 
     Args:
         model: float detector; not changed.
         options: delay, bits, symmetry.
-        float_stages: stages after the network that stay in float, with the reasons, for the record.
         step: the training loop's update counter; None for a model that is not trained.
+        float_stages: stages after the network that stay in float, with the reasons, for the record.
 
     Raises:
         ModelError: if its network is not flat and functional.
@@ -335,10 +328,3 @@ def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
     if getattr(wrapped, "use_bias", False):
         copy.bias.assign(wrapped.bias)
     return copy
-
-
-def rewrite_one_stage(
-    model: D, options: QuantizationOptions, step: tf.Variable | None
-) -> RewrittenDetector[D]:
-    """Do the same as `rewrite` for a one-stage detector; post-processing stays in float."""
-    return rewrite(model, options, float_stages=FLOAT_STAGES, step=step)

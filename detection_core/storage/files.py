@@ -1,8 +1,8 @@
 """Access to files and folders, local or on an object store.
 
-Local paths go to `local_files`, others to the object store of their scheme. Shared local files are written
-under a temporary name and renamed. On a store, an object appears only when complete. Functions raise OSError
-when a disk fails, DataError when a store does not answer.
+Each function finds the store of its path, the local disk or the object store of the scheme, and calls its
+method. Shared local files are written under a temporary name and renamed. On a store, an object appears only
+when complete. Functions raise OSError when a disk fails, DataError when a store does not answer.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ import errno
 import fnmatch
 import functools
 import glob as _glob
-import hashlib
 import importlib
 import io
+import itertools
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.redaction import hide_credentials
-from detection_core.storage import local_files, store_lock
 from detection_core.storage.file_parts import file_part, read_part
+from detection_core.storage.local_files import LOCAL_DISK, LocalDisk
+from detection_core.storage.scratch_folder import ScratchFolder
 
 if TYPE_CHECKING:
     from detection_core.storage.object_store import ObjectStore
+
+    Store = LocalDisk | ObjectStore
 
 # Module and class of each scheme, imported at first use; a module's whole name makes it count as imported.
 _STORES = {
@@ -70,11 +73,6 @@ def _store(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)()
 
 
-def opened_by_tensorflow(path: str) -> bool:
-    """Return whether tf.io.gfile and tf.data open a path."""
-    return not is_remote(path) or store_of(path).opened_by_tensorflow
-
-
 def _local(path: str) -> str:
     path = path.removeprefix("file://")
     with contextlib.suppress(UnicodeEncodeError):
@@ -86,17 +84,11 @@ def _local(path: str) -> str:
     )
 
 
-def _locate(path: str) -> tuple[ObjectStore | None, str]:
-    """Return the store of a remote path and the path; None and the path on this machine for a local one."""
+def _locate(path: str) -> tuple[Store, str]:
+    """Return the store of a path, and the path by which the store knows it."""
     if not is_remote(path):
-        return None, _local(path)
+        return LOCAL_DISK, _local(path)
     return store_of(path), path
-
-
-def open_file(path: str, mode: str = "r") -> IO[Any]:
-    """Open a file; the caller closes it. Text is UTF-8."""
-    store, path = _locate(path)
-    return store.open(path, mode) if store else open(path, mode, encoding=None if "b" in mode else "utf-8")
 
 
 def read_text(path: str) -> str:
@@ -107,25 +99,24 @@ def read_text(path: str) -> str:
 def read_bytes(path: str) -> bytes:
     """Read the whole file as bytes."""
     store, path = _locate(path)
-    if store:
-        return store.read(path)
-    with open(path, "rb") as f:
-        return f.read()
+    return store.read(path)
 
 
 def read_regular(path: str, limit: int) -> bytes:
     """Read a regular file whole, or a part of a file; a local file or a part has at most `limit` bytes."""
     part = file_part(path)
     if part:
-        return read_part(part, limit, lambda: open_regular(part.path, sys.maxsize))
+        return read_part(part, limit, lambda: open_regular(part.path))
     if is_remote(path):
         return read_bytes(path)
     with open_regular(path, limit) as file:
         return file.read()
 
 
-def open_regular(path: str, limit: int) -> IO[bytes]:
-    """Open a regular file; the caller closes it. `limit` is the largest size of a local file in bytes.
+def open_regular(path: str, limit: int = sys.maxsize) -> IO[bytes]:
+    """Open a regular file for reading; the caller closes it.
+
+    `limit` is the largest size of a local file in bytes.
 
     Use it for paths from data: a named pipe would block forever, and a device has no end.
 
@@ -133,46 +124,34 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
         OSError: also with EINVAL for other kinds of files, EFBIG for a too large one.
     """
     store, path = _locate(path)
-    if store:
-        return store.open(path, "rb")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "expected a regular file", path)
-        if state.st_size > limit:
-            raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {state.st_size:,}", path)
-        return cast(IO[bytes], open(descriptor, "rb", buffering=0))
-    except BaseException:
-        os.close(descriptor)
-        raise
+    return store.open_regular(path, limit)
 
 
-IRREGULAR = (errno.EINVAL, errno.EFBIG)  # errors of `open_regular` for an existing path
+IRREGULAR = (errno.EINVAL, errno.EFBIG, errno.ENXIO)  # errors of `open_regular` for an existing path
 
 
 def exists(path: str) -> bool:
     """Return whether a file or folder exists."""
     store, path = _locate(path)
-    return store.exists(path) if store else local_files.mode_of(path) is not None
+    return store.exists(path)
 
 
 def is_dir(path: str) -> bool:
     """Return whether a folder exists."""
     store, path = _locate(path)
-    return store.is_dir(path) if store else local_files.is_dir(path)
+    return store.is_dir(path)
 
 
 def list_dir(path: str) -> list[str]:
     """Return the sorted names in a folder."""
     store, path = _locate(path)
-    return sorted(store.list_dir(path) if store else os.listdir(path))
+    return sorted(itertools.chain(*store.list_entries(path)))
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:
     """Return the sorted names of a folder's folders and files; links are followed."""
     store, path = _locate(path)
-    return store.list_entries(path) if store else local_files.list_entries(path)
+    return store.list_entries(path)
 
 
 def list_matching(folder: str, pattern: str) -> list[str]:
@@ -199,17 +178,16 @@ def glob(pattern: str) -> list[str]:
     of an existing file matches only this file. For paths of this program use `list_matching`, because their
     folders may contain these characters.
     """
-    store, here = _locate(pattern)
-    if "[" in pattern and exists(pattern) and not is_dir(pattern):
-        return [here]
-    return sorted(store.glob(pattern) if store else _glob.glob(here))
+    store, path = _locate(pattern)
+    if "[" in path and store.exists(path) and not store.is_dir(path):
+        return [path]
+    return sorted(store.glob(path))
 
 
 def make_dirs(path: str) -> None:
     """Make a folder and its parents if missing; a store needs none."""
     store, path = _locate(path)
-    if not store:
-        local_files.make_dirs(path)
+    store.make_dirs(path)
 
 
 def remove_tree(path: str) -> None:
@@ -218,10 +196,7 @@ def remove_tree(path: str) -> None:
     On a store, saved_model.pb is removed first, so that a killed process leaves no SavedModel.
     """
     store, path = _locate(path)
-    if store:
-        store.remove_any(path)
-    else:
-        local_files.remove_tree(path)
+    store.remove_tree(path)
 
 
 def remove_leftovers(folder: str) -> None:
@@ -229,20 +204,14 @@ def remove_leftovers(folder: str) -> None:
 
     On a store the caller must hold the folder's lock, because a store does not know which writers are alive.
     """
-    if not is_remote(folder):
-        local_files.remove_leftovers(_local(folder))
-    elif is_dir(folder):
-        for name in filter(local_files.is_partial, list_dir(folder)):
-            remove_tree(join(folder, name))
+    store, folder = _locate(folder)
+    store.remove_leftovers(folder)
 
 
 def rename(source: str, destination: str) -> None:
     """Rename a file or folder; atomic on a local file system."""
     store, source = _locate(source)
-    if store:
-        store.rename(source, destination)
-    else:
-        local_files.rename(source, _local(destination))
+    store.rename(source, _locate(destination)[1])
 
 
 def join(*parts: str) -> str:
@@ -261,20 +230,17 @@ def write_text(path: str, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-@contextlib.contextmanager
-def atomic_file(path: str) -> Iterator[IO[bytes]]:
+def atomic_file(path: str) -> AbstractContextManager[IO[bytes]]:
     """Yield a file for bytes, which appears as `path` when the block succeeds.
 
     Its folder is created, an existing file is replaced, and the content is synced first. Concurrent writers
     of one path do not conflict; the last to finish wins.
     """
     store, path = _locate(path)
-    with store.open(path, "wb") if store else local_files.partial_file(path) as f:
-        yield f
+    return store.atomic_file(path)
 
 
-@contextlib.contextmanager
-def atomic_dir(path: str) -> Iterator[str]:
+def atomic_dir(path: str) -> AbstractContextManager[str]:
     """Yield a temporary sibling folder, which replaces `path` when the block succeeds.
 
     All its files are synced first. On an error the temporary folder is removed and `path` is unchanged.
@@ -282,22 +248,20 @@ def atomic_dir(path: str) -> Iterator[str]:
     next local writer of the same folder removes them; on a store nobody does.
     """
     store, path = _locate(path)
-    with store.partial_dir(path) if store else local_files.partial_dir(path) as folder:
-        yield folder
+    return store.atomic_dir(path)
 
 
 def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
-    if is_remote(destination) and not is_remote(source):
-        store_of(destination).upload(_local(source), destination)
-    elif is_remote(destination) and store_of(source) is store_of(destination):
-        store_of(source).copy(source, destination)
-    elif is_remote(source):
-        with atomic_file(destination) as there:
-            store_of(source).download(source, there)
+    here, source = _locate(source)
+    there, destination = _locate(destination)
+    if isinstance(here, LocalDisk):
+        there.upload(source, destination)
+    elif here is there:
+        here.copy(source, destination)
     else:
-        with open_file(source, "rb") as here, atomic_file(destination) as there:
-            shutil.copyfileobj(here, there, 1 << 20)
+        with there.atomic_file(destination) as file:
+            here.read_into(file, source)
 
 
 def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> None:
@@ -306,12 +270,33 @@ def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> 
     Raises:
         OSError: with EINVAL for a local source that is not regular, EFBIG for more than `most_bytes`.
     """
-    if is_remote(source):
-        with open(local_path, "wb") as there:
-            store_of(source).download(source, there, most_bytes)
+    store, source = _locate(source)
+    store.download(source, local_path, most_bytes)
+
+
+@contextlib.contextmanager
+def local_copy(path: str) -> Iterator[str]:
+    """Yield a path that TensorFlow can open: the file or folder itself, or a copy deleted after the block.
+
+    Raises:
+        FileNotFoundError: when nothing is there.
+        DataError: when the store does not answer.
+    """
+    if opened_by_tensorflow(path):
+        yield path
         return
-    with open_regular(source, most_bytes) as here, open(local_path, "wb") as there:
-        shutil.copyfileobj(here, there, 1 << 20)
+    with ScratchFolder() as scratch:
+        copy = join(scratch, path.rstrip("/").rpartition("/")[2])
+        if is_dir(path):
+            copy_tree(path, copy)
+        else:
+            download(path, copy)
+        yield copy
+
+
+def opened_by_tensorflow(path: str) -> bool:
+    """Return whether tf.io.gfile and tf.data open a path."""
+    return not is_remote(path) or store_of(path).opened_by_tensorflow
 
 
 def copy_tree(source: str, destination: str) -> None:
@@ -332,23 +317,8 @@ def states(path: str) -> Iterator[str]:
 
     An object's line holds key, size and ETag; a local file's its path below `path`, size and time.
     """
-    if is_remote(path):
-        yield from (f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path))
-    elif not os.path.isdir(path):
-        yield f"/ {_local_state(path)}"
-    else:
-        for folder, folders, names in os.walk(path):
-            folders.sort()
-            below = os.path.relpath(folder, path)
-            yield from (f"{below}/{name} {_local_state(join(folder, name))}" for name in sorted(names))
-
-
-def _local_state(path: str) -> str:
-    try:
-        state = os.stat(path)
-    except OSError:  # a broken link
-        return "missing"
-    return f"{state.st_size} {state.st_mtime_ns}"
+    store, path = _locate(path)
+    return store.states(path)
 
 
 def content_state(path: str) -> str:
@@ -360,15 +330,10 @@ def content_state(path: str) -> str:
         OSError: when the file does not exist.
     """
     store, path = _locate(path)
-    if store:
-        found = store.head(path)
-        return f"{found.size} {found.etag}"
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+    return store.content_state(path)
 
 
-@contextlib.contextmanager
-def exclusive(path: str) -> Iterator[Callable[[], None]]:
+def exclusive(path: str) -> AbstractContextManager[Callable[[], None]]:
     """Hold a lock file for one writer in an existing folder; others wait.
 
     A local lock ends with its holder's process; on a store it is stale after five minutes.
@@ -378,18 +343,13 @@ def exclusive(path: str) -> Iterator[Callable[[], None]]:
         Call it before each step that others see.
     """
     store, path = _locate(path)
-    if store:
-        with store_lock.lock(store, path) as confirm:
-            yield confirm
-    else:
-        with local_files.lock(path):
-            yield lambda: None
+    return store.exclusive(path)
 
 
 def sizes(folder: str) -> dict[str, int]:
     """Return path and size of every file below a folder; empty if the folder is missing."""
     store, folder = _locate(folder)
-    return store.sizes(folder) if store else local_files.sizes(folder)
+    return store.sizes(folder)
 
 
 def total_size(path: str) -> int:

@@ -1,154 +1,283 @@
-"""Local files and folders, written under a temporary name and synced before they appear.
+"""The local disk as a store.
 
-The temporary name is `.NAME.xxxxxxxx.partial`. Its writer holds a lock (flock), which the operating system
-releases when the process dies. An unlocked one was left by a killed writer, and the next writer removes it.
+Files and folders are written under a temporary name, and synced before they appear.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import functools
+import glob
+import hashlib
 import os
-import re
 import shutil
 import stat
 import sys
-import uuid
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from detection_core.errors import StorageError
+from detection_core.storage import local_lock
 
-_PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
-_ONE_WRITER = "0" * 8
 # From linux/fcntl.h and linux/fs.h.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 # Errors of a failing disk or network file system. Any other error means that nothing is there.
 _NO_ANSWER = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOMEM)
 _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_PIECE_BYTES = 1 << 20
 
 
-def temporary_name(path: str) -> str:
-    """Return a new temporary name beside `path`."""
-    return _beside(path, uuid.uuid4().hex[:8])
+class LocalDisk:
+    """The files of this machine; `files` documents the methods that every store has."""
+
+    # Listing
+
+    def exists(self, path: str) -> bool:
+        """Return whether a file or folder exists; links are followed.
+
+        Raises:
+            OSError: when the disk or network file system fails, where `os.path.exists` returns False.
+        """
+        return _mode_of(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        """Return whether a path leads to a folder; errors as in `exists`."""
+        return stat.S_ISDIR(_mode_of(path) or 0)
+
+    def list_entries(self, path: str) -> tuple[list[str], list[str]]:
+        """Return the sorted names of a folder's folders and files; links are followed."""
+        folders: list[str] = []
+        here: list[str] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    is_folder = entry.is_dir()
+                except OSError:  # for example, a link to itself
+                    is_folder = False
+                (folders if is_folder else here).append(entry.name)
+        return sorted(folders), sorted(here)
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the paths that match a pattern."""
+        return glob.glob(pattern)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return path and size of every file below a folder; empty if the folder is missing."""
+        found: dict[str, int] = {}
+        for name in sorted(os.listdir(folder)) if self.is_dir(folder) else ():
+            path = os.path.join(folder, name)
+            if self.is_dir(path):
+                found |= {f"{name}/{below}": size for below, size in self.sizes(path).items()}
+            else:
+                found[name] = os.path.getsize(path)
+        return found
+
+    def states(self, path: str) -> Iterator[str]:
+        """Yield path, size and time of each file at or below a path."""
+        if not os.path.isdir(path):
+            yield f"/ {_state(path)}"
+            return
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            below = os.path.relpath(folder, path)
+            yield from (f"{below}/{name} {_state(os.path.join(folder, name))}" for name in sorted(names))
+
+    # Reading
+
+    def open_regular(self, path: str, limit: int) -> IO[bytes]:
+        """Open a regular file of at most `limit` bytes.
+
+        Raises:
+            OSError: also with EINVAL for other kinds of files, EFBIG for a too large one.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode):
+                raise OSError(errno.EINVAL, "expected a regular file", path)
+            if state.st_size > limit:
+                raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {state.st_size:,}", path)
+            return cast(IO[bytes], open(descriptor, "rb", buffering=0))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read(self, path: str) -> bytes:
+        """Read a file."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def content_state(self, path: str) -> str:
+        """Return the checksum of a file."""
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def download(self, path: str, local_path: str, most_bytes: int = sys.maxsize) -> None:
+        """Copy a regular file to a path without readers; errors as in `open_regular`."""
+        with self.open_regular(path, most_bytes) as here, open(local_path, "wb") as there:
+            shutil.copyfileobj(here, there, _PIECE_BYTES)
+
+    # Writing
+
+    def make_dirs(self, path: str) -> None:
+        """Make a folder and its parents if missing."""
+        try:
+            os.makedirs(path, exist_ok=True)
+        except FileNotFoundError as e:
+            # For example in /proc, or if the current folder was removed.
+            raise StorageError("expected a path where folders can be made, found none", where=path) from e
+
+    @contextlib.contextmanager
+    def atomic_file(self, path: str) -> Iterator[IO[bytes]]:
+        """Yield a file, which is synced and replaces `path` when the block succeeds.
+
+        The file that a killed writer of the same path left is removed first. Without concurrent writers its
+        name is fixed, so that no large folder has to be listed for each file. A device or a pipe is written
+        directly.
+        """
+        if _is_special(path):
+            with open(path, "wb") as f:
+                yield f
+            return
+        self.make_dirs(os.path.dirname(path) or ".")
+        self._remove_if_abandoned(local_lock.usual_name(path))
+        temporary, descriptor = local_lock.claim_file(path)
+        try:
+            with os.fdopen(descriptor, "wb") as f:
+                yield f
+                f.flush()
+                os.fsync(f.fileno())
+                os.replace(temporary, path)
+            _sync(os.path.dirname(path) or ".")
+        except BaseException:
+            self.remove_tree(temporary)
+            raise
+
+    @contextlib.contextmanager
+    def atomic_dir(self, path: str) -> Iterator[str]:
+        """Yield a folder, which is synced and replaces `path` when the block succeeds.
+
+        Folders that killed writers of the same path left are removed first. Of concurrent writers, each
+        replaces the previous one's folder.
+        """
+        path = os.path.realpath(path) if os.path.islink(path) else path.rstrip("/")
+        parent = os.path.dirname(path) or "."
+        self.make_dirs(parent)
+        self.remove_leftovers(parent, os.path.basename(path))
+        temporary, descriptor = local_lock.claim_folder(path)
+        try:
+            yield temporary
+            _sync_tree(temporary)
+            self._move_in(temporary, path)
+            _sync(parent)
+        except BaseException:
+            self.remove_tree(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def upload(self, local_path: str, path: str) -> None:
+        """Copy a file, atomically at the destination."""
+        with open(local_path, "rb") as here, self.atomic_file(path) as there:
+            shutil.copyfileobj(here, there, _PIECE_BYTES)
+
+    def rename(self, source: str, destination: str) -> None:
+        """Rename a file or folder, and sync so that the change survives a power cut."""
+        os.rename(source, destination)
+        for path in (destination, source):
+            _sync(os.path.dirname(path) or ".")
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a file, a link or a folder tree; ignore missing files."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, onerror=_unless_gone)
+            else:
+                os.remove(path)
+
+    def remove_leftovers(self, folder: str, name: str = "") -> int:
+        """Remove unlocked partial files and folders of killed writers from a folder.
+
+        Args:
+            folder: searched without its subfolders.
+            name: of the file or folder that was being written; "" for any.
+
+        Returns:
+            Number removed.
+        """
+        try:
+            entries = [entry.path for entry in os.scandir(folder)]
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        partial = ((path, local_lock.PARTIAL.fullmatch(os.path.basename(path))) for path in entries)
+        return sum(
+            self._remove_if_abandoned(path)
+            for path, found in partial
+            if found and name in ("", found["name"])
+        )
+
+    def _remove_if_abandoned(self, path: str) -> bool:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            if not local_lock.try_lock(descriptor):
+                return False
+            self.remove_tree(path)
+            return True
+        except PermissionError:
+            # It belongs to another user, in a folder with the sticky bit.
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _move_in(self, temporary: str, path: str) -> None:
+        """Replace a path by a folder, atomically where the system supports it.
+
+        Elsewhere the old folder is renamed first, so the path is missing for a moment. Other writers may do
+        the same meanwhile.
+        """
+        aside: list[str] = []
+        while True:
+            try:
+                os.rename(temporary, path)
+                break
+            except OSError as e:
+                if e.errno not in _FOLDER_IN_THE_WAY or not os.path.lexists(temporary):
+                    for old in aside[-1:]:
+                        with contextlib.suppress(OSError):
+                            os.rename(old, path)
+                    raise
+            if _exchange(temporary, path):
+                aside.append(temporary)  # after the exchange this is the old folder
+                break
+            with contextlib.suppress(FileNotFoundError):
+                old = local_lock.temporary_name(path)
+                os.rename(path, old)
+                aside.append(old)
+        for old in aside:
+            self.remove_tree(old)
+
+    @contextlib.contextmanager
+    def exclusive(self, path: str) -> Iterator[Callable[[], None]]:
+        """Hold a lock file, which ends with its holder's process and is never lost."""
+        with local_lock.lock(path):
+            yield lambda: None
 
 
-def _beside(path: str, digits: str) -> str:
-    folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{digits}.partial")
+LOCAL_DISK = LocalDisk()
 
 
-def is_partial(name: str) -> bool:
-    """Return whether a name has the form of `temporary_name`."""
-    return _PARTIAL.fullmatch(name) is not None
-
-
-def mode_of(path: str) -> int | None:
-    """Return the mode of a path, links followed; None if nothing is there.
-
-    Raises:
-        OSError: when the disk or network file system fails, where `os.path.exists` returns False.
-    """
+def _mode_of(path: str) -> int | None:
+    """Return the mode of a path, links followed; None if nothing is there."""
     try:
         return os.stat(path).st_mode
     except OSError as e:
         if e.errno in _NO_ANSWER:
             raise
         return None
-
-
-def is_dir(path: str) -> bool:
-    """Return whether a path leads to a folder; errors as in `mode_of`."""
-    return stat.S_ISDIR(mode_of(path) or 0)
-
-
-def list_entries(path: str) -> tuple[list[str], list[str]]:
-    """Return the sorted names of a folder's folders and files; links are followed."""
-    folders: list[str] = []
-    here: list[str] = []
-    with os.scandir(path) as entries:
-        for entry in entries:
-            try:
-                is_folder = entry.is_dir()
-            except OSError:  # for example, a link to itself
-                is_folder = False
-            (folders if is_folder else here).append(entry.name)
-    return sorted(folders), sorted(here)
-
-
-def sizes(folder: str) -> dict[str, int]:
-    """Return path and size of every file below a folder; empty if the folder is missing."""
-    found: dict[str, int] = {}
-    for name in sorted(os.listdir(folder)) if is_dir(folder) else ():
-        path = os.path.join(folder, name)
-        if is_dir(path):
-            found |= {f"{name}/{below}": size for below, size in sizes(path).items()}
-        else:
-            found[name] = os.path.getsize(path)
-    return found
-
-
-def make_dirs(path: str) -> None:
-    """Make a folder and its parents if missing."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except FileNotFoundError as e:
-        # For example in /proc, or if the current folder was removed.
-        raise StorageError("expected a path where folders can be made, found none", where=path) from e
-
-
-@contextlib.contextmanager
-def partial_file(path: str) -> Iterator[IO[bytes]]:
-    """Yield a file, which is synced and replaces `path` when the block succeeds.
-
-    The file that a killed writer of the same path left is removed first. Without concurrent writers its name
-    is fixed, so that no large folder has to be listed for each file. A device or a pipe is written directly.
-    """
-    if _is_special(path):
-        with open(path, "wb") as f:
-            yield f
-        return
-    make_dirs(os.path.dirname(path) or ".")
-    usual = _beside(path, _ONE_WRITER)
-    _remove_if_abandoned(usual)
-    temporary, descriptor = _claimed(path, _make_file, usual)
-    try:
-        with os.fdopen(descriptor, "wb") as f:
-            yield f
-            f.flush()
-            os.fsync(f.fileno())
-            os.replace(temporary, path)
-        sync(os.path.dirname(path) or ".")
-    except BaseException:
-        remove_tree(temporary)
-        raise
-
-
-@contextlib.contextmanager
-def partial_dir(path: str) -> Iterator[str]:
-    """Yield a folder, which is synced and replaces `path` when the block succeeds.
-
-    Folders that killed writers of the same path left are removed first. Of concurrent writers, each replaces
-    the previous one's folder.
-    """
-    path = os.path.realpath(path) if os.path.islink(path) else path.rstrip("/")
-    parent = os.path.dirname(path) or "."
-    make_dirs(parent)
-    remove_leftovers(parent, os.path.basename(path))
-    temporary, descriptor = _claimed(path, _make_folder)
-    try:
-        yield temporary
-        sync_tree(temporary)
-        _move_in(temporary, path)
-        sync(parent)
-    except BaseException:
-        remove_tree(temporary)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 def _is_special(path: str) -> bool:
@@ -159,88 +288,12 @@ def _is_special(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _make_file(temporary: str) -> int:
-    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-
-
-def _make_folder(temporary: str, mode: int = 0o777) -> int:
-    os.mkdir(temporary, mode)
-    return os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def claim_private_folder(path: str) -> tuple[str, int]:
-    """Make a temporary folder beside `path`, which only this user may enter, and lock it.
-
-    Returns:
-        Its path, and the descriptor that holds the lock; the caller closes it.
-    """
-    return _claimed(path, functools.partial(_make_folder, mode=0o700))
-
-
-def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[str, int]:
-    """Make and lock a temporary file or folder for `path`; return its name and descriptor.
-
-    `make` creates and opens it. `usual` is the preferred name; "" or a name in use gives a new one.
-    """
-    while True:
-        temporary, usual = usual or temporary_name(path), ""
-        try:
-            descriptor = make(temporary)
-        except FileExistsError:
-            continue
-        except FileNotFoundError:
-            # Another writer removed it before it was opened, unless the folder itself is gone.
-            if not os.path.isdir(os.path.dirname(temporary) or "."):
-                raise
-            continue
-        if _try_lock(descriptor) is not False and _is_still(temporary, descriptor):
-            return temporary, descriptor
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool | None:
-    """Try to lock; None if the file system has no locks."""
+def _state(path: str) -> str:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def _is_still(path: str, descriptor: int) -> bool:
-    """Return whether the path still names the open file."""
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _move_in(temporary: str, path: str) -> None:
-    """Replace a path by a folder, atomically where the system supports it.
-
-    Elsewhere the old folder is renamed first, so the path is missing for a moment. Other writers may do the
-    same meanwhile.
-    """
-    aside: list[str] = []
-    while True:
-        try:
-            os.rename(temporary, path)
-            break
-        except OSError as e:
-            if e.errno not in _FOLDER_IN_THE_WAY or not os.path.lexists(temporary):
-                _put_back(aside, path)
-                raise
-        if _exchange(temporary, path):
-            aside.append(temporary)  # after the exchange this is the old folder
-            break
-        with contextlib.suppress(FileNotFoundError):
-            old = temporary_name(path)
-            os.rename(path, old)
-            aside.append(old)
-    for old in aside:
-        remove_tree(old)
+        state = os.stat(path)
+    except OSError:  # a broken link
+        return "missing"
+    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def _exchange(one: str, other: str) -> bool:
@@ -256,136 +309,24 @@ def _exchange(one: str, other: str) -> bool:
     return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), flags) == 0)
 
 
-def _put_back(aside: list[str], path: str) -> None:
-    for old in aside[-1:]:
-        with contextlib.suppress(OSError):
-            os.rename(old, path)
-
-
-def remove_tree(path: str) -> None:
-    """Remove a file, a link or a folder tree; ignore missing files."""
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, onerror=_unless_gone)
-        else:
-            os.remove(path)
-
-
 def _unless_gone(function: Any, path: str, raised: Any) -> None:
     if not isinstance(raised[1], FileNotFoundError):
         raise raised[1]
 
 
-def remove_leftovers(folder: str, name: str = "") -> int:
-    """Remove unlocked partial files and folders of killed writers from a folder.
-
-    Args:
-        folder: searched without its subfolders.
-        name: of the file or folder that was being written; "" for any.
-
-    Returns:
-        Number removed.
-    """
-    try:
-        entries = [entry.path for entry in os.scandir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    partial = ((path, _PARTIAL.fullmatch(os.path.basename(path))) for path in entries)
-    return sum(_remove_if_abandoned(path) for path, found in partial if found and name in ("", found["name"]))
-
-
-def _remove_if_abandoned(path: str) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        if not _try_lock(descriptor):
-            return False
-        remove_tree(path)
-        return True
-    except PermissionError:
-        # It belongs to another user, in a folder with the sticky bit.
-        return False
-    finally:
-        os.close(descriptor)
-
-
-def rename(source: str, destination: str) -> None:
-    """Rename a file or folder, and sync so that the change survives a power cut."""
-    os.rename(source, destination)
-    for path in (destination, source):
-        sync(os.path.dirname(path) or ".")
-
-
-def sync(folder: str) -> None:
+def _sync(path: str) -> None:
     """Sync a folder's entries, or a file's content, to survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def sync_tree(folder: str) -> None:
-    """Sync all files and folders below a folder."""
+def _sync_tree(folder: str) -> None:
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)
             if os.path.isfile(path) and not os.path.islink(path):
-                sync(path)
-        sync(parent)
-
-
-@contextlib.contextmanager
-def lock(path: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock file, created if missing; the lock ends with its holder's process.
-
-    Its folder must exist. Nothing is ever written to the file.
-
-    Raises:
-        BlockingIOError: when another process holds it and `wait` is False.
-        StorageError: when the path is not a lock file.
-    """
-    descriptor = _locked(path, wait=wait)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_locked(path: str) -> bool:
-    """Return whether a lock file is held.
-
-    Raises:
-        OSError: when this cannot be determined, for instance without free descriptors.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    try:
-        return _try_lock(descriptor) is False
-    finally:
-        os.close(descriptor)
-
-
-def _locked(path: str, *, wait: bool) -> int:
-    while True:
-        try:
-            # A link could lead to another user's file.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except OSError as e:
-            if e.errno not in (errno.ELOOP, errno.EISDIR):
-                raise
-            found = "a link" if e.errno == errno.ELOOP else "a folder"
-            raise StorageError(f"expected a lock file, found {found}; remove it", where=path) from e
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # A lock on a file that was removed while waiting is worthless.
-            if _is_still(path, descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
+                _sync(path)
+        _sync(parent)

@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import errno
 import fnmatch
-import io
 import itertools
 import os
 import re
@@ -21,63 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ClassVar
 
 from detection_core.errors import DataError
-from detection_core.storage.local_files import temporary_name
+from detection_core.storage import store_lock
+from detection_core.storage.local_lock import is_partial, temporary_name
 from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.storage.store_connection import StoreConnection, StoredObject, missing
-
-
-class PendingUpload(io.BufferedWriter):
-    """A temporary file that is uploaded when closed, and discarded when its block fails."""
-
-    def __init__(self, upload: Callable[[str], None]) -> None:
-        """Open the temporary file; `upload` creates the object from its path."""
-        self._scratch = ScratchFolder()
-        self._local = os.path.join(self._scratch.name, "upload")
-        super().__init__(io.FileIO(self._local, "wb"))
-        self._upload, self._abandoned = upload, False
-
-    def abandon(self) -> None:
-        """Abort the upload after an error of the writer."""
-        self._abandoned = True
-
-    def close(self) -> None:
-        """Upload the file and remove it."""
-        if self.closed:
-            return
-        try:
-            super().close()
-            if not self._abandoned:
-                self._upload(self._local)
-        finally:
-            self._scratch.remove()
-
-    def __exit__(self, *error: Any) -> None:
-        if error[0] is not None:
-            self.abandon()
-        self.close()
-
-    def __del__(self) -> None:
-        self.abandon()
-        self.close()
-
-
-class PendingTextUpload(io.TextIOWrapper):
-    """A `PendingUpload` for text."""
-
-    def __init__(self, raw: PendingUpload) -> None:
-        super().__init__(raw, encoding="utf-8")
-        self._raw = raw
-
-    def __exit__(self, *error: Any) -> None:
-        if error[0] is not None:
-            self._raw.abandon()
-        self.close()
-
-    def __del__(self) -> None:
-        if not self.closed:
-            self._raw.abandon()
-            self.close()
-
 
 _WILD = re.compile(r"[*?\[]")
 # Size of a large object's parts, and numbers of concurrent parts and of concurrent requests.
@@ -114,11 +60,6 @@ class ObjectStore(StoreConnection):
         skip = len(self.key_of(folder)) + 1
         return {e.key[skip:]: e.size for e in self.objects(folder) if e.key[skip:]}
 
-    def list_dir(self, path: str) -> list[str]:
-        """Return the names in a folder; a folder without objects is missing."""
-        folders, here = self.list_entries(path)
-        return here + folders
-
     def list_entries(self, path: str) -> tuple[list[str], list[str]]:
         """Return the sorted names of a folder's folders and objects; without any it is missing."""
         bucket, key = self._split(path)
@@ -130,6 +71,15 @@ class ObjectStore(StoreConnection):
         if not here and not folders:
             raise missing(path)
         return sorted(filter(None, folders)), sorted(filter(None, here))
+
+    def states(self, path: str) -> Iterator[str]:
+        """Yield key, size and ETag of each object at or below a path."""
+        return (f"{e.key} {e.size} {e.etag}" for e in self.objects(path))
+
+    def content_state(self, path: str) -> str:
+        """Return size and ETag of an object."""
+        found = self.head(path)
+        return f"{found.size} {found.etag}"
 
     def glob(self, pattern: str) -> list[str]:
         """Return the objects and folders that match a pattern, part by part as in a file system.
@@ -148,8 +98,9 @@ class ObjectStore(StoreConnection):
         return sorted(found if _WILD.search(part) else filter(self.exists, found))
 
     def _names(self, path: str) -> list[str]:
+        """Return the names in a folder; none if it is missing."""
         try:
-            return self.list_dir(path)
+            return list(itertools.chain(*self.list_entries(path)))
         except FileNotFoundError:
             return []
 
@@ -184,8 +135,13 @@ class ObjectStore(StoreConnection):
     def _cat(self, name: str, **options: Any) -> bytes:
         return bytes(self.file_system.cat_file(name, **options))
 
-    def download(self, path: str, out: IO[bytes], most_bytes: int = sys.maxsize) -> None:
-        """Download an object, a large one in concurrent parts; failed parts are retried.
+    def download(self, path: str, local_path: str, most_bytes: int = sys.maxsize) -> None:
+        """Copy an object to a local path; errors as in `read_into`."""
+        with open(local_path, "wb") as out:
+            self.read_into(out, path, most_bytes)
+
+    def read_into(self, out: IO[bytes], path: str, most_bytes: int = sys.maxsize) -> None:
+        """Copy an object into a file, a large one in concurrent parts; failed parts are retried.
 
         Raises:
             OSError: with EFBIG when it has more than `most_bytes`.
@@ -215,28 +171,26 @@ class ObjectStore(StoreConnection):
                 raise _changed(path)
         out.seek(before.size)
 
-    def open(self, path: str, mode: str = "r") -> IO[Any]:
-        """Open an object for reading or writing; text is UTF-8.
-
-        Raises:
-            ValueError: for other modes, because an object cannot be changed in place.
-        """
-        if mode in ("w", "wb"):
-            upload = PendingUpload(lambda local_path: self.upload(local_path, path))
-            return upload if mode == "wb" else PendingTextUpload(upload)
-        if mode not in ("r", "rb"):
-            raise ValueError(f"{path}: an object is read or written, not opened with mode {mode!r}")
+    def open_regular(self, path: str, limit: int = sys.maxsize) -> IO[bytes]:
+        """Open a copy of an object for reading; it may have any size."""
         copy = tempfile.TemporaryFile()  # noqa: SIM115
-        self.download(path, copy)
+        self.read_into(copy, path)
         copy.seek(0)
-        return copy if mode == "rb" else io.TextIOWrapper(copy, encoding="utf-8")
+        return copy
 
     # Writing
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write an object."""
-        with self._answering(path):
-            self.file_system.pipe_file(self._name(path), data)
+    def make_dirs(self, path: str) -> None:
+        """Do nothing: a folder is only a prefix."""
+
+    @contextlib.contextmanager
+    def atomic_file(self, path: str) -> Iterator[IO[bytes]]:
+        """Yield a temporary file, which is uploaded when the block succeeds."""
+        with ScratchFolder() as scratch:
+            local_path = os.path.join(scratch, "upload")
+            with open(local_path, "wb") as file:
+                yield file
+            self.upload(local_path, path)
 
     def upload(self, local_path: str, path: str) -> None:
         """Upload a local file, a large one in parts."""
@@ -245,10 +199,6 @@ class ObjectStore(StoreConnection):
 
     def _upload(self, local_path: str, name: str) -> None:
         self.file_system.put_file(local_path, name)
-
-    def create(self, path: str, data: bytes) -> bool:
-        """Write an object unless it exists; return whether it was written."""
-        return self.write_if(path, data) is not None
 
     def write_if(self, path: str, data: bytes, version: str = "") -> str | None:
         """Write an object if its version is unchanged when the store writes it.
@@ -283,19 +233,28 @@ class ObjectStore(StoreConnection):
         with self._answering(path):
             self._remove(bucket, [key])
 
-    def remove_tree(self, path: str) -> None:
+    def _remove_below(self, path: str) -> None:
         """Remove all objects below a folder, top level first, so that the rest never looks complete."""
         bucket = self._split(path)[0]
         for _, level in itertools.groupby(sorted(self.objects(path), key=_depth), key=_depth):
             with self._answering(path):
                 self._remove(bucket, [entry.key for entry in level])
 
-    def remove_any(self, path: str) -> None:
+    def remove_tree(self, path: str) -> None:
         """Remove an object, or all objects below a folder; ignore a missing path."""
         if self.is_dir(path):
-            self.remove_tree(path)
+            self._remove_below(path)
         elif self.exists(path):
             self.remove(path)
+
+    def remove_leftovers(self, folder: str) -> None:
+        """Remove the partial folders of writers that are not active any more: none is, under the lock."""
+        for name in filter(is_partial, self._names(folder)):
+            self.remove_tree(os.path.join(folder, name))
+
+    def exclusive(self, path: str) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """Hold an object as a lock; see `store_lock.lock`."""
+        return store_lock.lock(self, path)
 
     def _remove(self, bucket: str, keys: Sequence[str]) -> None:
         def remove(key: str) -> None:
@@ -327,24 +286,24 @@ class ObjectStore(StoreConnection):
         if found[0].key == key:
             self.remove(source)
         else:
-            self.remove_tree(source)
+            self._remove_below(source)
 
     @contextlib.contextmanager
-    def partial_dir(self, path: str) -> Iterator[str]:
+    def atomic_dir(self, path: str) -> Iterator[str]:
         """Yield the path of a new folder, which replaces `path` when the block succeeds, object by object."""
         temporary = temporary_name(path)
         try:
             yield temporary
-            self.remove_any(path)
+            self.remove_tree(path)
             self.rename(temporary, path)
         except BaseException:
-            self.remove_any(temporary)
+            self.remove_tree(temporary)
             raise
 
 
 def _changed(path: str) -> DataError:
     return DataError(
-        "expected an object that stays as it is while it is read, found that it was changed; run again",
+        "expected an object that does not change while it is read, found that it was changed; run again",
         where=path,
     )
 

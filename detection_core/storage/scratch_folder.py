@@ -8,7 +8,8 @@ import os
 import tempfile
 import weakref
 
-from detection_core.storage import local_files
+from detection_core.storage.local_files import LOCAL_DISK
+from detection_core.storage.local_lock import claim_folder
 
 _NAME = "detflow"
 
@@ -27,7 +28,7 @@ class ScratchFolder:
     def __init__(self) -> None:
         parent, process = os.path.abspath(tempfile.gettempdir()), os.getpid()
         _remove_abandoned(parent, process)
-        self.name, descriptor = local_files.claim_private_folder(os.path.join(parent, _NAME))
+        self.name, descriptor = claim_folder(os.path.join(parent, _NAME), 0o700)
         self.remove = weakref.finalize(self, _remove, self.name, descriptor, process)
 
     def __enter__(self) -> str:
@@ -43,10 +44,10 @@ class ScratchFolder:
 def _remove_abandoned(parent: str, process: int) -> None:
     del process  # a forked process checks again
     with contextlib.suppress(OSError):  # cleaning up is optional for this process
-        local_files.remove_leftovers(parent, _NAME)
+        LOCAL_DISK.remove_leftovers(parent, _NAME)
 
 
 def _remove(path: str, descriptor: int, process: int) -> None:
     if os.getpid() == process:  # not in a forked process that ends
-        local_files.remove_tree(path)
+        LOCAL_DISK.remove_tree(path)
     os.close(descriptor)

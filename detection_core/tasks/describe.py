@@ -93,6 +93,7 @@ def describe(config: CheckedConfig) -> Description:
     detector = configured.build(seed=None)
     model = configured.describe(detector)
     fixed = detector.input_shape.size is not None
+    flops = sum(count_flops(net) * detector.runs_per_image(name) for name, net in detector.networks.items())
     return Description(
         architecture=configured.architecture,
         model=model,
@@ -101,7 +102,7 @@ def describe(config: CheckedConfig) -> Description:
         classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
-        flops=sum(count_flops(network) for network in detector.networks.values()) if fixed else 0,
+        flops=flops if fixed else 0,
         parts=dict(model.parts) | _parts(config),
     )
 
@@ -160,7 +161,6 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    """Return the config's other choices as text."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"

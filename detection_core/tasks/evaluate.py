@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts import detector as layout
+from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra
 from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport, finite
-from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
 from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
 from detection_core.config.check import check_evaluation
-from detection_core.config.label_map_file import load_label_map, parse_label_map
+from detection_core.config.input_paths import point_at_examples, require_evaluation_input
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.errors import ContractError
 from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
@@ -35,6 +34,7 @@ from detection_core.evaluation.thresholds import Threshold, judge, parse_thresho
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import Instances
+from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
 
 _logger = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ def evaluate(
     """
     options = options or EvaluateOptions()
     names, sets = label_map.class_names, options.metrics
-    thresholds = parse_thresholds(options.thresholds, known_metrics(sets, names), "thresholds")
     note = _why_not_comparable(baseline_path, names) if baseline_path else ""
+    thresholds = parse_thresholds(options.thresholds, known_metrics(sets, names), "thresholds")
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     runners: dict[str, Runner] = {
         name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
@@ -109,7 +109,6 @@ def _report(
     *,
     seconds_per_image: float,
 ) -> EvalReport:
-    """Compute the metrics, compare them with the baseline's, and check the thresholds."""
     split, demanded = splits[_MODEL], [t.metric for t in thresholds]
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
     resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
@@ -130,7 +129,6 @@ def _report(
 
 
 def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
-    """Write the curves, the pictures and the mistakes."""
     CURVES.write(folder, make_curves(split, split.best_score))
     score_threshold = split.best_score if options.min_score is None else options.min_score
     plan = plan_pictures(split, options.pictures, score_threshold)
@@ -140,8 +138,9 @@ def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions)
 def evaluate_config(
     *,
     model_path: str,
-    config: PipelineConfig,
     evaluation_dir: str,
+    config: PipelineConfig | None = None,
+    examples_dir: str = "",
     baseline_path: str = "",
     options: EvaluateOptions | None = None,
 ) -> EvalReport:
@@ -149,15 +148,23 @@ def evaluate_config(
 
     Args:
         model_path: as in `evaluate`.
-        config: its `eval_input_reader` is filled in.
         evaluation_dir: as in `evaluate`.
+        config: None: the model's own config.
+        examples_dir: folder of examples in ExampleGen's layout, to measure on the split of the options; "":
+            the records that the config names.
         baseline_path: as in `evaluate`.
-        options: the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. `split` is only
-            reported. The config defines the rest.
+        options: the split, the thresholds and, unless it is `AS_CONFIGURED`, the number of pictures. The
+            config defines the rest.
 
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
+    options = options or EvaluateOptions()
+    config = own_config(model_path) if config is None else config
+    if examples_dir:
+        options = dataclasses.replace(options, images=check_split(examples_dir, options.split))
+        config = point_at_examples(config, examples_dir, eval_split=options.split)
+    config = require_evaluation_input(config, model_path)
     checked = check_evaluation(config)
     label_map = load_label_map(evaluated_label_map(checked))
     return evaluate(
@@ -166,7 +173,7 @@ def evaluate_config(
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
-        options=with_eval_config(options or EvaluateOptions(), checked),
+        options=with_eval_config(options, checked),
     )
 
 
@@ -175,25 +182,14 @@ def own_config(model_path: str) -> PipelineConfig:
 
     It is empty for a file or a SavedModel of another program.
     """
-    model_path = members(model_path)[0]
-    if not files.is_dir(model_path):
-        return PipelineConfig()
-    path = layout.extra_file(model_path, layout.PIPELINE_CONFIG)
-    if not files.exists(path):
-        return PipelineConfig()
-    return parse_pipeline_config(files.read_text(path), path)
+    path = find_extra(model_path, PIPELINE_CONFIG)
+    return parse_pipeline_config(files.read_text(path), path) if path else PipelineConfig()
 
 
 def _why_not_comparable(baseline_path: str, class_names: Mapping[int, str]) -> str:
     """Return "" if the baseline has the same classes, otherwise the reason it cannot be compared."""
-    detector = members(baseline_path)[0]
-    if not files.is_dir(detector):
-        return ""
-    try:
-        text = layout.read_extra(detector, layout.LABEL_MAP)
-    except ContractError:  # a SavedModel of another program: its classes are known only from its detections
-        return ""
-    other = parse_label_map(text, baseline_path).class_names
+    path = find_extra(baseline_path, LABEL_MAP)
+    other = load_label_map(path).class_names if path else class_names
     if other == class_names:
         return ""
     note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])

@@ -182,7 +182,6 @@ def _write(
     report: QuantizationReport,
     described: Quantization,
 ) -> None:
-    """Write the detector folder with the detector's present weights."""
     summary = {
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,

@@ -98,7 +98,8 @@ def train(
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
             _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
-            text, tables = TRAIN_REPORT.format(report), _tables(start, folder)
+            tables = start.tables() | left_out_table(folder) | skipped_table(folder)
+            text = TRAIN_REPORT.format(report)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
@@ -159,7 +160,6 @@ def _check(plan: TrainPlan, replicas: int) -> None:
 def _fit(
     request: FitRequest, warm_start_dir: str, progress: Reporter | None
 ) -> tuple[StartingWeights, TrainingResult]:
-    """Load the starting weights and train the model."""
     check_classes(request.model, request.label_map, classes_field(request.config))
     start = fill_starting_weights(request.model, request.config, warm_start_dir)
     return start, fit(request, job="train", progress=progress)
@@ -187,11 +187,6 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
             " correct it, or leave it out, and it follows the label map",
             where=where,
         )
-
-
-def _tables(start: StartingWeights, folder: str) -> dict[str, str]:
-    """Return further files of the training's record, name to text."""
-    return start.tables() | left_out_table(folder) | skipped_table(folder)
 
 
 def _report(request: FitRequest, result: TrainingResult, start: StartingWeights) -> TrainReport:

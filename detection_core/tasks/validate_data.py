@@ -175,7 +175,6 @@ def _write_page(
     options: ValidationOptions,
     folder: str,
 ) -> None:
-    """Write the page of the data and its sources beside the findings."""
     label_map, view = known
     splits = {split: found.objects.card(label_map) for split, found in passes.items()}
     CARD.write(folder, CARD.find(examples_dir) or counted_card(label_map, splits))

@@ -60,7 +60,7 @@ def _refuse_other_file(path: str) -> None:
     name = path.rpartition("/")[2]
     if name == _SAVED_MODEL:
         _refuse_other_folder(path.rpartition("/")[0] or ".")
-    with files.open_file(path, "rb") as file:
+    with files.open_regular(path) as file:
         begin = file.read(8)
     for offset, magic, kind, remedy in _OTHER_FILES:
         if begin[offset : offset + len(magic)] == magic:

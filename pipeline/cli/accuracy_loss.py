@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from detection_core.report.formats import DASH, metric, signed
+from detection_core.report.page import DASH, metric, signed
 from pipeline.cli.base import Result, argument, option, verb
 from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, given_model, representative_examples
 from pipeline.cli.output_folder import output_folder
@@ -33,10 +33,10 @@ _PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
     argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
     argument("--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"),
     representative_examples("training images for ranges and errors of layers"),
-    argument("--no-accuracy", action="store_true", help="errors of layers alone, without mAP"),
+    argument("--no-accuracy", action="store_true", help="only errors of layers, no mAP"),
 )
 def sensitivity(arguments: argparse.Namespace) -> Result:
-    """Tell which layers int8 harms, and the mAP that parts left in float win back."""
+    """Find the layers that lose accuracy in int8, and the gain from parts left in float."""
     with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
         from detection_core.artifacts.quantization import SENSITIVITY
         from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
@@ -109,11 +109,11 @@ def _layer(layer: LayerError) -> tuple[str, ...]:
     EXAMPLES,
     argument("--split", default="eval", help="split with the images (default: eval)"),
     argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),
-    representative_examples("as the file was exported with; for one quantized after training"),
+    representative_examples("as in the export of the file; only for post-training quantization"),
     argument("--all", action="store_true", help="list all operations, in the order they run"),
 )
 def compare(arguments: argparse.Namespace) -> Result:
-    """Show where a TensorFlow Lite file and the network that it was made from part."""
+    """Show where a TensorFlow Lite file differs from the network it was made from."""
     with native_output_to(os.devnull):
         from detection_core.tasks.compare_file import CompareOptions, compare_file
         from detection_core.tasks.exporting.comparisons import network_clauses

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from detection_core.report.formats import DASH, metric, size
+from detection_core.report.page import DASH, metric, size
 from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
@@ -35,8 +35,8 @@ _MOST_KINDS = 12
         "files",
         nargs="+",
         metavar="FILE",
-        help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
-        " input and a pipeline.config",
+        help=".tflite files, folders with them (as in a published version), or detector folders; or the"
+        " word input and a pipeline.config",
     ),
     option("--threads", "N,N", "numbers of threads (default: 1,2)", default="1,2"),
     option(
@@ -56,8 +56,8 @@ _MOST_KINDS = 12
     argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
     argument("--no-operators", action="store_true", help="do not time each operation separately"),
     option("--output", "DIR", "folder for benchmark.json and a page"),
-    option("--examples", "DIR", "of input: what ExampleGen wrote (the config's)"),
-    argument("--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"),
+    option("--examples", "DIR", "of input: examples of ExampleGen (the config's)"),
+    argument("--images", type=int, default=64, metavar="N", help="of input: number of images to repeat (64)"),
     argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
     argument("--no-step", action="store_true", help="of input: do not measure the training step"),
     SET,

@@ -33,7 +33,9 @@ SERVICE_ACCOUNT = argument(
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
-    argument("--poll", type=float, default=5.0, metavar="SECONDS", help="between two looks (default: 5)"),
+    argument(
+        "--poll", type=float, default=5.0, metavar="SECONDS", help="time between two requests (default: 5)"
+    ),
     argument(
         "--wait-limit", type=float, default=0.0, metavar="SECONDS", help="longest wait (default: no limit)"
     ),
@@ -163,7 +165,7 @@ def follow(
         metavar="SETTINGS_OR_WORKSPACE",
         help="settings file, or the workspace itself; without it: the server",
     ),
-    argument("--limit", type=int, default=20, help="how many of the server (default: 20)"),
+    argument("--limit", type=int, default=20, help="number of runs of the server (default: 20)"),
     *OF_SERVER,
     name="list",
 )

@@ -212,7 +212,7 @@ def _count(text: str) -> int:
     option("--pretrained-ckpt", "PATH", "from-automl: checkpoint to start from"),
 )
 def config(arguments: argparse.Namespace) -> Result:
-    """Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams."""
+    """Convert a config, show it with overrides, join parts, or translate EfficientDet's hparams."""
     return ACTIONS[arguments.action](arguments)
 
 

@@ -50,14 +50,14 @@ def format_argument() -> Iterator[Argument]:
         default="",
         choices=sorted(READERS),
         metavar="FORMAT",
-        help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
+        help=f"of the data set: {', '.join(sorted(READERS))} (default: detected)",
     )
 
 
 def source_arguments() -> Iterator[Argument]:
     """Yield the flags that describe the data."""
     yield from format_argument()
-    yield option("--splits", "JSON", "as data.splits of a settings file (default: found by looking)")
+    yield option("--splits", "JSON", "as data.splits of a settings file (default: detected)")
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
@@ -104,7 +104,7 @@ def _splits(text: str) -> dict[str, Any]:
     "detflow data report photos -o build/report",
     argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
     argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    option("--config", "FILE", "pipeline.config to hold boxes against"),
+    option("--config", "FILE", "pipeline.config whose detector the boxes are compared with"),
     source_arguments,
 )
 def report(arguments: argparse.Namespace) -> Result:
@@ -147,7 +147,7 @@ REPORT = report
     "detflow data preview pipeline.config --data photos -o build/preview",
     argument("config", metavar="CONFIG", help="pipeline.config"),
     option("--data", "DIR", "data set (default: the config's own records)"),
-    option("--examples", "DIR", "what ExampleGen wrote, in place of --data"),
+    option("--examples", "DIR", "examples of ExampleGen, instead of --data"),
     source_arguments,
     argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
     argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),

@@ -6,9 +6,9 @@ import argparse
 
 from pipeline.cli.base import Argument, argument, option
 
-EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+EXAMPLES = argument("--examples", required=True, metavar="DIR", help="examples of ExampleGen")
 EXAMPLES_OR_CONFIG = option(
-    "--examples", "DIR", "what ExampleGen wrote (default: what the config's train_input_reader names)"
+    "--examples", "DIR", "examples of ExampleGen (default: those of the config's train_input_reader)"
 )
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(
@@ -36,9 +36,9 @@ def given_model(path: str) -> str:
     """Return the model at a path of the command line; "" stays "".
 
     Raises:
-        ContractError: as in `detection_core.artifacts.model_path.find_model`.
+        ContractError: as in `detection_core.artifacts.detector.find_model`.
     """
-    from detection_core.artifacts.model_path import find_model
+    from detection_core.artifacts.detector import find_model
 
     return find_model(path)
 

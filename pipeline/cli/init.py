@@ -29,7 +29,7 @@ _SPEEDS = ("fast", "balanced", "accurate")
     argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
     option("--model", "NAME", "network to take; without it one that fits"),
     argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
-    argument("--from-scratch", action="store_true", help="look for no weights to start from"),
+    argument("--from-scratch", action="store_true", help="train from random weights"),
     argument("--measure", action="store_true", help="build the network and time it on this machine"),
     argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
 )
@@ -99,6 +99,7 @@ def _list(arguments: argparse.Namespace) -> Result:
         {
             "name": n.name,
             "speed": n.speed,
+            "finds": n.kind.finds,
             "input": n.side,
             "parameters": n.parameters,
             "multiply_adds": n.multiply_adds,
@@ -107,10 +108,13 @@ def _list(arguments: argparse.Namespace) -> Result:
         }
         for n in networks
     ]
-    rows = [("model", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")]
+    rows = [
+        ("model", "finds", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")
+    ]
     rows += [
         (
             n.name,
+            n.kind.finds,
             n.speed,
             str(n.side),
             f"{n.parameters / 1e6:.1f} M",

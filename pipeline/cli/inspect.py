@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from detection_core.report.formats import metric, size
+from detection_core.report.page import metric, size
 from pipeline.cli.base import Result, argument, verb
 from pipeline.cli.detector_arguments import given_model
 from pipeline.console import native_output_to

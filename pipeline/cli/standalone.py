@@ -89,10 +89,10 @@ def _gate_arguments() -> Iterator[Argument]:
         type=int,
         default=TFLiteExporterJob.max_detections,
         metavar="N",
-        help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
+        help=f"maximum number of boxes of a file (default: {TFLiteExporterJob.max_detections})",
     )
     yield representative_examples(
-        "training images for ranges of what is quantized after training",
+        "training images that calibrate post-training quantization",
         TFLiteExporterJob.representative_examples,
     )
     yield argument(
@@ -217,7 +217,7 @@ def _published_config(checkpoint: str) -> str:
         metavar="MINUTES",
         help="time without a new checkpoint after which --watch ends (default: 60)",
     ),
-    option("--examples", "DIR", "what ExampleGen wrote; with --watch, those of the training if not given"),
+    option("--examples", "DIR", "examples of ExampleGen (default with --watch: those of the training)"),
     OUTPUT,
     _SPLIT,
     option("--baseline", "DIR", "detector to compare with"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     resumes=True,
 )
 def tune(arguments: argparse.Namespace) -> Result:
-    """Search for the configuration that validates best; repeated, it resumes."""
+    """Search for the configuration with the best validation score; a repeated call resumes."""
     from pipeline.settings.settings_file import load_settings
     from pipeline.tuning.search import load_space
     from pipeline.tuning.settings_search import tune as search

@@ -30,7 +30,7 @@ _WORKSPACE = argument(
     "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
 )
 _SCHEDULED_TIME = option(
-    "--scheduled-time", "TIME", "RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)"
+    "--scheduled-time", "TIME", "RFC 3339; value of [[ScheduledTime]] in the settings (default: now)"
 )
 _RUN = option("--run", "RUN_ID", "which run; the newest without it")
 
@@ -97,7 +97,7 @@ def _describe(run: RunInfo) -> Result:
     OVERRIDE_FILE,
 )
 def validate(arguments: argparse.Namespace) -> Result:
-    """Check a settings file, or a pipeline.config and say what it would build; nothing is run."""
+    """Check a settings file or a pipeline.config, and describe its detector; nothing is run."""
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
@@ -183,7 +183,7 @@ def report(arguments: argparse.Namespace) -> Result:
 @verb(
     "detflow rollback build/digits/workspace/pushed",
     argument("destination", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the destination"),
-    argument("--to", type=int, metavar="VERSION", help="version to return to; the one before without it"),
+    argument("--to", type=int, metavar="VERSION", help="version to return to (default: the one before)"),
 )
 def rollback(arguments: argparse.Namespace) -> Result:
     """Take the deployed version out of service and return to an earlier one."""

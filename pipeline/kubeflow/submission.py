@@ -19,7 +19,7 @@ from typing import Any
 from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from detection_core.storage.local_copy import local_copy
+from detection_core.storage.files import local_copy
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection

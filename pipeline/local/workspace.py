@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from detection_core.artifacts.run_info import RUN, RunInfo
 from detection_core.errors import ConfigError, ContractError
 from detection_core.redaction import redact
-from detection_core.storage import files, local_files
+from detection_core.storage import files, local_lock
 
 _logger = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ class Workspace:
         """Refuse an object store, which cannot hold a database or a file lock."""
         if files.is_remote(self.root):
             raise ConfigError(
-                "expected a local folder as workspace, found an object store; data, pipeline.config, starting"
-                " weights and push.destination may lie there",
+                "expected a local folder as workspace, found an object store; only data, pipeline.config,"
+                " starting weights and push.destination may be there",
                 where=self.root,
             )
 
@@ -97,7 +97,7 @@ class Workspace:
 
     def is_locked(self) -> bool:
         """Tell whether a run is active."""
-        return local_files.is_locked(self._lock_path)
+        return local_lock.is_locked(self._lock_path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -105,13 +105,13 @@ class Workspace:
 
         Remove incomplete files of killed runs.
         """
-        local_files.make_dirs(self.root)
+        files.make_dirs(self.root)
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(local_files.lock(self._lock_path, wait=False))
+                held.enter_context(local_lock.lock(self._lock_path, wait=False))
             except BlockingIOError:
-                _logger.info("run | another run is under way in %s; waiting for it to end", self.root)
-                held.enter_context(local_files.lock(self._lock_path))
+                _logger.info("run | another run is active in %s; waiting for it to end", self.root)
+                held.enter_context(local_lock.lock(self._lock_path))
             self._remove_leftovers()
             yield
 
@@ -122,7 +122,7 @@ class Workspace:
     def _remove_leftovers(self) -> None:
         for parts in (("runs", "*"), ("artifacts", "*", "*"), ("artifacts", "*", "*", "*"), ("work", "*")):
             for folder in glob.glob(os.path.join(glob.escape(self.root), *parts)):
-                local_files.remove_leftovers(folder)
+                files.remove_leftovers(folder)
 
     def new_run_id(self) -> str:
         """Return an id that sorts after all runs of the workspace."""

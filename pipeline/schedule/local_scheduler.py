@@ -19,7 +19,7 @@ from types import FrameType
 
 from detection_core.errors import ConfigError
 from detection_core.python_process import python_environment
-from detection_core.storage import local_files
+from detection_core.storage import files, local_lock
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
@@ -143,11 +143,11 @@ class LocalSchedule:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Lock the workspace against a second scheduler; the lock of a killed one is released."""
-        local_files.make_dirs(self._workspace)
+        files.make_dirs(self._workspace)
         with contextlib.ExitStack() as held:
             try:
                 path = os.path.join(self._workspace, ".schedule.lock")
-                held.enter_context(local_files.lock(path, wait=False))
+                held.enter_context(local_lock.lock(path, wait=False))
             except BlockingIOError as e:
                 raise ConfigError(
                     "expected no other scheduler here, found one; stop it, or take another workspace",

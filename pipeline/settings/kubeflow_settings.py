@@ -62,7 +62,7 @@ class ConnectionSettings(Settings):
     ca_file: Path = setting("", "File with the certificates of the server's authority.")
     verify_tls: bool = setting(True, "Whether the server's certificate is checked; false accepts any.")
     kube_context: Text = setting(
-        "", "Context of the kubeconfig, where there is no host.", unset="the current one"
+        "", "Context of the kubeconfig; used without a host.", unset="the current one"
     )
     timeout: Annotated[int, between(1, 86_400)] = setting(30, "Limit of one request.", unit="seconds")
 
@@ -134,7 +134,7 @@ class TaskSettings(Settings):
 
     image: Annotated[Text, IMAGE_OR_NOTHING] = setting(
         "",
-        "Image of this step alone, such as one with CUDA for the steps that train.",
+        "Image of this step only, for example one with CUDA for the steps that train.",
         unset="`kubeflow.image`, or what the run names",
     )
     cpu: Cpus = setting("", "Processors to reserve.", unset=_CLUSTERS, examples=["2", "500m"])
@@ -171,21 +171,22 @@ class TaskSettings(Settings):
     )
     retries: Annotated[int, between(0, 1_000)] = setting(
         0,
-        "How often a failed step is tried again, each time in a new pod; see [what Argo makes of"
-        " it](kubeflow.md#retries).",
+        "How often a failed step is retried, each time in a new pod; see [retries](kubeflow.md#retries).",
         unit="times",
     )
     retry_delay: Annotated[Text, SECONDS] = setting(
         "30s", "Wait before the first retry.", unit="seconds, with an `s`"
     )
     retry_factor: Annotated[float, between(1, 1_000)] = setting(
-        2.0, "By how much each further wait is longer."
+        2.0, "Factor by which each further wait is longer."
     )
     timeout: Annotated[int, between(0, SECONDS_OF_A_POD)] = setting(
         0, "Time after which the pod is stopped.", unset="0: never", unit="seconds"
     )
     caching: bool = setting(
-        True, "Whether a finished step with the same inputs answers; `run_checker` is never cached."
+        True,
+        "Whether the outputs of a finished step with the same inputs are used again; `run_checker`"
+        " is never cached.",
     )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
@@ -199,19 +200,19 @@ class KubeflowSettings(Settings):
 
     image: Annotated[Text, IMAGE] = setting(
         "detflow:latest",
-        "Container image of every step, best by digest or by a tag that never moves: the cache goes by it;"
-        " see [Kubeflow](kubeflow.md).",
+        "Container image of every step. Use a digest or a tag that never moves, because it is part of the"
+        " cache key; see [Kubeflow](kubeflow.md#caching).",
     )
     image_parameter: bool = setting(
         True,
-        "Whether a run may name another image, with this one as the default; false for KFP's local runner,"
-        " which takes none from a parameter.",
+        "Whether a run may name another image; this one is the default. Set it to false for KFP's local"
+        " runner, which takes no image from a parameter.",
     )
     schedule_time: bool = setting(
         True,
-        "Whether RunChecker gets the run's scheduled time and id, which"
-        " [placeholders](kubeflow.md#placeholders) are filled with; false for KFP's local runner, which"
-        " (in 2.17) breaks where the time is asked for.",
+        "Whether RunChecker gets the run's scheduled time and id, for"
+        " [placeholders](kubeflow.md#placeholders). Set it to false for KFP's local runner, which (in"
+        " 2.17) fails if a step asks for the time.",
     )
     image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = setting(
         "", "When the image is pulled.", unset=_CLUSTERS
@@ -228,7 +229,7 @@ class KubeflowSettings(Settings):
     )
     namespace: Annotated[Text, NAMESPACE_OR_NOTHING] = setting(
         "",
-        "Namespace of the runs; names of Kubernetes objects are checked as Kubernetes would.",
+        "Namespace of the runs. Names of Kubernetes objects are checked by the rules of Kubernetes.",
         unset=_SERVERS,
     )
     host: Address = setting(
@@ -236,17 +237,17 @@ class KubeflowSettings(Settings):
     )
     connection: ConnectionSettings = setting(
         ConnectionSettings(),
-        "How the server is reached, apart from its address; see [submitting](kubeflow.md#submit).",
+        "Connection to the server, apart from its address; see"
+        " [submitting](kubeflow.md#server-and-credentials).",
     )
     experiment: Text = setting("", "Experiment of the runs.", unset="the pipeline's name")
     service_account: Annotated[Text, OBJECT_NAME_OR_NOTHING] = setting(
         "", "Kubernetes service account of the steps.", unset=_SERVERS
     )
-    defaults: TaskSettings = setting(TaskSettings(), "What the pod of every step gets.")
+    defaults: TaskSettings = setting(TaskSettings(), "Options of the pods of all steps.")
     steps: dict[Annotated[Text, STEP_ID], TaskSettings] = setting(
         dict,
-        "Step to those keys of `kubeflow.defaults` that differ for it; maps are merged, all else is"
-        " replaced.",
+        "Step to keys of `kubeflow.defaults` that differ for it. Maps are merged, other values are replaced.",
         examples=[{"trainer": {"gpu": 1}}],
     )
 

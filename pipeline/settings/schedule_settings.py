@@ -15,10 +15,10 @@ from pipeline.settings.validation_errors import contradictions
 class ScheduleSettings(Settings):
     """Schedule of the workflow, on a cluster or on one machine."""
 
-    name: Text = setting("", "By which the schedule is found again.", unset="the workflow's name")
+    name: Text = setting("", "Name of the schedule, by which it is found again.", unset="the workflow's name")
     cron: UnquotedText = setting(
         "",
-        "Six fields, seconds first, or `@daily` and the like; see [schedules](kubeflow.md#schedule).",
+        "Six fields, seconds first, or a short form such as `@daily`; see [schedules](kubeflow.md#schedule).",
         examples=["0 0 3 * * 0", "@daily"],
     )
     interval: UnquotedText = setting(
@@ -33,7 +33,8 @@ class ScheduleSettings(Settings):
     end: UnquotedText = setting("", "Nothing runs after it; RFC 3339 with a zone.", unset="never")
     time_zone: Text = setting(
         "UTC",
-        "IANA name of the zone of the local scheduler and of the times shown; a cluster has its own.",
+        "IANA name of the time zone of the local scheduler and of printed times. A cluster has another"
+        " setting.",
         examples=["Europe/Paris"],
     )
     max_concurrency: Annotated[int, between(1, 10)] = setting(
@@ -41,8 +42,7 @@ class ScheduleSettings(Settings):
     )
     catch_up: bool = setting(
         False,
-        "Whether a cluster makes up for all slots missed while it was down or the schedule paused, and not"
-        " for the last one alone.",
+        "True: after an outage or a pause, a cluster runs all missed slots. False: only the last one.",
     )
     paused: bool = setting(False, "Whether the schedule is created paused.")
     parameters: dict[Text, Plain] = setting(

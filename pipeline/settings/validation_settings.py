@@ -16,10 +16,13 @@ class CheckSettings(Settings):
     """Options of a data check."""
 
     threshold: Annotated[float, between(0, 1e9)] = setting(
-        0.0, "What the check measures may not be above it.", unset="the check's own"
+        0.0,
+        "A measured value above it is a finding; for `rare_class`, a value below it.",
+        unset="the check's own",
     )
     severity: Literal["off", "warn", "stop"] = setting(
-        "warn", "What a finding does: `warn` goes on, `stop` ends the run before training."
+        "warn",
+        "Effect of a finding: `off` skips the check, `warn` reports it, `stop` ends the run before training.",
     )
 
 
@@ -29,33 +32,32 @@ class ValidationSettings(Settings):
     enabled: bool = setting(True, "False leaves DataValidator out.")
     checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = setting(
         dict,
-        "Check to `threshold` and `severity` (`off`, `warn`, `stop`), where they are to differ from the"
-        " check's own; see [the list of checks](data-validation.md#the-checks).",
+        "Check to `threshold` and `severity` (`off`, `warn`, `stop`) that differ from its defaults; see"
+        " [the list of checks](data-validation.md#the-checks).",
         examples=[{"leakage": {"threshold": 0.01, "severity": "stop"}}],
         unset="all checks, none of which stops the run",
     )
     decode_images: Literal["sample", "all", "none"] = setting(
         "sample",
-        "Which images are decoded in full to see whether they can be: as `data.decode_images`, after they"
-        " were stored.",
+        "Which stored images are decoded to check them; values as in `data.decode_images`.",
     )
     earlier_spans: Annotated[int, between(0, 10_000)] = setting(
         30,
-        "With how many spans before `data.window` the newest one is compared, by the statistics that are"
-        " kept of each; see [drift](data-validation.md#drift).",
+        "Number of spans before `data.window` that the newest span is compared with; see"
+        " [drift](data-validation.md#drift).",
         unit="spans",
     )
     schema_file: Path = setting(
         "",
-        "A schema of TensorFlow Metadata, as text, that the examples are to fit; see"
-        " [a schema of your own](data-validation.md#a-schema-of-your-own).",
+        "A schema of TensorFlow Metadata, in text format, for the examples; see [a schema of your"
+        " own](data-validation.md#a-schema-of-your-own).",
         examples=["examples_schema.pbtxt"],
         unset="inferred from the split `train`",
     )
     near_duplicate_images: Annotated[int, between(0, 10_000_000)] = setting(
         1_000_000,
-        "How many images there may be for those that look alike to be searched for: it decodes every one,"
-        " some hundred a second and core.",
+        "Number of images above which images that look alike are not searched for. The search decodes"
+        " every image, a few hundred per second and core.",
         unit="images",
     )
 

@@ -95,15 +95,15 @@ class DataSettings(Settings):
     )
     span: Annotated[UnquotedText, _SPAN] = setting(
         "latest",
-        "Where `data.path` or a location in `data.splits` holds `{SPAN}` or `{YYYY}`, `{MM}`, `{DD}`: the"
-        " newest span to read, `latest`, a number or a date; see [spans](kubeflow.md#spans).",
+        "The newest span to read: `latest`, a number or a date. Used if `data.path` or a location in"
+        " `data.splits` contains `{SPAN}` or `{YYYY}`, `{MM}`, `{DD}`; see [spans](kubeflow.md#spans).",
         examples=["latest", "3", "2026-11-21"],
     )
     window: Annotated[int, between(1, 100_000)] = setting(
-        1, "How many spans, up to that one, to train on.", unit="spans"
+        1, "Number of spans to train on, up to `data.span`.", unit="spans"
     )
     eval_window: Annotated[int, between(1, 100_000)] = setting(
-        1, "How many of them the other splits are taken from.", unit="spans"
+        1, "Number of the newest of these spans that other splits are taken from.", unit="spans"
     )
     span_ready_file: Text = setting(
         "", "Name of the file that marks a span's folder as complete.", examples=["_SUCCESS"]
@@ -116,29 +116,29 @@ class DataSettings(Settings):
     )
     decode_images: DecodeImages = setting(
         "sample",
-        "Which images are decoded while they are ingested: `sample` (one in a thousand of each split and"
-        " no fewer than 16, by Pillow), `all` (every one, by Pillow and TensorFlow, whose pixels are"
-        " compared) or `none`; see [own data](own-data.md).",
+        "Which images ExampleGen decodes to check them. `sample`: one in a thousand of each split, at"
+        " least 16, with Pillow. `all`: every image, with Pillow and TensorFlow, whose pixels are"
+        " compared. `none`: no image. See [own data](own-data.md#what-is-checked).",
     )
     exif_annotations: ExifAnnotations = setting(
         "upright",
-        "How the boxes of an image that its EXIF orientation turns were drawn: on the picture as viewers show"
-        " it, `upright`, or as the file stores it, `stored`. It counts only where the size in the"
-        " annotation does not tell; see [own data](own-data.md#images-of-every-kind).",
+        "How boxes were drawn if the EXIF orientation turns an image. `upright`: on the picture as viewers"
+        " show it. `stored`: on the pixels as the file stores them. Used only if the size in the"
+        " annotation does not decide; see [own data](own-data.md#images-of-every-kind).",
     )
     unannotated_images: UnannotatedImages = setting(
         "auto",
-        "How to take images that no annotation names: `background`, images without objects, or `leave_out`,"
-        " counted but not used; `auto`: background in YOLO, left out elsewhere.",
+        "Use of images that no annotation names. `background`: as images without objects. `leave_out`:"
+        " counted, but not used. `auto`: `background` in YOLO, `leave_out` in other formats.",
     )
     shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
-        1000, "About how many examples go in a shard.", unit="examples"
+        1000, "Approximate number of examples in a shard.", unit="examples"
     )
     compression: Literal["", "GZIP"] = setting("", "`GZIP` writes compressed shards, ten times slower.")
     shards_uri: Path = setting(
         "",
-        "Folder, usually on an object store, for the shards; the artifact then holds a list of them, and"
-        " every step reads them from there, see [large data](own-data.md#object-stores).",
+        "Folder for the shards, usually on an object store. The artifact then holds a list of them, and"
+        " every step reads them from there; see [large data](own-data.md#shards-outside-the-artifact).",
         unset="in the artifact",
         examples=["s3://bucket/shards"],
     )
@@ -164,8 +164,8 @@ class ModelSettings(Settings):
     )
     overrides: Overrides = setting(
         dict,
-        "Config field path to value, for both training steps, after the files; `[+]` adds an element to a"
-        " list, and so do `[+2]`, `[+3]`, ... where a map needs different keys.",
+        "Config field path to value, for both training steps; applied after the files. `[+]` adds an"
+        " element to a list. To add several, use `[+2]`, `[+3]`, ..., because keys of a map must differ.",
         examples=[{"train_config.batch_size": 8}],
     )
 
@@ -175,30 +175,29 @@ class TrainSettings(Settings):
 
     warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = setting(
         "",
-        "Detector folder to start from, or `deployed`: the model at the push destination, and on the first"
-        " run nothing.",
+        "Detector folder to start from, or `deployed`: the model at the push destination, if there is one.",
         unset="from scratch, or the config's `fine_tune_checkpoint`",
     )
     start_from: Annotated[Text, _START] = setting(
         "",
         "Published weights to start from: `zoo:NAME` for a detector that `detflow zoo list` shows, or"
-        " `imagenet` for a backbone that Keras publishes; with `warm_start: deployed` only where nothing is"
-        " deployed yet. See [weights to start from](training.md#starting-weights).",
+        " `imagenet` for a backbone that Keras publishes. With `warm_start: deployed` they are used only"
+        " if nothing is deployed yet. See [starting weights](training.md#starting-weights).",
         unset="the config's `fine_tune_checkpoint`, or from scratch",
         examples=["zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "imagenet"],
     )
     weights_mirror: Path = setting(
         "",
-        "What has copies of published weights, under their names: an address, a folder or a bucket.",
-        unset="what `DETFLOW_WEIGHTS_MIRROR` says, or the publishers",
+        "Address, folder or bucket with copies of published weights, under their names.",
+        unset="`DETFLOW_WEIGHTS_MIRROR`, or the publishers",
         examples=["https://mirror.example/weights"],
     )
     overrides: Overrides = setting(dict, "Config field path to value, for Trainer only.")
     checkpoint_minutes: Annotated[float, between(0, 10_000)] = setting(
         5.0,
-        "Time between two checkpoints of unfinished training, in Trainer and QuantizationRewriter: what a"
-        " kill without a warning costs at most, beside a step; 0: by steps alone, see"
-        " [running](training.md#stop-and-resume).",
+        "Maximum time between two checkpoints of unfinished training, in Trainer and QuantizationRewriter."
+        " A kill without warning loses at most this time of training. 0: by steps only; see [stop and"
+        " resume](training.md#stop-and-resume).",
         unit="minutes",
     )
 
@@ -209,9 +208,9 @@ class EvaluateSettings(Settings):
     split: Text = setting("eval", "Split that metrics and gates are measured on.")
     thresholds: Thresholds = setting(
         lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}},
-        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model). With"
-        " `confidence`, such as 0.95, it fails only where the bootstrap interval of that level lies beyond"
-        " the bound; without it the measured numbers decide.",
+        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model). Without"
+        " `confidence` the measured numbers decide. With `confidence: 0.95`, a threshold fails only if the"
+        " whole 95 % bootstrap interval is beyond the bound.",
         unset="mAP may not fall below the deployed model's",
         examples=[{"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.85, "min_change": -0.01}}],
     )
@@ -222,8 +221,8 @@ class EvaluateSettings(Settings):
     )
     pictures: Annotated[int, between(-1, 100_000)] = setting(
         -1,
-        "Side-by-side pictures in the report; -1: as many as the config's `eval_config.num_visualizations`"
-        " says, 10 by default.",
+        "Number of side-by-side pictures in the report; -1: `eval_config.num_visualizations` of the"
+        " config, 10 by default.",
         unit="pictures",
     )
 
@@ -232,7 +231,7 @@ class QuantizeSettings(Settings):
     """Options of QuantizationRewriter, which runs if the config has a `graph_rewriter` block."""
 
     enabled: bool = setting(
-        True, "False leaves quantization out even where the config has a `graph_rewriter` block."
+        True, "False leaves quantization out even if the config has a `graph_rewriter` block."
     )
     overrides: Overrides = setting(
         dict, "Config field path to value, for QuantizationRewriter only (its training is shorter)."
@@ -247,13 +246,14 @@ class ExportSettings(Settings):
         "TensorFlow Lite files to make; [what each is](export.md#files).",
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
-        TFLiteExporterJob.max_map_drop, "How far a file's mAP@.50 may lie below the SavedModel's, absolute."
+        TFLiteExporterJob.max_map_drop,
+        "Maximum absolute difference by which a file's mAP@.50 may be lower than the SavedModel's.",
     )
     limits: Limits = setting(
         dict,
-        "Format to what a file of it may cost: `size_mb`, `latency_ms` (median, one thread, XNNPACK, on the"
-        " machine of the step) and `memory_mb` (by how much loading and a first inference raise a process's"
-        " memory). A file that costs more is refused, as one that lost accuracy is.",
+        "Format to limits of its file: `size_mb`, `latency_ms` (median, one thread, XNNPACK, on the"
+        " machine of the step) and `memory_mb` (how much a process grows by loading the file and running"
+        " it once). A file beyond a limit is refused, like a file that lost accuracy.",
         unset="no limit",
         examples=[{"int8": {"size_mb": 4, "latency_ms": 20}}],
     )
@@ -262,17 +262,17 @@ class ExportSettings(Settings):
     )
     use_regular_nms: bool = setting(
         False,
-        "Suppress class by class, as the SavedModel does; false, as in the Object Detection API, lets boxes"
-        " of all classes suppress each other, and each is reported with its three best classes, which is"
-        " faster.",
+        "True suppresses class by class, as the SavedModel does. False, the default of the Object"
+        " Detection API, is faster. Boxes of all classes then suppress each other, and a box has its three"
+        " best classes.",
     )
     form: TFLiteForm = setting(
         "post_process",
-        "What files end with: `post_process`, the operation TFLite_Detection_PostProcess; `plain_nms`,"
-        " built-in operations that give the same; `headless`, box codes and scores of every anchor, so that a"
-        " GPU or NPU may run the whole file, with MediaPipe's record of how they are decoded. This file is"
-        " measured as MediaPipe runs it: a class a box, and boxes that overlap by more than 0.3 suppress each"
-        " other.",
+        "What files end with. `post_process`: the operation TFLite_Detection_PostProcess. `plain_nms`:"
+        " built-in operations with the same outputs. `headless`: box codes and scores of every anchor,"
+        " with MediaPipe's metadata for decoding. A GPU or NPU can run this whole file. It is measured as"
+        " MediaPipe runs it. A box has one class, and boxes of all classes with an overlap above 0.3"
+        " suppress each other.",
     )
     representative_examples: Annotated[int, between(1, 100_000)] = setting(
         TFLiteExporterJob.representative_examples,
@@ -286,14 +286,14 @@ class PushSettings(Settings):
 
     destination: Path = setting(
         "",
-        "Where blessed versions go, whose `saved_model` folder TensorFlow Serving watches; see"
+        "Folder for blessed versions. TensorFlow Serving watches its `saved_model` folder; see"
         " [publishing](serving.md#publish-and-roll-back).",
         unset="`pushed` in the workspace",
         examples=["s3://bucket/digits"],
     )
     keep_versions: Annotated[int, between(0, 1_000_000)] = setting(
         5,
-        "How many versions to keep, but always the deployed one and the one before it; 0 keeps all.",
+        "Number of versions to keep; 0 keeps all. The deployed one and the one before it are always kept.",
         unit="versions",
     )
 
@@ -314,8 +314,8 @@ class PipelineSettings(Settings):
 
     name: Annotated[Text, _NAME] = setting(
         ...,
-        "Name of the pipeline: letters without accents, digits, `_`, `-`, first a letter or digit, 128 at"
-        " most; Kubeflow makes its own name of it, and takes 110.",
+        "Name of the pipeline: letters without accents, digits, `_`, `-`, first a letter or digit, at most"
+        " 128 characters. Kubeflow converts it to its own form, of at most 110 characters.",
     )
     workspace: RequiredPath = setting(..., "Folder of runs, artifacts and metadata.")
     data: DataSettings

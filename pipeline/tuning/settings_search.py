@@ -20,7 +20,7 @@ from detection_core.artifacts.run_info import RunInfo
 from detection_core.config.paths.overrides import apply_overrides, field_texts
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, DataError
-from detection_core.storage import files, local_files
+from detection_core.storage import files, local_lock
 from pipeline.extras import require
 from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.settings.step_ids import BASELINE_RESOLVER, CONFIG_GEN, DATA_VALIDATOR, EXAMPLE_GEN, TRAINER
@@ -115,8 +115,8 @@ def check_space(settings: PipelineSettings, space: Space) -> None:
     for name, parameter in space.parameters.items():
         if name in named:
             raise ConfigError(
-                "expected a field that is searched not to be set by the settings as well, which would"
-                " overrule the winner; remove it from model.overrides and train.overrides",
+                "expected a field that only the search sets, found it in the settings, too, which would"
+                " override the best value; remove it from model.overrides and train.overrides",
                 where=name,
             )
         for value in parameter.extremes:
@@ -165,9 +165,11 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
 def _alone_in(folder: str) -> Any:
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(local_files.lock(os.path.join(folder, ".lock"), wait=False))
+            held.enter_context(local_lock.lock(os.path.join(folder, ".lock"), wait=False))
         except BlockingIOError as error:
-            text = "expected a search that nobody else runs, found one under way; choose another --output"
+            text = (
+                "expected a search that no other process runs, found a running one; choose another --output"
+            )
             raise ConfigError(text, where=folder) from error
         yield
 

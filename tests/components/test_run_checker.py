@@ -221,10 +221,10 @@ def closures():
     ("detection_core.tasks.train", {"trainer"}),
     # ConfigGen and Evaluator read a config, for which the record of SSD is imported by name; DataValidator
     # asks it for anchors.
-    ("detection_core.parts.losses.classification", {*MODEL_STEPS, *CONFIG_STEPS}),
+    ("detection_core.parts.losses", {*MODEL_STEPS, *CONFIG_STEPS}),
     ("detection_core.datasets.formats.coco", {"example_gen"}),
     # Optional capabilities are imported by name.
-    ("detection_core.optional.tfdv.schema_check", {"data_validator"}),
+    ("detection_core.optional.tfdv.feature_anomalies", {"data_validator"}),
     ("detection_core.optional.near_duplicates.perceptual_hash", {"data_validator"}),
     ("detection_core.optional.mlflow.mlflow_run", {"trainer", "quantization_rewriter"}),
     ("components.runtime.kfp.views", set()),

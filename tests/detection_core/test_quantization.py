@@ -8,9 +8,9 @@ import tf_keras
 
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
-from detection_core.families.efficientdet.feature_network import NodeFusion
+from detection_core.families.efficientdet.network import NodeFusion
 from detection_core.parts.layers.keras_layers import AddConstant
-from detection_core.parts.necks.bifpn import WeightedFusion
+from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.equalisation import correct_biases
 from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions

@@ -160,7 +160,7 @@ def suppressed_with_ties_of(rows, codes, raw_scores, decoding):
     best, classes = scores.max(axis=1), scores.argmax(axis=1)
     every = Instances(source_id="", boxes=boxes, scores=best, classes=classes)
     listed = np.any([alike(row, every, TIE) for row in rows], axis=0)
-    return suppressed_heads(codes, raw_scores + TIE * listed[:, None], decoding)
+    return suppressed_heads(codes, raw_scores + np.float32(TIE) * listed[:, None], decoding)
 
 
 def alike(row, found, tolerance):

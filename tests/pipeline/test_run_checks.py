@@ -17,9 +17,8 @@ from detection_core.storage import files
 from pipeline.dag import build_dag
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.support.archives import archive
+from tests.support.archives import archive, fake_checkpoint, fake_detector
 from tests.support.cases import refused
-from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import dead_server
 from tests.support.refusals import not_refused
 

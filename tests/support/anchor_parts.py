@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.samplers.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
+from detection_core.parts.box_coders import FasterRcnnBoxCoder
+from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.samplers import HardExampleMiner, HardExampleOptions, MiningLoss
 
 FASTER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 

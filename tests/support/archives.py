@@ -1,4 +1,4 @@
-"""Archives of the layout of the zoo's, of a few bytes, and broken ones."""
+"""Archives, checkpoints and detectors of a few bytes, and broken ones."""
 
 import io
 import tarfile
@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from detection_core.artifacts import detector as layout
+from detection_core.storage import files
 
 NAME = "efficientdet_d0_coco17_tpu-32"
 FILES: Mapping[str, bytes] = {
@@ -47,3 +50,22 @@ def member(path: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
     info = tarfile.TarInfo(path)
     info.type, info.linkname = kind, target
     return info
+
+
+def fake_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0") -> str:
+    """Write the files of a checkpoint that nobody reads; return its prefix."""
+    files.write_text(str(folder / f"{name}.index"), "index")
+    files.write_text(str(folder / f"{name}.data-00000-of-00001"), content)
+    return str(folder / name)
+
+
+def fake_detector(folder: Path, content: str = "weights") -> str:
+    """Write a detector's folder as far as checks before a run look at it."""
+    serving = folder / layout.SERVING
+    info = layout.DetectorInfo(
+        kind="float", name="ssd", parameters=1, num_classes=1, input_size=(1, 1), extra={}
+    )
+    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
+    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(info))
+    fake_checkpoint(serving / layout.EXTRA / "checkpoint", content)
+    return str(folder)

@@ -1,9 +1,10 @@
-"""Small data sets for the tests, written to a folder."""
+"""Small data sets for the tests, written to a folder, and those with one fault."""
 
 import dataclasses
 import functools
 import io
 import json
+import os
 import struct
 import zlib
 
@@ -116,6 +117,18 @@ class Coco:
         entry = {"id": len(self.annotations), "image_id": image_id, "bbox": list(box), "category_id": 3}
         self.annotations.append({**entry, "iscrowd": 0, "area": 123.5, **fields})
 
+    def annotate_shapes(self):
+        """Outline each object as a triangle, whose corners are the keypoints of a cat."""
+        self.categories = [
+            {**entry, "keypoints": ["left_foot", "right_foot", "head"]} if entry["name"] == "cat" else entry
+            for entry in self.categories
+        ]
+        for entry in self.annotations:
+            x, y, width, height = entry["bbox"]
+            corners = [(x, y + height), (x + width, y + height), (x + width / 2, y)]
+            entry["segmentation"] = [[value for corner in corners for value in corner]]
+            entry["keypoints"] = [value for corner in corners for value in (*corner, 2)]
+
     def write(self, name="annotations.json"):
         content = {"images": self.images, "annotations": self.annotations, "categories": self.categories}
         (self.root / name).write_text(json.dumps(content))
@@ -178,3 +191,66 @@ def turned_by_xmp(orientation: int) -> bytes:
         b"</rdf:RDF></x:xmpmeta>" % orientation
     )
     return encoded(smooth_picture(), "JPEG", xmp=packet)
+
+
+BAD = 99
+
+
+def _image_bytes(data, **fields):
+    return lambda coco: coco.add_image(BAD, data=data, **fields)
+
+
+def _box(box, **fields):
+    def add(coco):
+        coco.add_image(BAD, boxes=[])
+        coco.add_box(BAD, [1, 1, 5, 5])
+        coco.add_box(BAD, box, **fields)
+
+    return add
+
+
+def _no_access(coco):
+    os.mkfifo(coco.root / "images" / "pipe.jpg")
+    coco.add_image(BAD, name="pipe.jpg", data=b"")
+
+
+JPEG = picture()
+NOT_WHOLE = JPEG[: len(JPEG) // 2]
+STRAY_MARKER = JPEG[:-50] + b"\xff\xc0" + JPEG[-48:]
+# The frame marker of a lossless JPEG, which no training library decodes.
+LOSSLESS = JPEG.replace(b"\xff\xc0", b"\xff\xc3", 1)
+# A Huffman table that counts more codes than there are: libraries recover from it in different ways.
+_TABLE = JPEG.rindex(b"\xff\xc4", 0, JPEG.index(b"\xff\xda")) + 22
+WRONG_TABLE = JPEG[:_TABLE] + b"\xff" + JPEG[_TABLE + 1 :]
+# Whole chunks with right checksums, but too few pixels inside.
+NO_PIXELS = png_that_claims(40, 30)
+
+COCO_FAULTS = {
+    "malformed_record": lambda coco: coco.images.append({"id": BAD, "file_name": 7}),
+    "malformed_annotation": _box([1, 2, 3]),
+    "unknown_image": lambda coco: coco.add_box(BAD, [1, 1, 5, 5]),
+    "unknown_category": _box([1, 1, 5, 5], category_id=17),
+    "duplicate_id": lambda coco: coco.add_image(1, name="another.jpg", boxes=[]),
+    "path_outside": lambda coco: coco.add_image(BAD, data=b"", name="../../etc/passwd"),
+    "box_not_finite": _box([1, 1, float("nan"), 5]),
+    "box_inverted": _box([10, 10, -5, 5]),
+    "box_degenerate": _box([10, 10, 5, 0]),
+    "box_outside": _box([30, 10, 11.5, 5]),
+    "malformed_mask": _box([1, 1, 5, 5], segmentation=[[1, 1, 5, 1, 5, 5, 1]]),
+    "malformed_keypoints": _box([1, 1, 5, 5], keypoints=[1, 1, 2]),
+    "missing_image": _image_bytes(b""),
+    "unreadable_image": _no_access,
+    "size_mismatch": _image_bytes(picture(width=41)),
+    "empty_image": lambda coco: (coco.add_image(BAD), (coco.root / "images" / f"{BAD}.jpg").write_bytes(b"")),
+    "not_an_image": _image_bytes(b"<html>404 not found</html>"),
+    "truncated_image": _image_bytes(NOT_WHOLE),
+    "corrupt_image": _image_bytes(STRAY_MARKER),
+    "unsupported_image": _image_bytes(LOSSLESS),
+    "undecodable_image": _image_bytes(NO_PIXELS),
+    "decoders_differ": _image_bytes(WRONG_TABLE),
+    "decompression_bomb": _image_bytes(png_that_claims(60000, 60000), width=60000, height=60000),
+}
+VOC_FAULTS = {
+    "missing_annotation": lambda root: (root / "Annotations" / "b.xml").unlink(),
+    "unreadable_annotation": lambda root: (root / "Annotations" / "b.xml").write_text("<annotation><size>"),
+}

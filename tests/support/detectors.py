@@ -6,10 +6,12 @@ Read what is here and never write into it; `shutil.copytree` gives a test its co
 """
 
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from detection_core.config.load import parse_pipeline_config
 from tests.support.store import stored
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
@@ -64,7 +66,6 @@ def exported(family: str) -> Path:
 def pointed(family: str, more: str = "", steps: int = 0) -> Any:
     """Give a family's parsed config, with text after it, on the stored examples."""
     from detection_core.config.input_paths import point_at_examples
-    from detection_core.config.load import parse_pipeline_config
 
     config = parse_pipeline_config(family_config(family, steps) + more)
     return point_at_examples(config, str(examples()), eval_split="eval")
@@ -115,7 +116,8 @@ def _drop_work(folder: Path, family: str) -> None:
 
 
 def _export(folder: Path, *, family: str) -> None:
-    from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+    from detection_core.tasks.export import export_tflite
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
     export_tflite(
         str(trained(family) / "model"),
@@ -127,3 +129,43 @@ def _export(folder: Path, *, family: str) -> None:
         parity_dir=str(folder / "parity"),
         quantized_model_dir=str(quantized(family) / "model"),
     )
+
+
+PUBLISHED = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+
+
+def untrained() -> str:
+    """Return the folder of a `plain` detector as a training writes it, before any step."""
+    return str(_of_family(_write_untrained, "plain"))
+
+
+def _write_untrained(folder: Path, *, family: str) -> None:
+    from detection_core.builders.detector import build_detector
+    from detection_core.data.label_map import label_map_from_names
+    from detection_core.exporters.detector_folder import write_detector
+
+    config = parse_pipeline_config(family_config(family, 4))
+    write_detector(
+        build_detector(config.model, seed=0), config, label_map_from_names(["dark", "bright"]), str(folder)
+    )
+
+
+def publish_detector(mirror: Path) -> None:
+    """Put an archive of a tiny detector, of other classes, where PUBLISHED is looked for."""
+    import numpy as np
+
+    from detection_core.builders.detector import build_detector
+    from detection_core.config.paths.overrides import apply_overrides
+    from detection_core.families.ssd.checkpoint_names import object_paths
+    from tests.support.field_checkpoints import write_object_checkpoint
+
+    config = apply_overrides(parse_pipeline_config(config_text()), {"model.ssd.num_classes": 7})
+    values = {
+        path: np.full(variable.shape, 0.25, np.float32)
+        for path, variable in object_paths(build_detector(config.model).network).items()
+    }
+    folder = mirror / PUBLISHED / "checkpoint"
+    folder.mkdir(parents=True)
+    write_object_checkpoint(values, folder / "ckpt-0")
+    with tarfile.open(mirror / f"{PUBLISHED}.tar.gz", "w:gz") as tar:
+        tar.add(mirror / PUBLISHED, PUBLISHED)

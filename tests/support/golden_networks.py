@@ -15,12 +15,11 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names import object_paths
 from detection_core.families.ssd.model import RawDetections, SsdModel
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.structures import Detections, GroundTruth, Images
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.batches import images_of
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
 from tests.support.efficientdet_goldens import sampled as sample
@@ -68,8 +67,8 @@ def load_golden(name: str) -> Golden:
 
 def fill(model: SsdModel) -> None:
     """Give every variable its deterministic weight."""
-    for key, variable in object_keys(model.network).items():
-        variable.assign(deterministic_weight(key.removesuffix(VARIABLE_SUFFIX), tuple(variable.shape)))
+    for path, variable in object_paths(model.network).items():
+        variable.assign(deterministic_weight(path, tuple(variable.shape)))
 
 
 class RawInputModel(SsdModel):

@@ -7,6 +7,7 @@ from PIL import Image
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.warm_up import WARM_UP_FILE
+from tests.support import record_files
 from tests.support.dataset_files import encoded
 
 RESIZER = FixedShapeResizer(height=32, width=32)
@@ -18,10 +19,7 @@ def png(image: np.ndarray) -> bytes:
 
 
 def example(image: np.ndarray) -> bytes:
-    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png(image)]))
-    return tf.train.Example(
-        features=tf.train.Features(feature={"image/encoded": feature})
-    ).SerializeToString()
+    return record_files.example({"image/encoded": [png(image)]})
 
 
 def read_logs(folder):

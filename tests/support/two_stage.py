@@ -11,7 +11,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, Extractor
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.families.faster_rcnn.stage_networks import BACKBONES, TwoStageBackbone
+from detection_core.families.faster_rcnn.network import BACKBONES, TwoStageBackbone
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from tests.support.tiny_training import config_text
 

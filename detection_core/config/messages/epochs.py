@@ -8,8 +8,7 @@ from typing import Any
 
 from detection_core.allowed_values import Range
 from detection_core.config.pipeline_config import Config
-from detection_core.config.problems import raise_first
-from detection_core.errors import Problem
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.train_pb2 import TrainConfig
 
 _MOST = (1 << 32) - 1  # maximum value of the schema's field
@@ -82,7 +81,7 @@ def in_steps(config: Config, updates: float) -> Config:
         count = max(1, round(length * updates)) if length else 0
         if count > _MOST:
             text = f"expected at most {_MOST:,} updates, found {count:,}; train for fewer epochs"
-            raise_first(iter([Problem(path=f"train_config.{epochs}", message=text)]))
+            raise ConfigError(text, where=f"train_config.{epochs}")
         setattr(message, steps, count)
         message.ClearField(epochs)
     return result

@@ -1,31 +1,36 @@
-"""Build detectors from CenterNet messages."""
+"""Build and describe detectors from CenterNet messages."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import tf_keras
 
 from detection_core.builders.losses import build_classification_loss, build_localization_loss
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.messages.image_resizers import fixed_size
-from detection_core.families.center_net.extractors import EXTRACTORS
-from detection_core.families.center_net.feature_maps import build_feature_maps, number_backbone
-from detection_core.families.center_net.heads import (
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import ConfigError
+from detection_core.families.center_net.backbones import TrackedLayers
+from detection_core.families.center_net.decoding import KeypointTask, Refinement
+from detection_core.families.center_net.extractors import EXTRACTORS, STRIDE
+from detection_core.families.center_net.losses import CenterNetCriterion, KeypointLosses
+from detection_core.families.center_net.model import CenterNetModel, CenterNetParts, InputScaling
+from detection_core.families.center_net.network import (
     BOX_OFFSET,
     BOX_SCALE,
     OBJECT_CENTER,
     Head,
+    build_feature_maps,
     build_heads,
     keypoint_heads,
+    number_backbone,
 )
-from detection_core.families.center_net.keypoint_labels import KeypointLabels, keypoint_labels
-from detection_core.families.center_net.keypoints import KeypointTask, Refinement
-from detection_core.families.center_net.losses import CenterNetCriterion, KeypointLosses
-from detection_core.families.center_net.model import CenterNetModel, CenterNetParts, InputScaling
-from detection_core.families.center_net.tracked_layers import TrackedLayers
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.protos.center_net_pb2 import CenterNet, CenterNetFeatureExtractor
+from detection_core.structures import FIRST_CLASS
 
 DEFAULT_CHANNELS, DEFAULT_KERNEL = 256, 3
 DEFAULT_DEVIATION = 1.0
@@ -151,4 +156,129 @@ def _criterion(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> CenterNet
             )
             for own, task in zip(message.keypoint_estimation_task, tasks, strict=True)
         ),
+    )
+
+
+FIELD = "keypoint_label_map_path"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeypointLabels:
+    """The keypoints of a class.
+
+    Attributes:
+        class_index: in [0, C).
+        indices: of the keypoints in records.
+        names: of the keypoints.
+    """
+
+    class_index: int
+    indices: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def keypoint_labels(message: CenterNet, where: str, *, inspected: bool) -> list[KeypointLabels]:
+    """Return the keypoints of each task of a message.
+
+    A detector that is only `inspected` does without a label map: its keypoints are those that
+    `keypoint_label_to_std` names, of class 0.
+
+    Raises:
+        ConfigError: when there is no label map, or it has no keypoints of a task's class.
+    """
+    if not message.keypoint_estimation_task:
+        return []
+    try:
+        label_map = load_label_map(message.keypoint_label_map_path)
+    except ConfigError as error:
+        if inspected:
+            return _guessed(message)
+        raise ConfigError(
+            f"expected a label map with the keypoints of each class, found none: {error.message}; set it",
+            where=f"{where}.{FIELD}",
+        ) from error
+    return [
+        _of_class(label_map, task, f"{where}.keypoint_estimation_task[{i}]")
+        for i, task in enumerate(message.keypoint_estimation_task)
+    ]
+
+
+def _guessed(message: CenterNet) -> list[KeypointLabels]:
+    found: list[KeypointLabels] = []
+    first = 0
+    for task in message.keypoint_estimation_task:
+        names = tuple(sorted(task.keypoint_label_to_std)) or ("keypoint",)
+        indices = tuple(range(first, first + len(names)))
+        found.append(KeypointLabels(class_index=0, indices=indices, names=names))
+        first += len(names)
+    return found
+
+
+def _of_class(label_map: LabelMap, task: CenterNet.KeypointEstimation, where: str) -> KeypointLabels:
+    name = task.keypoint_class_name
+    for item in label_map.items:
+        if item.keypoints and name in (item.name, item.display_name):
+            return KeypointLabels(
+                class_index=item.id - FIRST_CLASS,
+                indices=tuple(keypoint.id for keypoint in item.keypoints),
+                names=tuple(keypoint.label for keypoint in item.keypoints),
+            )
+    known = [item.display_name or item.name for item in label_map.items if item.keypoints]
+    raise ConfigError(
+        f"expected a class of the label map with keypoints, {', '.join(known[:10]) or 'which has none'},"
+        f" found {name[:80]!r}; correct the name, or add keypoints to its item",
+        where=f"{where}.keypoint_class_name",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CenterNetDescription:
+    """The detector that a message describes.
+
+    Attributes:
+        feature_extractor: its type, as the config names it.
+        backbone: its kind.
+        heatmap: rows and columns of the heatmaps.
+        keypoints: name of a keypoint task -> number of its keypoints.
+        parts: heads and losses.
+    """
+
+    feature_extractor: str
+    backbone: str
+    heatmap: tuple[int, int]
+    keypoints: dict[str, int]
+    parts: dict[str, str]
+
+    def summary(self) -> str:
+        """Name extractor and backbone."""
+        return f"{self.feature_extractor} ({self.backbone})"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Say the size of the heatmaps, and the keypoints of each task."""
+        rows, columns = self.heatmap
+        return [
+            ("heatmap", f"{rows} x {columns}, without suppression"),
+            *(("keypoints", f"{count} of {name}") for name, count in self.keypoints.items()),
+        ]
+
+
+def describe_center_net(message: CenterNet, detector: CenterNetModel) -> CenterNetDescription:
+    """Describe a detector that was built from a message."""
+    extractor, parts = message.feature_extractor.type, detector.parts
+    entry = EXTRACTORS[extractor]
+    centers, boxes = message.object_center_params, message.object_detection_task
+    rows, columns = parts.input_size
+    return CenterNetDescription(
+        feature_extractor=extractor,
+        backbone=" and ".join(name for name in (entry.backbone, entry.neck) if name),
+        heatmap=(rows // STRIDE, columns // STRIDE),
+        keypoints={task.name: len(task.indices) for task in parts.keypoints},
+        parts={
+            "heads": ", ".join(head.name for head in parts.heads),
+            "losses": (
+                f"{centers.object_center_loss_weight:g} x"
+                f" {centers.classification_loss.WhichOneof('classification_loss')} +"
+                f" {boxes.task_loss_weight:g} x {boxes.localization_loss.WhichOneof('localization_loss')}"
+            ),
+        },
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from detection_core.detectors.checkpoint_names import (
@@ -11,12 +9,12 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
+    below,
     rename_paths,
 )
 from detection_core.errors import ModelError
-from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, EXTRACTOR
-from detection_core.families.center_net.heads import HEADS
 from detection_core.families.center_net.model import CenterNetModel
+from detection_core.families.center_net.network import CLASSIFICATION_BACKBONE, EXTRACTOR, HEADS
 from detection_core.parts.layers.layer_names import parse_variable_name
 
 EXTRACTOR_PATH = f"model/{EXTRACTOR}/"
@@ -39,10 +37,6 @@ def object_paths(model: CenterNetModel) -> dict[str, tf.Variable]:
     return found
 
 
-def _renamed(model: CenterNetModel, path_in: Callable[[str], str | None]) -> FillableVariables:
-    return rename_paths(((variable, path) for path, variable in object_paths(model).items()), path_in)
-
-
 def _classification(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
     """Return the variables of the backbone; an hourglass has none of a classifier's."""
 
@@ -51,7 +45,7 @@ def _classification(model: CenterNetModel, options: FineTuneOptions) -> Fillable
         return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1) if backbone else None
 
     del options
-    found = _renamed(model, path_in)
+    found = rename_paths(object_paths(model), path_in)
     if not found:
         raise ModelError(
             "expected detection or full, as an hourglass starts from a detector's checkpoint, found"
@@ -61,32 +55,22 @@ def _classification(model: CenterNetModel, options: FineTuneOptions) -> Fillable
     return found
 
 
-def _extractor_path(path: str) -> str | None:
-    return path if path.startswith(EXTRACTOR_PATH) else None
-
-
-def _nothing(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
-    del model, options
-    return []
-
-
-NAMES = CheckpointNames(
-    object_based=Naming(
-        kinds={
-            "classification": _classification,
-            "detection": lambda model, options: _renamed(model, _extractor_path),
-            "full": lambda model, options: _renamed(model, lambda path: path),
-        },
-        detector=(EXTRACTOR_PATH,),
-        classifier=(_CLASSIFIER_PATH,),
-        heads=(f"model/{HEADS}/",),
-        model=("model/", _CLASSIFIER_PATH),
-    ),
-    # TensorFlow 1 has no CenterNet.
-    name_based=Naming(kinds={"detection": _nothing}, detector=(), classifier=(), heads=()),
-)
-
-
 def checkpoint_names() -> CheckpointNames:
     """Return the names of CenterNet's variables in checkpoints."""
-    return NAMES
+    return CheckpointNames(
+        object_based=Naming(
+            kinds={
+                "classification": _classification,
+                "detection": lambda model, options: rename_paths(object_paths(model), below(EXTRACTOR_PATH)),
+                "full": lambda model, options: rename_paths(object_paths(model), str),
+            },
+            detector=(EXTRACTOR_PATH,),
+            classifier=(_CLASSIFIER_PATH,),
+            heads=(f"model/{HEADS}/",),
+            model=("model/", _CLASSIFIER_PATH),
+        ),
+        # TensorFlow 1 has no CenterNet.
+        name_based=Naming(
+            kinds={"detection": lambda model, options: []}, detector=(), classifier=(), heads=()
+        ),
+    )

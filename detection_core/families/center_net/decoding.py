@@ -1,13 +1,20 @@
-"""Detections from heatmaps: peaks, and boxes from sizes and offsets at the peaks.
+"""Detections from heatmaps: peaks, boxes from sizes and offsets at the peaks, and keypoints.
 
-Peaks are no neighbours of each other, so that no suppression follows, https://arxiv.org/abs/1904.07850.
+Objects as Points, https://arxiv.org/abs/1904.07850. Peaks are no neighbours of each other, so that no
+suppression follows. Keypoints are regressed from the centre, then moved to a nearby peak of their heatmap
+(section 4.2).
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from detection_core.families.center_net.network import Predictions, keypoint_heads
+from detection_core.families.center_net.targets import box_deviations
 
 PEAK_TOLERANCE = 1e-6
 """Distance from the largest value around it below which a value is a peak."""
@@ -97,3 +104,203 @@ def in_true_images(values: tf.Tensor, true_sizes: tf.Tensor, stride: int) -> tf.
     factor = stride / tf.cast(true_sizes, tf.float32)
     factor = tf.tile(factor, [1, values.shape[-1] // 2])
     return values * tf.reshape(factor, [-1, *[1] * (values.shape.rank - 2), values.shape[-1]])
+
+
+# Distance of candidates that are none.
+_FAR = 1e5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Refinement:
+    """How regressed keypoints are moved to candidates.
+
+    Attributes:
+        score_threshold: lowest score of a candidate.
+        candidates: most candidates of each keypoint.
+        window: rows and columns in which a candidate is the highest value.
+        unmatched_score: score of a keypoint that stays where it was regressed.
+        box_scale: factor of an object's box that candidates lie in.
+        search_scale: largest distance to a candidate, as a fraction of the scaled box's longer side.
+        ranking: of `RANKINGS`.
+        distance_offset: added to distances by "score_distance_ratio".
+        distance_multiplier: of the box's longer side, added to distances by "score_scaled_distance_ratio".
+        deviations: of each keypoint, for "gaussian_weighted".
+        rescored: whether an object's score becomes its product with the mean score of its keypoints.
+        rescoring_threshold: keypoints count for that above this score.
+        clipped: whether keypoints outside of the image are moved to its edge, with score 0.
+    """
+
+    score_threshold: float = 0.1
+    candidates: int = 100
+    window: int = 3
+    unmatched_score: float = 0.1
+    box_scale: float = 1.2
+    search_scale: float = 0.3
+    ranking: str = "min_distance"
+    distance_offset: float = 1.0
+    distance_multiplier: float = 0.1
+    deviations: tuple[float, ...] = ()
+    rescored: bool = False
+    rescoring_threshold: float = 0.0
+    clipped: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeypointTask:
+    """Keypoints of one class.
+
+    Attributes:
+        name: of the task, the start of its heads' names.
+        class_index: in [0, C).
+        indices: of its keypoints in the ground truth, and in detections.
+        deviations: of each keypoint's heatmap, as a factor of the object's.
+        offset_radius: pixels around a keypoint whose offsets are trained.
+        offsets_of_keypoints: whether each keypoint has its own offsets.
+        refinement: how keypoints are moved to candidates.
+    """
+
+    name: str
+    class_index: int
+    indices: tuple[int, ...]
+    deviations: tuple[float, ...]
+    offset_radius: int = 0
+    offsets_of_keypoints: bool = False
+    refinement: Refinement = Refinement()
+
+
+class Candidates(NamedTuple):
+    """Peaks of the keypoints' heatmaps, K keypoints.
+
+    Attributes:
+        places: float32 [B, M, K, 2], (y, x) in pixels of the map.
+        scores: float32 [B, M, K].
+        counts: int32 [B, K], number of the M that count.
+    """
+
+    places: tf.Tensor
+    scores: tf.Tensor
+    counts: tf.Tensor
+
+
+def find_candidates(heatmaps: tf.Tensor, offsets: tf.Tensor, options: Refinement) -> Candidates:
+    """Find the candidates of each keypoint.
+
+    Heatmaps are scores, float32 [B, h, w, K]; offsets [B, h, w, 2], or [B, h, w, 2 * K] of each keypoint.
+    """
+    keypoints, most = heatmaps.shape[3], options.candidates
+    peaks = top_peaks_of_channels(heatmaps, most, options.window)
+    moved = tf.reshape(at_pixels(offsets, peaks.rows, peaks.columns), [-1, keypoints, most, offsets.shape[3]])
+    if offsets.shape[3] > 2:
+        own = tf.eye(keypoints)[tf.newaxis, :, tf.newaxis, :, tf.newaxis]
+        moved = tf.reduce_sum(tf.reshape(moved, [-1, keypoints, most, keypoints, 2]) * own, axis=3)
+    corner = tf.reshape(tf.stack([peaks.rows, peaks.columns], axis=-1), [-1, keypoints, most, 2])
+    places = tf.transpose(tf.cast(corner, tf.float32) + moved, [0, 2, 1, 3])
+    scores = tf.transpose(tf.reshape(peaks.scores, [-1, keypoints, most]), [0, 2, 1])
+    counts = tf.reduce_sum(tf.cast(scores >= options.score_threshold, tf.int32), axis=1)
+    return Candidates(places=places, scores=scores, counts=counts)
+
+
+Ranked = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Refinement], tf.Tensor]
+"""(scores [B, 1, M, K], distances [B, N, M, K], boxes [B, N, 4], options) -> how good each candidate is."""
+
+
+def _longer_side(boxes: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_max(boxes[..., 2:] - boxes[..., :2], axis=-1)
+
+
+def _gaussian(scores: tf.Tensor, distances: tf.Tensor, boxes: tf.Tensor, options: Refinement) -> tf.Tensor:
+    sides = boxes[..., 2:] - boxes[..., :2]
+    deviations = box_deviations(sides[..., 0], sides[..., 1], GAUSSIAN_OVERLAP)
+    spread = deviations[:, :, tf.newaxis, tf.newaxis] * tf.constant(options.deviations)
+    return scores * tf.exp(-tf.square(distances) / (2.0 * tf.square(spread)))
+
+
+def _scaled(scores: tf.Tensor, distances: tf.Tensor, boxes: tf.Tensor, options: Refinement) -> tf.Tensor:
+    offset = _longer_side(boxes) * options.distance_multiplier
+    return scores / (distances + offset[:, :, tf.newaxis, tf.newaxis])
+
+
+GAUSSIAN_OVERLAP = 0.7
+_BY_GAUSSIAN = "gaussian_weighted"
+RANKINGS: Mapping[str, Ranked] = {
+    "min_distance": lambda scores, distances, boxes, options: -distances,
+    "score_distance_ratio": lambda scores, distances, boxes, options: (
+        scores / (distances + options.distance_offset)
+    ),
+    "score_scaled_distance_ratio": _scaled,
+    _BY_GAUSSIAN: _gaussian,
+}
+
+
+def refine(
+    regressed: tf.Tensor, found: Candidates, boxes: tf.Tensor, options: Refinement
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Move regressed keypoints to their best candidate, where it is near and inside the object.
+
+    Args:
+        regressed: float32 [B, N, K, 2], (y, x) in pixels of the map.
+        found: the candidates.
+        boxes: float32 [B, N, 4], in pixels of the map.
+        options: how keypoints are moved.
+
+    Returns:
+        Keypoints like `regressed`, and their scores, float32 [B, N, K].
+    """
+    difference = regressed[:, :, tf.newaxis] - found.places[:, tf.newaxis]
+    number = tf.range(tf.shape(found.scores)[1])[tf.newaxis, :, tf.newaxis]
+    there = (number < found.counts[:, tf.newaxis])[:, tf.newaxis]
+    distances = tf.where(there, tf.sqrt(tf.reduce_sum(tf.square(difference), axis=-1)), _FAR)
+    quality = RANKINGS[options.ranking](found.scores[:, tf.newaxis], distances, boxes, options)
+    best = tf.argmax(quality, axis=2, output_type=tf.int32)
+    # Of [B, K, M, ...], so that each keypoint chooses among its candidates.
+    order = tf.transpose(best, [0, 2, 1])
+    places = tf.gather(tf.transpose(found.places, [0, 2, 1, 3]), order, batch_dims=2)
+    places = tf.transpose(places, [0, 2, 1, 3])
+    if options.ranking == _BY_GAUSSIAN:
+        scores = tf.reduce_max(quality, axis=2)
+    else:
+        scores = tf.gather(tf.transpose(found.scores, [0, 2, 1]), order, batch_dims=2)
+        scores = tf.transpose(scores, [0, 2, 1])
+    middle, half = (boxes[..., 2:] + boxes[..., :2]) / 2.0, (boxes[..., 2:] - boxes[..., :2]) / 2.0
+    low, high = middle - half * options.box_scale, middle + half * options.box_scale
+    radius = tf.reduce_max(high - low, axis=-1) * options.search_scale
+    inside = tf.reduce_all((places >= low[:, :, tf.newaxis]) & (places <= high[:, :, tf.newaxis]), axis=-1)
+    near = tf.reduce_min(distances, axis=2) <= radius[:, :, tf.newaxis]
+    moved = inside & near & (scores >= options.score_threshold)
+    return (
+        tf.where(moved[..., tf.newaxis], places, regressed),
+        tf.where(moved, scores, options.unmatched_score),
+    )
+
+
+def detect_keypoints(
+    predictions: Predictions, peaks: Peaks, boxes: tf.Tensor, task: KeypointTask
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Find the keypoints of a task for every peak, whatever its class; results as of `refine`."""
+    heatmap, offset, regression = (predictions[name][-1] for name in keypoint_heads(task.name))
+    count = len(task.indices)
+    moves = at_pixels(regression, peaks.rows, peaks.columns)
+    corner = tf.cast(tf.stack([peaks.rows, peaks.columns], axis=-1), tf.float32)[:, :, tf.newaxis]
+    regressed = corner + tf.reshape(moves, [-1, peaks.rows.shape[1], count, 2])
+    found = find_candidates(tf.sigmoid(heatmap), offset, task.refinement)
+    return refine(regressed, found, boxes, task.refinement)
+
+
+def clip_to_image(keypoints: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Move keypoints, as fractions of the true image, to its edge, and set the scores of moved ones to 0."""
+    inside = tf.reduce_all((keypoints >= 0.0) & (keypoints <= 1.0), axis=-1)
+    return tf.clip_by_value(keypoints, 0.0, 1.0), tf.where(inside, scores, 0.0)
+
+
+def rescore(
+    scores: tf.Tensor, of_task: tf.Tensor, keypoint_scores: tf.Tensor, options: Refinement
+) -> tf.Tensor:
+    """Multiply scores of objects of a task's class by the mean score of their visible keypoints.
+
+    Scores are float32 [B, N], `of_task` bool [B, N], keypoint scores float32 [B, N, K].
+    """
+    visible = tf.cast(keypoint_scores > options.rescoring_threshold, tf.float32)
+    mean = tf.reduce_sum(keypoint_scores * visible, axis=-1) / tf.maximum(
+        tf.reduce_sum(visible, axis=-1), 1.0
+    )
+    return tf.where(of_task, scores * mean, scores)

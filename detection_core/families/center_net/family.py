@@ -12,10 +12,16 @@ from detection_core.detectors.family import (
 from detection_core.families.center_net.check import RULES, keypoints, size_problems, tflite_problems
 from detection_core.families.center_net.extractors import EXTRACTORS
 
+FLOAT_STAGES = {
+    "score_conversion": "after the network: runs once on its heatmaps, in float32",
+    "peaks": "after the network: compares and sorts, runs in float32",
+}
+"""Stages after the network, with the reason why they stay in float."""
+
 FAMILY = Family(
     name="center_net",
     build=late("detection_core.families.center_net.build:build_center_net"),
-    describe=late("detection_core.families.center_net.description:describe_center_net"),
+    describe=late("detection_core.families.center_net.build:describe_center_net"),
     loss_names={
         "Loss/object_center": "center",
         "Loss/box/scale": "size",
@@ -35,7 +41,7 @@ FAMILY = Family(
         decoding=late("detection_core.families.center_net.tflite:box_decoding"),
     ),
     quantization=QuantizationSupport(
-        rewrite=late("detection_core.families.center_net.quantization:rewrite_center_net")
+        rewrite=late("detection_core.quantization.rewriting:rewrite", float_stages=FLOAT_STAGES)
     ),
     with_network=lambda detector, network: detector.with_network(network),
 )

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from detection_core.families.center_net.decoding import KeypointTask
 from detection_core.families.center_net.extractors import STRIDE
-from detection_core.families.center_net.heads import (
+from detection_core.families.center_net.network import (
     BOX_OFFSET,
     BOX_SCALE,
     OBJECT_CENTER,
     Predictions,
     keypoint_heads,
 )
-from detection_core.families.center_net.keypoints import KeypointTask
 from detection_core.families.center_net.targets import (
     PointTargets,
     box_targets,
@@ -25,7 +25,7 @@ from detection_core.families.center_net.targets import (
     keypoint_regressions,
     keypoint_truth,
 )
-from detection_core.parts.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.parts.losses import ClassificationLoss, LocalizationLoss
 from detection_core.structures import GroundTruth
 
 

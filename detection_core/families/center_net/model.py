@@ -11,9 +11,19 @@ import tf_keras
 
 from detection_core.detectors.base import Detector, InputShape, in_float32, named_detections, with_total
 from detection_core.errors import ModelError
-from detection_core.families.center_net.decoding import at_pixels, boxes_at, in_true_images, top_peaks
+from detection_core.families.center_net.decoding import (
+    KeypointTask,
+    at_pixels,
+    boxes_at,
+    clip_to_image,
+    detect_keypoints,
+    in_true_images,
+    rescore,
+    top_peaks,
+)
 from detection_core.families.center_net.extractors import STRIDE
-from detection_core.families.center_net.heads import (
+from detection_core.families.center_net.losses import CenterNetCriterion
+from detection_core.families.center_net.network import (
     BOX_OFFSET,
     BOX_SCALE,
     OBJECT_CENTER,
@@ -21,13 +31,6 @@ from detection_core.families.center_net.heads import (
     Predictions,
     by_head,
 )
-from detection_core.families.center_net.keypoints import (
-    KeypointTask,
-    clip_to_image,
-    detect_keypoints,
-    rescore,
-)
-from detection_core.families.center_net.losses import CenterNetCriterion
 from detection_core.parts.layers.keras_layers import PREPROCESSORS
 from detection_core.structures import Batch, Detections, Images, box_detections
 

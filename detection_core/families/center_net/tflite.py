@@ -17,8 +17,8 @@ from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
 from detection_core.exporters.tflite_input import PIXELS
 from detection_core.exporters.tflite_post_process import kept_in_float
-from detection_core.families.center_net.heads import by_head
 from detection_core.families.center_net.model import CenterNetModel
+from detection_core.families.center_net.network import by_head
 
 HEADLESS = "headless"
 

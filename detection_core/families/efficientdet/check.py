@@ -115,8 +115,8 @@ def _segmentation_problems(
         yield Problem(path=f"{path}.heads", message=f"{text} alone; add it")
     if any(side % 2**high for side in size):
         text = (
-            f"expected sides that are multiples of {2**high}, as the segmentation head doubles maps, found"
-            f" {size[0]} x {size[1]}; change them, or lower max_level"
+            f"expected sides that are multiples of {2**high}, because the segmentation head doubles"
+            f" feature maps, found {size[0]} x {size[1]}; change them, or lower max_level"
         )
         yield Problem(path=f"{path}.image_resizer", message=text)
 

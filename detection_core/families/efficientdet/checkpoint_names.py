@@ -323,24 +323,21 @@ def _first_numbers(found: Iterable[_InHead]) -> Mapping[str, int]:
     }
 
 
-EFFICIENTDET_NAMES = CheckpointNames(
-    object_based=Naming(
-        kinds={kind: _in_objects(kind) for kind in _PARTS},
-        detector=("fpn_cells/", _HUB_MODULE),
-        classifier=(_BACKBONE,),
-        heads=(_CLASS_NET, "classes/"),
-        model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS, _HUB_MODULE, "classes/", "boxes/"),
-    ),
-    name_based=Naming(
-        kinds={kind: _by_name(kind) for kind in _PARTS},
-        detector=("fpn_cells/",),
-        classifier=("efficientnet-",),
-        heads=(_CLASS_NET,),
-        stored_names=running_names,
-    ),
-)
-
-
 def checkpoint_names() -> CheckpointNames:
     """Return the names of EfficientDet's variables in checkpoints."""
-    return EFFICIENTDET_NAMES
+    return CheckpointNames(
+        object_based=Naming(
+            kinds={kind: _in_objects(kind) for kind in _PARTS},
+            detector=("fpn_cells/", _HUB_MODULE),
+            classifier=(_BACKBONE,),
+            heads=(_CLASS_NET, "classes/"),
+            model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS, _HUB_MODULE, "classes/", "boxes/"),
+        ),
+        name_based=Naming(
+            kinds={kind: _by_name(kind) for kind in _PARTS},
+            detector=("fpn_cells/",),
+            classifier=("efficientnet-",),
+            heads=(_CLASS_NET,),
+            stored_names=running_names,
+        ),
+    )

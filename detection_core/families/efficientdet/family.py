@@ -10,6 +10,7 @@ from detection_core.detectors.family import (
     TFLiteExport,
     late,
 )
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT
 from detection_core.families.efficientdet.check import RULES, size_problems, tflite_problems
 from detection_core.families.efficientdet.settings import all_values, input_size
 
@@ -44,7 +45,9 @@ FAMILY = Family(
         normalisation=late("detection_core.families.efficientdet.tflite:input_normalisation"),
         decoding=late("detection_core.families.efficientdet.tflite:box_decoding"),
     ),
-    quantization=QuantizationSupport(rewrite=late("detection_core.quantization.rewriting:rewrite_one_stage")),
+    quantization=QuantizationSupport(
+        rewrite=late("detection_core.quantization.rewriting:rewrite", float_stages=ONE_STAGE_IN_FLOAT)
+    ),
     level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
     with_network=lambda detector, network: detector.with_network(network),
 )

@@ -1,4 +1,4 @@
-"""Losses of google/automl's EfficientDet, including what they ignore and their normalizers."""
+"""Box coder and losses of google/automl's EfficientDet, including what they ignore and their normalizers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,31 @@ import math
 
 import tensorflow as tf
 
-from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
 from detection_core.families.efficientdet.settings import EfficientDetSettings
+from detection_core.ops import boxes as box_ops
 from detection_core.ops import iou as iou_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions, classification_loss
-from detection_core.parts.losses.classification import SigmoidFocalLoss
-from detection_core.parts.matchers.base import IGNORED
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.parts.box_coders import EPSILON, FasterRcnnBoxCoder
+from detection_core.parts.losses import SigmoidFocalLoss
+from detection_core.parts.matchers import IGNORED, ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.targets import AnchorTargetAssigner
 from detection_core.structures import GroundTruth
+
+
+class EfficientDetBoxCoder(FasterRcnnBoxCoder):
+    """Box coder without scale factors; sides are clamped to at least `EPSILON`, not increased by it."""
+
+    def __init__(self) -> None:
+        super().__init__(y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0)
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
+        """Encode boxes relative to anchors, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
+        anchor_places, anchor_sides = tf.split(box_ops.to_centers(anchors), 2, axis=-1)
+        places, sides = tf.split(box_ops.to_centers(boxes), 2, axis=-1)
+        anchor_sides, sides = tf.maximum(anchor_sides, EPSILON), tf.maximum(sides, EPSILON)
+        shifts = (places - anchor_places) / anchor_sides
+        return tf.concat([shifts, tf.math.log(sides / anchor_sides)], axis=-1)
+
 
 MATCH_THRESHOLD = 0.5
 CLASSIFICATION_LOSS = "Loss/classification_loss"

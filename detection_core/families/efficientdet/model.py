@@ -21,8 +21,12 @@ from detection_core.detectors.base import (
 )
 from detection_core.errors import ModelError
 from detection_core.families.efficientdet.anchors import normalized_anchors
-from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
-from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses, moving_normalizer
+from detection_core.families.efficientdet.losses import (
+    SEGMENTATION_LOSS,
+    DetectionLosses,
+    EfficientDetBoxCoder,
+    moving_normalizer,
+)
 from detection_core.families.efficientdet.network import pixel_classes, segmentation_loss
 from detection_core.families.efficientdet.post_process import (
     SuppressionOptions,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.families.efficientdet.losses import EfficientDetBoxCoder
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.nms import NmsOptions, multiclass_nms
 from detection_core.parts.anchor_criterion import AnchorPredictions

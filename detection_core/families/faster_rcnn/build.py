@@ -1,7 +1,8 @@
-"""Build detectors from FasterRcnn messages."""
+"""Build and describe detectors from FasterRcnn messages."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +15,10 @@ from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.base import InputShape
 from detection_core.families.faster_rcnn.check import finds_masks
-from detection_core.families.faster_rcnn.criterion import FirstStageCriterion, SecondStageCriterion
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS
+from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
 from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnOptions, FasterRcnnParts
-from detection_core.families.faster_rcnn.proposals import ProposalOptions
-from detection_core.families.faster_rcnn.stage_networks import (
+from detection_core.families.faster_rcnn.network import (
     BACKBONES,
     BoxHead,
     BuiltNetwork,
@@ -30,17 +30,17 @@ from detection_core.families.faster_rcnn.stage_networks import (
     build_proposal_network,
     build_region_network,
 )
+from detection_core.families.faster_rcnn.stages import ProposalOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
-from detection_core.parts.anchors.base import AnchorGenerator
-from detection_core.parts.box_coders.coders import FasterRcnnBoxCoder
-from detection_core.parts.losses.base import ClassificationLoss
-from detection_core.parts.losses.classification import SoftmaxLoss
-from detection_core.parts.losses.localization import SmoothL1Loss
-from detection_core.parts.matchers.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.parts.anchors.generators import AnchorGenerator
+from detection_core.parts.box_coders import FasterRcnnBoxCoder
+from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
+from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.samplers import BalancedSampler
+from detection_core.parts.targets import AnchorTargetAssigner
 from detection_core.protos import faster_rcnn_pb2, losses_pb2
+from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
@@ -211,3 +211,67 @@ def _second_classification(message: faster_rcnn_pb2.FasterRcnn) -> Classificatio
     if not message.HasField("second_stage_classification_loss"):
         return SoftmaxLoss(logit_scale=1.0)
     return build_classification_loss(message.second_stage_classification_loss)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FasterRcnnDescription:
+    """The detector that a message describes.
+
+    Attributes:
+        feature_extractor: its type, as the config names it.
+        family: of the backbone.
+        stages: 1 for proposals, 2 for boxes, 3 for masks too.
+        stride: of the features from which regions are cropped, pixels.
+        anchors_per_location: anchors at each cell of these features.
+        proposals: most proposals of an image.
+        parts: head and losses.
+    """
+
+    feature_extractor: str
+    family: str
+    stages: int
+    stride: int
+    anchors_per_location: int
+    proposals: int
+    parts: dict[str, str]
+
+    def summary(self) -> str:
+        """Name extractor, backbone and stages."""
+        stages = "1 stage" if self.stages == 1 else f"{self.stages} stages"
+        return f"{self.feature_extractor} ({self.family}, {stages})"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """List the anchors and the proposals."""
+        return [
+            ("anchors", f"{self.anchors_per_location} every {self.stride} pixels"),
+            ("proposals", f"up to {self.proposals:,}"),
+        ]
+
+
+def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> FasterRcnnDescription:
+    """Describe a detector that was built from a message."""
+    extractor = message.feature_extractor.type
+    loss = message.second_stage_classification_loss.WhichOneof("classification_loss") or "weighted_softmax"
+    first = (
+        f"{message.first_stage_objectness_loss_weight:g} x weighted_softmax +"
+        f" {message.first_stage_localization_loss_weight:g} x weighted_smooth_l1"
+    )
+    second = (
+        f"{message.second_stage_classification_loss_weight:g} x {loss} +"
+        f" {message.second_stage_localization_loss_weight:g} x weighted_smooth_l1"
+    )
+    parts = {"first stage": first}
+    if detector.stages > 1:
+        parts |= {
+            "head": str(message.second_stage_box_predictor.WhichOneof("box_predictor_oneof")),
+            "losses": second,
+        }
+    return FasterRcnnDescription(
+        feature_extractor=extractor,
+        family=BACKBONES[EXTRACTORS[extractor].backbone].family,
+        stages=detector.stages,
+        stride=message.feature_extractor.first_stage_features_stride,
+        anchors_per_location=detector.parts.proposing.generator.num_anchors_per_location()[0],
+        proposals=message.first_stage_max_proposals,
+        parts=parts,
+    )

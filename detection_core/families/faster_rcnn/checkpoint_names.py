@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.checkpoint_names import (
@@ -11,16 +10,20 @@ from detection_core.detectors.checkpoint_names import (
     FillableVariables,
     FineTuneOptions,
     Naming,
+    below,
     rename_paths,
+    rewritten_layer,
+    unnamed_extractor,
 )
-from detection_core.errors import ModelError
+from detection_core.families.faster_rcnn.extractors import NAMED_EXTRACTORS
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.families.faster_rcnn.slim_names import FIRST, named_classification, named_detection
+from detection_core.parts.backbones.resnet_v1 import slim_scope
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,
     parse_layer_name,
     parse_variable_name,
+    split_norm,
 )
 
 _PROPOSAL_FEATURES = "model/_feature_extractor_for_proposal_features/layer_with_weights-"
@@ -42,22 +45,22 @@ _DENSE = {
 }
 
 
-def object_paths(model: FasterRcnnModel) -> FillableVariables:
-    """Return every variable with its object path in an object-based checkpoint.
+def object_paths(model: FasterRcnnModel) -> dict[str, tf.Variable]:
+    """Return object path in an object-based checkpoint -> variable, for every variable.
 
     The networks must not be rewritten.
 
     Raises:
         ModelError: when no rule names one of the layers.
     """
-    return [
-        (variable, [f"{path}/{parse_variable_name(variable).weight}"])
+    return {
+        f"{path}/{parse_variable_name(variable).weight}": variable
         for name, network in model.networks.items()
         for layer, path in _layer_paths(
             network, _REGION_FEATURES if name == "regions" else _PROPOSAL_FEATURES
         )
         for variable in layer.weights
-    ]
+    }
 
 
 def _layer_paths(network: tf_keras.Model, backbone: str) -> list[tuple[tf_keras.layers.Layer, str]]:
@@ -92,25 +95,13 @@ def _head_path(name: str, names: set[str]) -> str:
         "mask_head_last": hidden + 4 * int(upsampled),
     }
     if name not in slots:
-        raise ModelError(
-            f"expected a layer of a detector's network as it was built, found {name!r}; read the checkpoint"
-            " before the network is rewritten",
-            where=name,
-        )
+        raise rewritten_layer(name)
     return f"{_MASKS}/{slots[name]}"
 
 
 def _is_hidden_mask(name: LayerName) -> bool:
     """Return whether a layer is a convolution of the mask head before the last ones."""
     return name.part == "mask_head" and bool(name.indices) and name.role == ""
-
-
-def _renamed(model: FasterRcnnModel, path_in: Callable[[str], str | None]) -> FillableVariables:
-    return rename_paths(((variable, path) for variable, (path,) in object_paths(model)), path_in)
-
-
-def _features_path(path: str) -> str | None:
-    return path if path.startswith((_PROPOSAL_FEATURES, _REGION_FEATURES)) else None
 
 
 def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
@@ -125,30 +116,73 @@ def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> Fillabl
                 return f"{_CLASSIFIER}{int(number) + offset}/{leaf}"
         return None
 
-    return _renamed(model, path_in)
+    return rename_paths(object_paths(model), path_in)
 
 
-FASTER_RCNN_NAMES = CheckpointNames(
-    object_based=Naming(
-        kinds={
-            "classification": _classification,
-            "detection": lambda model, options: _renamed(model, _features_path),
-            "full": lambda model, options: _renamed(model, lambda path: path),
-        },
-        detector=("model/_feature_extractor_for_proposal_features/",),
-        classifier=("feature_extractor/",),
-        heads=(f"{_RPN}/", f"{_HEAD}/"),
-        model=("model/", "feature_extractor/"),
-    ),
-    name_based=Naming(
-        kinds={"classification": named_classification, "detection": named_detection},
-        detector=(FIRST,),
-        classifier=("resnet_v1_",),
-        heads=("Predictor",),
-    ),
-)
+FIRST, SECOND = "FirstStageFeatureExtractor/", "SecondStageFeatureExtractor/"
+_HEADS = {
+    "rpn_conv": "Conv",
+    "rpn_box": "FirstStageBoxPredictor/BoxEncodingPredictor",
+    "rpn_class": "FirstStageBoxPredictor/ClassPredictor",
+    "box_head": "SecondStageBoxPredictor/BoxEncodingPredictor",
+    "class_head": "SecondStageBoxPredictor/ClassPredictor",
+}
+_LEAVES = {"kernel": "weights", "bias": "biases"}
+_SCOPES = {f"faster_rcnn_resnet{depth}_keras": f"resnet_v1_{depth}" for depth in (50, 101, 152)}
+"""Extractor -> scope of its backbone."""
+
+
+def _scoped(model: FasterRcnnModel, options: FineTuneOptions) -> dict[str, tf.Variable]:
+    """Return the variables that TensorFlow 1's detectors had, by their names there; masks are left out."""
+    if options.extractor not in _SCOPES:
+        raise unnamed_extractor(options.extractor, NAMED_EXTRACTORS)
+    found: dict[str, tf.Variable] = {}
+    for network_name, network in model.networks.items():
+        start = SECOND if network_name == "regions" else FIRST
+        for layer in (layer for layer in network.layers if layer.weights):
+            plain, normalised = split_norm(layer.name)
+            parsed = parse_layer_name(plain)
+            path = _HEADS.get(plain)
+            if in_backbone(plain) and parsed is not None:
+                path = f"{start}{_SCOPES[options.extractor]}/{slim_scope(parsed)}"
+            for variable in layer.weights if path is not None else ():
+                leaf = parse_variable_name(variable).weight
+                own = f"BatchNorm/{leaf}" if normalised else _LEAVES[leaf]
+                found[f"{path}/{own}"] = variable
+    return found
+
+
+def _named_classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
+    def path_in(name: str) -> str | None:
+        return name.partition("/")[2] if name.startswith((FIRST, SECOND)) else None
+
+    return rename_paths(_scoped(model, options), path_in)
+
+
+def _named_detection(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
+    return rename_paths(_scoped(model, options), str if options.heads else below(FIRST, SECOND))
 
 
 def checkpoint_names() -> CheckpointNames:
     """Return the names of two-stage detectors' variables in checkpoints."""
-    return FASTER_RCNN_NAMES
+    return CheckpointNames(
+        object_based=Naming(
+            kinds={
+                "classification": _classification,
+                "detection": lambda model, options: rename_paths(
+                    object_paths(model), below(_PROPOSAL_FEATURES, _REGION_FEATURES)
+                ),
+                "full": lambda model, options: rename_paths(object_paths(model), str),
+            },
+            detector=("model/_feature_extractor_for_proposal_features/",),
+            classifier=("feature_extractor/",),
+            heads=(f"{_RPN}/", f"{_HEAD}/"),
+            model=("model/", "feature_extractor/"),
+        ),
+        name_based=Naming(
+            kinds={"classification": _named_classification, "detection": _named_detection},
+            detector=(FIRST,),
+            classifier=("resnet_v1_",),
+            heads=("Predictor",),
+        ),
+    )

@@ -16,7 +16,7 @@ class Extractor:
     """A feature extractor that a config can select.
 
     Attributes:
-        backbone: the network that gives the features, a name in `stage_networks.BACKBONES`.
+        backbone: the network that gives the features, a name in `network.BACKBONES`.
         strides: allowed values of `first_stage_features_stride`.
     """
 

@@ -9,7 +9,7 @@ from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXT
 FAMILY = Family(
     name="faster_rcnn",
     build=late("detection_core.families.faster_rcnn.build:build_faster_rcnn"),
-    describe=late("detection_core.families.faster_rcnn.description:describe_faster_rcnn"),
+    describe=late("detection_core.families.faster_rcnn.build:describe_faster_rcnn"),
     loss_names={
         "Loss/RPNLoss/localization_loss": "rpn box",
         "Loss/RPNLoss/objectness_loss": "rpn class",

@@ -17,28 +17,26 @@ from detection_core.detectors.base import (
     named_detections,
     with_total,
 )
-from detection_core.families.faster_rcnn.criterion import (
+from detection_core.families.faster_rcnn.losses import (
     FirstStageCriterion,
-    RegionPredictions,
     SecondStageCriterion,
     masks_of_classes,
 )
-from detection_core.families.faster_rcnn.outputs import (
+from detection_core.families.faster_rcnn.stages import (
     FirstStage,
-    RawDetections,
-    Stages,
-    all_stage_outputs,
-    stage_outputs,
-    true_windows,
-)
-from detection_core.families.faster_rcnn.proposals import (
     ProposalOptions,
     Proposals,
+    RawDetections,
+    RegionPredictions,
+    Stages,
+    all_stage_outputs,
     clip_anchors,
     crop_regions,
     drop_crossing_anchors,
     lay_anchors,
     propose,
+    stage_outputs,
+    true_windows,
 )
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.nms import multiclass_nms
@@ -135,6 +133,13 @@ class FasterRcnnModel(Detector):
             "masks": self.mask_network,
         }
         return {name: network for name, network in all_networks.items() if network is not None}
+
+    def runs_per_image(self, name: str) -> int:
+        """Return 1 for the proposals; the other networks see each proposal, and masks each detection."""
+        proposals = self._parts.proposing.nms.max_total_detections
+        detections = self._parts.post_processing.nms.max_total_detections
+        masked = 0 if self.mask_network is None else detections
+        return {"regions": proposals + masked, "boxes": proposals, "masks": masked}.get(name, 1)
 
     @property
     def input_shape(self) -> InputShape:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
-import tf_keras
 
 from detection_core.builders.anchors import (
     build_anchor_generator,
@@ -15,40 +13,18 @@ from detection_core.builders.anchors import (
     build_similarity,
 )
 from detection_core.builders.backbones import BACKBONES
-from detection_core.builders.heads import HeadPlan, build_head
+from detection_core.builders.heads import build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.config.num_classes import foreground_classes
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
-from detection_core.families.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
+from detection_core.families.ssd.network import build_network, find_backbone, lay_levels
 from detection_core.parts.anchor_criterion import AnchorCriterion
-from detection_core.parts.anchors.base import AnchorGenerator
-from detection_core.parts.heads.predictions import HeadOutputs
-from detection_core.parts.layers.layer_hyperparams import Regularizer
-from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
 from detection_core.protos.ssd_pb2 import Ssd
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BuiltNetwork:
-    """A network, before the rest of the detector is built.
-
-    Attributes:
-        network: preprocessed images -> (box codes, class logits).
-        anchors: float32 [A, 4], in the order of the predictions.
-        levels: feature maps with their anchors.
-        regularizers: "layer/weight" -> regularizer.
-    """
-
-    network: tf_keras.Model
-    anchors: np.ndarray
-    levels: tuple[AnchorLevel, ...]
-    regularizers: dict[str, Regularizer]
 
 
 def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdModel:
@@ -66,7 +42,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     criterion = _build_criterion(message, assigner)
     post_processing = build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
-    built = _build_network(message, where, plan, generator, input_size, seed)
+    built = build_network(message, where, plan, generator, input_size, seed)
     options = SsdOptions(
         num_classes=foreground_classes(message),
         input_size=input_size,
@@ -95,14 +71,7 @@ def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
     input_size = fixed_size(message.image_resizer)
     generator = build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)
-    return np.concatenate(_lay_levels(generator, shapes, input_size), axis=0)
-
-
-def _lay_levels(
-    generator: AnchorGenerator, shapes: Sequence[tuple[int, int]], input_size: tuple[int, int]
-) -> list[np.ndarray]:
-    """Return the anchors of each feature map, float32 [A_l, 4]."""
-    return [level.numpy().astype(np.float32) for level in generator.generate(shapes, *input_size)]
+    return np.concatenate(lay_levels(generator, shapes, input_size), axis=0)
 
 
 def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner) -> AnchorCriterion:
@@ -111,39 +80,6 @@ def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner) -> An
         losses=build_losses(message.loss),
         normalize_by_matches=message.normalize_loss_by_num_matches,
         normalize_by_code_size=message.normalize_loc_loss_by_codesize,
-    )
-
-
-def _build_network(
-    message: ssd_pb2.Ssd,
-    where: str,
-    plan: HeadPlan,
-    generator: AnchorGenerator,
-    input_size: tuple[int, int],
-    seed: int | None,
-) -> BuiltNetwork:
-    layers = NetworkLayers(
-        hyperparams=plan.hyperparams, freeze_batch_norm=message.freeze_batchnorm, seed=seed
-    )
-    inputs = tf_keras.Input((*input_size, 3), name="image")
-    padded = pad_to_multiple(inputs, message.feature_extractor.pad_to_multiple)
-    maps = build_feature_maps(message.feature_extractor, padded, layers, f"{where}.feature_extractor")
-    outputs = HeadOutputs(
-        anchors_per_location=generator.num_anchors_per_location(),
-        num_class_slots=message.num_classes + int(message.add_background_class),
-        code_size=plan.code_size,
-    )
-    predictions = plan.head(maps, layers, outputs)
-    shapes = [(int(features.shape[1]), int(features.shape[2])) for features in maps]
-    anchors = _lay_levels(generator, shapes, input_size)
-    return BuiltNetwork(
-        network=tf_keras.Model(inputs, list(predictions), name="detector"),
-        anchors=np.concatenate(anchors, axis=0),
-        levels=tuple(
-            AnchorLevel(rows=rows, columns=columns, anchors=len(level))
-            for (rows, columns), level in zip(shapes, anchors, strict=True)
-        ),
-        regularizers=layers.regularizers,
     )
 
 

@@ -10,6 +10,7 @@ from detection_core.detectors.family import (
     TFLiteExport,
     late,
 )
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT
 from detection_core.families.ssd.check import RULES, keypoints, size_problems, tflite_problems
 from detection_core.families.ssd.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
 
@@ -27,13 +28,13 @@ FAMILY = Family(
     rules=RULES,
     size_problems=size_problems,
     checkpoints=CheckpointSupport(
-        names=late("detection_core.families.ssd.checkpoint_names.kinds:checkpoint_names"),
+        names=late("detection_core.families.ssd.checkpoint_names:checkpoint_names"),
         named_extractors=NAMED_EXTRACTORS,
         backbone=backbone,
     ),
     anchors=AnchorSupport(
         boxes=late("detection_core.families.ssd.build:anchor_boxes"),
-        fit=late("detection_core.families.ssd.anchor_fit:fit_anchors"),
+        fit=late("detection_core.families.ssd.anchors:fit_anchors"),
     ),
     tflite=TFLiteExport(
         problems=tflite_problems,
@@ -41,7 +42,9 @@ FAMILY = Family(
         normalisation=late("detection_core.families.ssd.tflite:input_normalisation"),
         decoding=late("detection_core.families.ssd.tflite:box_decoding"),
     ),
-    quantization=QuantizationSupport(rewrite=late("detection_core.quantization.rewriting:rewrite_one_stage")),
+    quantization=QuantizationSupport(
+        rewrite=late("detection_core.quantization.rewriting:rewrite", float_stages=ONE_STAGE_IN_FLOAT)
+    ),
     level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
     with_network=lambda detector, network: detector.with_network(network),
 )

@@ -24,7 +24,7 @@ from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing, ScoreConverter
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
-from detection_core.parts.box_coders.base import BoxCoder
+from detection_core.parts.box_coders import BoxCoder
 from detection_core.parts.layers.keras_layers import PREPROCESSORS
 from detection_core.parts.layers.layer_hyperparams import (
     Regularizer,
@@ -58,7 +58,7 @@ class SsdOptions:
     Attributes:
         num_classes: C, without the background.
         input_size: rows and columns of the network input.
-        preprocessing: name in `layers.preprocessing.PREPROCESSORS`.
+        preprocessing: name in `parts.layers.keras_layers.PREPROCESSORS`.
         code_clip: smallest and largest box code.
         background: whether the first class logit is the background's.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, members
+from detection_core.artifacts.detector import ENSEMBLE, Ensemble, members
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.results import iou_px

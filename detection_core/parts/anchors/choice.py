@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+Size = tuple[float, float]
+"""Height and width of one anchor, in the unit of its stride."""
+REDUCED_SCALE = 0.1
+"""Scale of the first of three anchors in SSD's reduced lowest layer: small for every min_scale."""
 MATCHED = 0.5
 """Usual lowest intersection over union at which an anchor matches a box."""
 
@@ -32,7 +37,7 @@ class AnchorMap:
     shape: tuple[int, int]
     stride: tuple[float, float]
     offset: tuple[float, float]
-    sizes: Sequence[tuple[float, float]]
+    sizes: Sequence[Size]
 
     @property
     def count(self) -> int:
@@ -221,3 +226,31 @@ def aspect_ratios(boxes: np.ndarray, count: int) -> list[float]:
         beside = ratios[0] * _BESIDE**step, ratios[0] / _BESIDE**step
         ratios += [float(f"{ratio:.2g}") for ratio in beside][: count - len(ratios)]
     return sorted(ratios)
+
+
+def size_of(scale: float, aspect_ratio: float) -> Size:
+    """Return height and width for a scale (square root of area) and an aspect ratio (width over height)."""
+    root = math.sqrt(aspect_ratio)
+    return scale / root, scale * root
+
+
+def sizes_by_layer(options: Any, layers: int) -> list[list[Size]]:
+    """Return height and width of each anchor of a cell, in units of the base anchor, for each layer.
+
+    The options have the fields of `generators.SsdAnchorOptions`.
+    """
+    # A single layer takes min_scale, as nothing can be interpolated. Only the interpolated anchor uses the
+    # scale after the last one.
+    span = (options.max_scale - options.min_scale) / max(layers - 1, 1)
+    scales = [*(options.scales or (options.min_scale + span * layer for layer in range(layers))), 1.0]
+    found = []
+    for layer, scale in enumerate(scales[:layers]):
+        if layer == 0 and options.reduce_boxes_in_lowest_layer:
+            found.append([size_of(REDUCED_SCALE, 1.0), size_of(scale, 2.0), size_of(scale, 0.5)])
+            continue
+        sizes = [size_of(scale, ratio) for ratio in options.aspect_ratios]
+        if options.interpolated_scale_aspect_ratio > 0.0:
+            between = math.sqrt(scale * scales[layer + 1])
+            sizes.append(size_of(between, options.interpolated_scale_aspect_ratio))
+        found.append(sizes)
+    return found

@@ -1,15 +1,94 @@
-"""Anchor generators of Faster R-CNN, RetinaNet and SSD, and one with a grid for each level."""
+"""Anchor generators of Faster R-CNN, RetinaNet and SSD, and one with a grid for each level.
+
+Anchors of a map are ordered by row, column, then anchor of one location.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import tensorflow as tf
 
+from detection_core.errors import ModelError
 from detection_core.ops import boxes as box_ops
-from detection_core.parts.anchors.base import MapShape, Size, check_map_count, size_of, tile
+from detection_core.parts.anchors.choice import Size, size_of, sizes_by_layer
+
+# Rows and columns of one feature map.
+MapShape = tuple[int, int]
+
+
+class AnchorGenerator(Protocol):
+    """Generates the anchors of the feature maps of one image size.
+
+    Attributes:
+        normalised: whether anchors are fractions of the image, rather than pixels.
+    """
+
+    normalised: bool
+
+    def num_anchors_per_location(self) -> list[int]:
+        """Return the number of anchors per location of each feature map."""
+        ...
+
+    def generate(
+        self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
+    ) -> list[tf.Tensor]:
+        """Generate the anchors of every feature map.
+
+        Args:
+            feature_map_shapes: rows and columns of each map, numbers or int32 scalars.
+            image_height: rows of the (padded) network input, a number or an int32 scalar.
+            image_width: its columns.
+
+        Returns:
+            One float32 [A_l, 4] per map, not clipped to the image.
+
+        Raises:
+            ModelError: when the number of maps is not the one that the generator was made for.
+        """
+        ...
+
+
+def tile(
+    shape: MapShape, sizes: Sequence[Size], *, stride: Sequence[float], offset: Sequence[float]
+) -> tf.Tensor:
+    """Repeat anchors of given sizes at every cell of a feature map.
+
+    Args:
+        shape: rows and columns of the map.
+        sizes: height and width of each of the N anchors of one cell; numbers or float32 scalars.
+        stride: distance of neighbouring centres, (y, x).
+        offset: centre of the first cell, (y, x).
+
+    Returns:
+        float32 [rows * columns * N, 4], in the unit of `sizes`, `stride` and `offset`.
+    """
+    rows, columns = shape
+    y = tf.range(tf.cast(rows, tf.float32)) * stride[0] + offset[0]
+    x = tf.range(tf.cast(columns, tf.float32)) * stride[1] + offset[1]
+    y_grid, x_grid = tf.meshgrid(y, x, indexing="ij")
+    centers = tf.reshape(tf.stack([y_grid, x_grid], axis=-1), [-1, 1, 2])
+    extents = tf.reshape(tf.convert_to_tensor(list(sizes), tf.float32), [1, len(sizes), 2])
+    cells = tf.shape(centers)[0]
+    pairs = [tf.tile(centers, [1, len(sizes), 1]), tf.tile(extents, [cells, 1, 1])]
+    return tf.reshape(box_ops.from_centers(tf.concat(pairs, axis=-1)), [-1, 4])
+
+
+def to_unit(maps: Sequence[tf.Tensor], image_height: int, image_width: int) -> list[tf.Tensor]:
+    """Convert the anchors of each map from pixels to fractions of an image."""
+    height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
+    return [box_ops.scale(anchors, 1.0 / height, 1.0 / width) for anchors in maps]
+
+
+def check_map_count(found: int, expected: int) -> None:
+    """Raise a ModelError if the network's number of feature maps differs from the generator's."""
+    if found != expected:
+        raise ModelError(
+            f"expected {expected} feature maps, as the anchor generator describes, found {found}; make the "
+            "levels (num_layers, min_level and max_level, or anchor_grid) of generator and extractor equal"
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,15 +118,12 @@ class GridAnchorGenerator:
     Faster R-CNN, https://arxiv.org/abs/1506.01497.
     """
 
+    normalised = False
+
     def __init__(self, options: GridAnchorOptions) -> None:
         self.options = options
         pairs = [size_of(scale, ratio) for ratio in options.aspect_ratios for scale in options.scales]
         self._sizes = [(height * options.height, width * options.width) for height, width in pairs]
-
-    @property
-    def normalised(self) -> bool:
-        """Whether anchors are fractions of the image, rather than pixels."""
-        return False
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -93,12 +169,7 @@ class FlexibleGridAnchorGenerator:
 
     def __init__(self, grids: Sequence[AnchorGrid], *, normalize_coordinates: bool) -> None:
         self.grids = tuple(grids)
-        self._normalise = normalize_coordinates
-
-    @property
-    def normalised(self) -> bool:
-        """Whether anchors are fractions of the image, rather than pixels."""
-        return self._normalise
+        self.normalised = normalize_coordinates
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -117,10 +188,7 @@ class FlexibleGridAnchorGenerator:
             tile(shape, grid.sizes(), stride=grid.stride, offset=grid.offset)
             for shape, grid in zip(feature_map_shapes, self.grids, strict=True)
         ]
-        if not self.normalised:
-            return anchors
-        height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
-        return [box_ops.scale(boxes, 1.0 / height, 1.0 / width) for boxes in anchors]
+        return to_unit(anchors, image_height, image_width) if self.normalised else anchors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -151,18 +219,13 @@ class MultiscaleAnchorGenerator:
     """
 
     def __init__(self, options: MultiscaleAnchorOptions) -> None:
-        self.options = options
+        self.options, self.normalised = options, options.normalize_coordinates
         octave = [2.0 ** (step / options.scales_per_octave) for step in range(options.scales_per_octave)]
         self._unit_sizes = [
             size_of(options.anchor_scale * scale, ratio)
             for ratio in options.aspect_ratios
             for scale in octave
         ]
-
-    @property
-    def normalised(self) -> bool:
-        """Whether anchors are fractions of the image, rather than pixels."""
-        return self.options.normalize_coordinates
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -189,14 +252,8 @@ class MultiscaleAnchorGenerator:
             sizes: list[Size] = [(height * stride, width * stride) for height, width in self._unit_sizes]
             offset = (_offset(image_height, stride), _offset(image_width, stride))
             tiled = tile(shape, sizes, stride=(stride, stride), offset=offset)
-            anchors.append(self._to_unit(tiled, image_height, image_width))
-        return anchors
-
-    def _to_unit(self, anchors: tf.Tensor, image_height: int, image_width: int) -> tf.Tensor:
-        if not self.normalised:
-            return anchors
-        height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
-        return box_ops.scale(anchors, 1.0 / height, 1.0 / width)
+            anchors.append(tiled)
+        return to_unit(anchors, image_height, image_width) if self.normalised else anchors
 
 
 def _is_one(size: int) -> bool:
@@ -208,10 +265,6 @@ def _offset(image_size: int, stride: float) -> tf.Tensor:
     size = tf.cast(image_size, tf.float32)
     half = tf.logical_or(tf.equal(tf.math.floormod(size, stride), 0.0), tf.equal(size, 1.0))
     return tf.where(half, stride / 2.0, 0.0)
-
-
-# Scale and aspect ratio of the reduced set in the lowest layer: the first is small for every min_scale.
-REDUCED_SCALE = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -252,14 +305,11 @@ class SsdAnchorGenerator:
     SSD, https://arxiv.org/abs/1512.02325.
     """
 
+    normalised = True
+
     def __init__(self, options: SsdAnchorOptions) -> None:
         self.options = options
-        self._specs = _layer_specs(options)
-
-    @property
-    def normalised(self) -> bool:
-        """Whether anchors are fractions of the image, rather than pixels."""
-        return True
+        self._specs = sizes_by_layer(options, options.num_layers)
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -302,30 +352,3 @@ class SsdAnchorGenerator:
             return 0.5 * stride[0], 0.5 * stride[1]
         y, x = self.options.offsets[layer]
         return y / image[0], x / image[1]
-
-
-def _layer_scales(options: SsdAnchorOptions) -> list[float]:
-    """Return the scale of every layer, and one more, which only the interpolated anchor uses."""
-    if options.scales:
-        return [*options.scales, 1.0]
-    # A single layer takes min_scale, as nothing can be interpolated.
-    steps = max(options.num_layers - 1, 1)
-    span = options.max_scale - options.min_scale
-    return [options.min_scale + span * layer / steps for layer in range(options.num_layers)] + [1.0]
-
-
-def _layer_specs(options: SsdAnchorOptions) -> list[list[Size]]:
-    """Return height and width of each anchor of a cell, in units of the base anchor, per layer."""
-    scales = _layer_scales(options)
-    layers = []
-    for layer in range(options.num_layers):
-        scale = scales[layer]
-        if layer == 0 and options.reduce_boxes_in_lowest_layer:
-            layers.append([size_of(REDUCED_SCALE, 1.0), size_of(scale, 2.0), size_of(scale, 0.5)])
-            continue
-        sizes = [size_of(scale, ratio) for ratio in options.aspect_ratios]
-        if options.interpolated_scale_aspect_ratio > 0.0:
-            between = math.sqrt(scale * scales[layer + 1])
-            sizes.append(size_of(between, options.interpolated_scale_aspect_ratio))
-        layers.append(sizes)
-    return layers

@@ -1,16 +1,20 @@
-"""Inception modules of v2 and v3: parallel branches whose outputs are concatenated.
+"""Inception v2 and v3 as backbones, and their modules: parallel branches whose outputs are concatenated.
 
-https://arxiv.org/abs/1409.4842
+https://arxiv.org/abs/1409.4842; v2 with batch normalisation, https://arxiv.org/abs/1502.03167; v3,
+https://arxiv.org/abs/1512.00567.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras
 
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.parts.layers.layer_hyperparams import InitializerOptions
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -123,6 +127,17 @@ class InceptionBuilder:
             ends += self._branch(features, f"backbone_mixed_{number}_{index}", branch)
         return tf_keras.layers.Concatenate(name=f"backbone_mixed_{number}")(ends)
 
+    def levels(
+        self, features: tf.Tensor, modules: Mapping[str, Module], ends: Mapping[str, int]
+    ) -> dict[int, tf.Tensor]:
+        """Add all modules; return the outputs of those that end a level, by level."""
+        levels = {}
+        for number, (name, module) in enumerate(modules.items()):
+            features = self.module(features, number, module)
+            if name in ends:
+                levels[ends[name]] = features
+        return levels
+
     def _branch(self, features: tf.Tensor, name: str, branch: Sequence[Step]) -> list[tf.Tensor]:
         ends, place = [features], 0
         for step in branch:
@@ -141,3 +156,193 @@ class InceptionBuilder:
             return layers
         initializer = InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": deviation})
         return layers.under(dataclasses.replace(layers.hyperparams, initializer=initializer))
+
+
+def _channels(options: MobileNetOptions, nominal: int) -> int:
+    return max(int(nominal * options.depth_multiplier), options.min_depth)
+
+
+STEM_CHANNELS = 64
+_MOST_FILTERS_A_COLOUR = 8
+# Deviations of initial weights: of 1x1 convolutions before larger ones, after a pooling, of the stem.
+_SHRINKING, _POOLED, _FIRST = 0.09, 0.1, 1.0
+
+
+def _shrunk(channels: int) -> Convolution:
+    return conv("Conv2d_0a_1x1", channels, deviation=_SHRINKING)
+
+
+def _module(
+    first: int, second: tuple[int, int], third: tuple[int, int], pooled: int, *, average: bool = True
+) -> Module:
+    """Return a module of the paper's figure 5 without a stride: 1x1, 3x3, twice 3x3, pooling."""
+    return (
+        (conv("Conv2d_0a_1x1", first),),
+        (_shrunk(second[0]), conv("Conv2d_0b_3x3", second[1])),
+        (_shrunk(third[0]), conv("Conv2d_0b_3x3", third[1]), conv("Conv2d_0c_3x3", third[1])),
+        (Pooling(average=average), conv("Conv2d_0b_1x1", pooled, deviation=_POOLED)),
+    )
+
+
+def _halving(first: tuple[int, int], second: tuple[int, int]) -> Module:
+    """Return a module with a stride: 3x3, twice 3x3, pooling."""
+    last = [
+        Convolution(scope="Conv2d_1a_3x3", channels=c, kernel_size=(3, 3), stride=2)
+        for _, c in (first, second)
+    ]
+    return (
+        (_shrunk(first[0]), last[0]),
+        (_shrunk(second[0]), conv("Conv2d_0b_3x3", second[1]), last[1]),
+        (Pooling(stride=2),),
+    )
+
+
+V2_MODULES: Mapping[str, Module] = {
+    "Mixed_3b": _module(64, (64, 64), (64, 96), 32),
+    "Mixed_3c": _module(64, (64, 96), (64, 96), 64),
+    "Mixed_4a": _halving((128, 160), (64, 96)),
+    "Mixed_4b": _module(224, (64, 96), (96, 128), 128),
+    "Mixed_4c": _module(192, (96, 128), (96, 128), 128),
+    "Mixed_4d": _module(160, (128, 160), (128, 160), 96),
+    "Mixed_4e": _module(96, (128, 192), (160, 192), 96),
+    "Mixed_5a": _halving((128, 192), (192, 256)),
+    "Mixed_5b": _module(352, (192, 320), (160, 224), 128),
+    "Mixed_5c": _module(352, (192, 320), (192, 224), 128, average=False),
+}
+V2_STEM = (conv("Conv2d_2b_1x1", 64, deviation=_POOLED), conv("Conv2d_2c_3x3", 192))
+"""Convolutions between the first one and the modules."""
+V2_LEVELS = {"Mixed_3c": 3, "Mixed_4c": 4, "Mixed_5c": 5}
+"""Module -> level that detectors take from it."""
+
+
+def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
+
+    Returns:
+        Levels 1 to 5.
+    """
+    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    features = _first(inputs, layers, _channels(options, STEM_CHANNELS))
+    levels = {1: features}
+    features = builder.pool(features, "backbone_pool_0", Pooling(stride=2))
+    for number, convolution in enumerate(V2_STEM):
+        features = builder.conv(features, f"backbone_conv_{number}", convolution)
+    levels[2] = features
+    features = builder.pool(features, "backbone_pool_1", Pooling(stride=2))
+    return Endpoints(levels | builder.levels(features, V2_MODULES, V2_LEVELS))
+
+
+def _first(inputs: tf.Tensor, layers: NetworkLayers, channels: int) -> tf.Tensor:
+    """Add the first convolution, a separable one with several filters per colour."""
+    initializer = InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": _FIRST})
+    drawn = layers.under(dataclasses.replace(layers.hyperparams, initializer=initializer))
+    filters = min(channels // inputs.shape[-1], _MOST_FILTERS_A_COLOUR)
+    features = drawn.depthwise("backbone_stem_depthwise", 7, stride=2, multiplier=filters)(inputs)
+    features = drawn.conv("backbone_stem_pointwise", channels, 1)(features)
+    return layers.norm_activation(features, "backbone_stem")
+
+
+def _halved(scope: str, channels: int) -> Convolution:
+    return Convolution(scope=scope, channels=channels, kernel_size=(3, 3), stride=2, padding="valid")
+
+
+_POOLING = Pooling(average=True)
+_HALVING = Pooling(stride=2, padding="valid")
+
+V3_STEM: tuple[Step, ...] = (
+    _halved("Conv2d_1a_3x3", 32),
+    Convolution(scope="Conv2d_2a_3x3", channels=32, kernel_size=(3, 3), padding="valid"),
+    conv("Conv2d_2b_3x3", 64),
+    _HALVING,
+    Convolution(scope="Conv2d_3b_1x1", channels=80, kernel_size=(1, 1), padding="valid"),
+    Convolution(scope="Conv2d_4a_3x3", channels=192, kernel_size=(3, 3), padding="valid"),
+    _HALVING,
+)
+"""The layers before the modules."""
+
+
+def _of_35(pooled: int, wide: tuple[str, str] = ("Conv2d_0a_1x1", "Conv2d_0b_5x5")) -> Module:
+    """Return a module of the paper's figure 5, with one 5x5 convolution."""
+    return (
+        (conv("Conv2d_0a_1x1", 64),),
+        (conv(wide[0], 48), conv(wide[1], 64)),
+        (conv("Conv2d_0a_1x1", 64), conv("Conv2d_0b_3x3", 96), conv("Conv2d_0c_3x3", 96)),
+        (_POOLING, conv("Conv2d_0b_1x1", pooled)),
+    )
+
+
+def _of_17(inner: int) -> Module:
+    """Return a module of the paper's figure 6, with 1x7 and 7x1 kernels."""
+    return (
+        (conv("Conv2d_0a_1x1", 192),),
+        (conv("Conv2d_0a_1x1", inner), conv("Conv2d_0b_1x7", inner), conv("Conv2d_0c_7x1", 192)),
+        (
+            conv("Conv2d_0a_1x1", inner),
+            conv("Conv2d_0b_7x1", inner),
+            conv("Conv2d_0c_1x7", inner),
+            conv("Conv2d_0d_7x1", inner),
+            conv("Conv2d_0e_1x7", 192),
+        ),
+        (_POOLING, conv("Conv2d_0b_1x1", 192)),
+    )
+
+
+def _of_8(column: str) -> Module:
+    """Return a module of the paper's figure 7, whose branches end in parallel 1x3 and 3x1 convolutions."""
+    return (
+        (conv("Conv2d_0a_1x1", 320),),
+        (conv("Conv2d_0a_1x1", 384), (conv("Conv2d_0b_1x3", 384), conv(column, 384))),
+        (
+            conv("Conv2d_0a_1x1", 448),
+            conv("Conv2d_0b_3x3", 384),
+            (conv("Conv2d_0c_1x3", 384), conv("Conv2d_0d_3x1", 384)),
+        ),
+        (_POOLING, conv("Conv2d_0b_1x1", 192)),
+    )
+
+
+# Some scopes do not describe the convolution; they match published checkpoints.
+V3_MODULES: Mapping[str, Module] = {
+    "Mixed_5b": _of_35(32),
+    "Mixed_5c": _of_35(64, ("Conv2d_0b_1x1", "Conv_1_0c_5x5")),
+    "Mixed_5d": _of_35(64),
+    "Mixed_6a": (
+        (_halved("Conv2d_1a_1x1", 384),),
+        (conv("Conv2d_0a_1x1", 64), conv("Conv2d_0b_3x3", 96), _halved("Conv2d_1a_1x1", 96)),
+        (_HALVING,),
+    ),
+    "Mixed_6b": _of_17(128),
+    "Mixed_6c": _of_17(160),
+    "Mixed_6d": _of_17(160),
+    "Mixed_6e": _of_17(192),
+    "Mixed_7a": (
+        (conv("Conv2d_0a_1x1", 192), _halved("Conv2d_1a_3x3", 320)),
+        (
+            conv("Conv2d_0a_1x1", 192),
+            conv("Conv2d_0b_1x7", 192),
+            conv("Conv2d_0c_7x1", 192),
+            _halved("Conv2d_1a_3x3", 192),
+        ),
+        (_HALVING,),
+    ),
+    "Mixed_7b": _of_8("Conv2d_0b_3x1"),
+    "Mixed_7c": _of_8("Conv2d_0c_3x1"),
+}
+V3_LEVELS = {"Mixed_5d": 3, "Mixed_6e": 4, "Mixed_7c": 5}
+"""Module -> level that it ends."""
+
+
+def inception_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]; at least 75 rows and columns.
+
+    Returns:
+        Levels 3 to 5; maps are smaller than the input divided by the stride, as borders are not padded.
+    """
+    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    features = inputs
+    for number, step in enumerate(V3_STEM):
+        if isinstance(step, Convolution):
+            features = builder.conv(features, f"backbone_conv_{number}", step)
+        elif isinstance(step, Pooling):
+            features = builder.pool(features, f"backbone_pool_{number}", step)
+    return Endpoints(builder.levels(features, V3_MODULES, V3_LEVELS))

@@ -1,4 +1,8 @@
-"""MobileNetV3, large and small, https://arxiv.org/abs/1905.02244, as a backbone."""
+"""MobileNetV3, large and small, and MobileNet-EdgeTPU, found by search, as backbones.
+
+https://arxiv.org/abs/1905.02244; on the Edge TPU, large maps use full convolutions instead of separable ones,
+https://arxiv.org/abs/2003.02838.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import functools
 import tensorflow as tf
 
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
+from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder, Kind
 from detection_core.parts.backbones.mobilenet import MobileNetOptions, round_channels
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -130,3 +134,58 @@ def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3O
     final = options.channels(options.final_channels)
     levels[level] = builder.conv(features, "backbone_head", final, activation=options.activation)
     return Endpoints(levels, before_stride)
+
+
+EDGETPU_STEM = 32
+
+
+def _stage(
+    kind: Kind, channels: int, *, expansions: tuple[int, ...], kernel_size: int = 3, stride: int = 1
+) -> list[Bottleneck]:
+    """Return blocks of one channel count; the first has the stride, and no shortcut."""
+    return [
+        Bottleneck(
+            kind=kind,
+            channels=channels,
+            kernel_size=kernel_size,
+            expansion=expansion,
+            stride=stride if index == 0 else 1,
+            activation="relu",
+            shortcut=index > 0,
+        )
+        for index, expansion in enumerate(expansions)
+    ]
+
+
+EDGETPU_BLOCKS = (
+    *_stage("fused", 16, expansions=(1,)),
+    *_stage("fused", 32, expansions=(8, 4, 4, 4), stride=2),
+    *_stage("fused", 48, expansions=(8, 4, 4, 4), stride=2),
+    *_stage("inverted", 96, expansions=(8, 4, 4, 4), stride=2),
+    *_stage("inverted", 96, expansions=(8, 4, 4, 4)),
+    *_stage("inverted", 160, expansions=(8, 4, 4, 4), kernel_size=5, stride=2),
+    *_stage("inverted", 192, expansions=(8,)),
+)
+EDGETPU_EXPANDED = {4: 16}
+"""Level -> block whose expansion detectors take, the last of that stride."""
+
+
+def mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
+
+    The network sets the activations of `layers`.
+
+    Returns:
+        Levels 1 to 5; expanded level 4, the expansion of the last block of that stride.
+    """
+
+    def channels(nominal: int) -> int:
+        return round_channels(nominal * options.depth_multiplier, least=options.min_depth)
+
+    builder = BottleneckBuilder(layers, channels=channels, rounded=round_channels)
+    features = builder.conv(inputs, "backbone_stem", channels(EDGETPU_STEM), 3, stride=2, activation="relu")
+    levels, inside = {1: features}, {}
+    for index, block in enumerate(EDGETPU_BLOCKS):
+        inside[index], features = builder.block(features, f"backbone_block_{index}", block)
+        levels[max(levels) + (block.stride == 2)] = features
+    return Endpoints(levels, {level: inside[index] for level, index in EDGETPU_EXPANDED.items()})

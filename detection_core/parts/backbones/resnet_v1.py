@@ -14,6 +14,7 @@ from detection_core.parts.layers.layer_hyperparams import (
     LayerHyperparams,
     Regularizer,
 )
+from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 # Number of layers -> bottleneck blocks of the four stages, the paper's table 1.
@@ -110,3 +111,14 @@ def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) 
         features = resnet_v1_stage(features, stage, layers, options)
         levels[stage + 2] = features
     return Endpoints(levels)
+
+
+_SLIM = {"shortcut": "shortcut", "reduce": "conv1", "spatial": "conv2", "expand": "conv3"}
+
+
+def slim_scope(name: LayerName) -> str:
+    """Return the scope of a layer of the backbone in TF-Slim's checkpoints, below `resnet_v1_50/`."""
+    if not name.indices:
+        return "conv1"
+    stage, unit = name.indices
+    return f"block{stage + 1}/unit_{unit + 1}/bottleneck_v1/{_SLIM[name.piece]}"

@@ -15,7 +15,7 @@ from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.train_plan import TrainingIdentity, build_training_identity
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.storage import files, local_files
+from detection_core.storage import files, local_lock
 from detection_core.tasks.fitting.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
@@ -96,7 +96,7 @@ def _sampled_content(path: str) -> bytes:
     """
     if files.is_remote(path):
         return files.content_state(path).encode()
-    with files.open_file(path, "rb") as f:
+    with files.open_regular(path) as f:
         head = f.read(_SAMPLE)
         f.seek(0, os.SEEK_END)
         size = f.tell()
@@ -190,12 +190,12 @@ def _locked(folder: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         path = os.path.join(folder, _LOCK)
         try:
-            held.enter_context(local_files.lock(path, wait=False))
+            held.enter_context(local_lock.lock(path, wait=False))
         except BlockingIOError:
             _logger.warning("%s: another process trains exactly this; waiting for it to end", folder)
             while True:
                 try:
-                    held.enter_context(local_files.lock(path))
+                    held.enter_context(local_lock.lock(path))
                     break
                 except FileNotFoundError:
                     files.make_dirs(folder)  # pruned by the process that held the lock
@@ -211,7 +211,7 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
     finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
     for name in finished[max(0, keep_finished - 1) :]:
         path = os.path.join(root, name, _LOCK)
-        with contextlib.suppress(BlockingIOError), local_files.lock(path, wait=False):
+        with contextlib.suppress(BlockingIOError), local_lock.lock(path, wait=False):
             files.remove_tree(os.path.join(root, name))
 
 

@@ -5,7 +5,7 @@ import os
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
-from detection_core.storage.local_files import is_partial
+from detection_core.storage.local_lock import is_partial
 
 _FILES = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
 

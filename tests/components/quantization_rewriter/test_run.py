@@ -12,7 +12,7 @@ from detection_core.artifacts.detector import read_info
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.tasks.fitting.work_folder import ResumeOptions
-from tests.support.component_chain import plain_config, untrained
+from tests.support.detectors import family_config, untrained
 from tests.support.tiny_training import write_examples
 
 OUTPUTS = ("quantized_model", "quantized_run", "quantization")
@@ -22,7 +22,7 @@ OUTPUTS = ("quantized_model", "quantized_run", "quantization")
 def job(tmp_path):
     """A job of one step without a graph_rewriter block."""
     write_examples(tmp_path / "examples", images=2)
-    files.write_text(str(tmp_path / "config" / "pipeline.config"), plain_config(1))
+    files.write_text(str(tmp_path / "config" / "pipeline.config"), family_config("plain", 1))
     places = {name: str(tmp_path / name) for name in (*OUTPUTS, "examples")}
     places |= {"pipeline_config": str(tmp_path / "config"), "work_dir": str(tmp_path / "work")}
     return QuantizationRewriterJob(model=untrained(), **places)

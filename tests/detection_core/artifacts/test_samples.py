@@ -22,10 +22,9 @@ from detection_core.artifacts.data_statistics import (
     write_message,
 )
 from detection_core.artifacts.dataset_card import CARD
-from detection_core.artifacts.detector import MODEL
+from detection_core.artifacts.detector import ENSEMBLE, MODEL, Ensemble, find_model
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, find_model
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT
 from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
 from detection_core.artifacts.pictures import PICTURES, list_pictures

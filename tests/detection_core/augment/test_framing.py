@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import crops, pads, scaling
-from detection_core.augment.crops import RandomCropImage, Window, in_larger_frame, joined_objects, place
+from detection_core.augment.crops import (
+    RandomCropImage,
+    Window,
+    crop_and_pad,
+    in_larger_frame,
+    joined_objects,
+    place,
+)
 from detection_core.augment.pads import (
     RandomAbsolutePadImage,
     RandomCropPadImage,
@@ -237,6 +244,12 @@ def test_squares_hold_their_boxes_and_their_border_shrinks():
     step = RandomSquareCropByScale(max_border=128, scale_min=0.5, scale_max=1.0, num_scales=2)
     sides = {step(sample, tf.constant([i, 0], tf.int64)).image.shape[:2] for i in range(12)}
     assert sides == {(6, 6), (12, 12)}
+
+
+def test_masks_have_the_size_of_the_image_after_an_empty_window():
+    sample, none = golden_sample(CASES["horizontal_flip"]), tf.constant([0, 0])
+    image, masks = crop_and_pad(sample.image, sample.truth.masks, Window(none, none), tf.fill([2, 2], 3))
+    assert image.shape == (6, 6, 3) and masks.shape[1:] == (6, 6) and not np.any(masks)
 
 
 AUTOML = load_cases(__file__, "automl_input")

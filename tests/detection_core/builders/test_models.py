@@ -37,8 +37,7 @@ from detection_core.config.refusals import find_refused
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.detectors.family import FAMILIES, Family, register_family, unregister_family
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.families.ssd import feature_maps
-from detection_core.families.ssd.feature_maps import build_feature_maps
+from detection_core.families.ssd.network import NECKS, build_feature_maps
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
@@ -252,7 +251,7 @@ def test_the_block_says_how_to_quantize():
 
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
-PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
+PYRAMIDS = set(NECKS) - {"extra_layers"}
 
 # Oneof -> arms that a table builds.
 TABLES = {

@@ -26,10 +26,14 @@ from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.box_predictors import INITIALIZER_NAMES
 from detection_core.errors import ModelError
-from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.heads import (
+    ConvolutionalHead,
+    ConvolutionalHeadOptions,
+    WeightSharedHead,
+    WeightSharedHeadOptions,
+)
 from detection_core.parts.layers import layer_hyperparams as layers
-from detection_core.parts.losses import base
+from detection_core.parts.losses import replace_nan_targets
 from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
@@ -172,7 +176,7 @@ def test_golden_loss_and_gradient(*, case):
     with tf.GradientTape() as tape:
         tape.watch(prediction)
         if case.params.get("ignore_nan_targets"):
-            target = base.replace_nan_targets(prediction, target)
+            target = replace_nan_targets(prediction, target)
         value = loss(prediction, target, weights)
     expected = case.outputs["loss"].reshape(value.shape)
     np.testing.assert_allclose(value, expected, **LOSS_TOLERANCE)

@@ -40,10 +40,10 @@ from detection_core.loggers.open_loggers import LoggerOptions
 from detection_core.optimizers.optimization import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.actions import ProfileOptions
 from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
-from detection_core.training.profiling import ProfileOptions
 from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import PYRAMID, assert_any, checked, parsed
 from tests.support.record_files import numbered_example, write_records

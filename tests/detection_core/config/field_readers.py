@@ -23,8 +23,9 @@ READERS = {
         "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange "
     ),
     "builders.heads families.faster_rcnn.build": ("BoxPredictor "),
-    "builders.heads parts.heads.convolutional families.ssd.check": ("ConvolutionalBoxPredictor "),
-    "builders.heads parts.heads.weight_shared families.ssd.check": ("WeightSharedConvolutionalBoxPredictor "),
+    "builders.heads parts.heads families.ssd.check": (
+        "ConvolutionalBoxPredictor WeightSharedConvolutionalBoxPredictor "
+    ),
     "builders.anchors": (
         "AnchorGenerator AnchorGrid ArgMaxMatcher BoxCoder FasterRcnnBoxCoder "
         "FlexibleGridAnchorGenerator GridAnchorGenerator KeypointBoxCoder Matcher "
@@ -69,11 +70,10 @@ READERS = {
         "AdjustGamma NormalizeImage RandomAdjustBrightness RandomAdjustContrast RandomAdjustHue "
         "RandomAdjustSaturation RandomDistortColor RandomPixelValueScale RandomRGBtoGray "
     ),
-    "augment.patches": ("AutomlGridMask "),
+    "augment.patches": ("AutomlGridMask RandomBlackPatches RandomJpegQuality RandomPatchGaussian "),
     "augment.scaling": ("AutomlScaleJitter LargeScaleJitter RandomImageScale RandomResizeMethod "),
     "augment.policies": ("AutoAugmentImage "),
     "augment.boxes_and_labels": ("ConvertClassLogitsToSoftmax DropLabelProbabilistically RemapLabels "),
-    "augment.noise": ("RandomBlackPatches RandomJpegQuality RandomPatchGaussian "),
     "augment.crops": ("RandomCropToAspectRatio "),
     "augment.geometry": ("RandomHorizontalFlip RandomRotation90 RandomSelfConcatImage RandomVerticalFlip "),
     "augment.pads": ("RandomScaleCropAndPadToSquare RandomSquareCropByScale "),
@@ -87,18 +87,18 @@ READERS = {
     "builders.input_pipeline builders.train_plan builders.datasets": ("InputReader "),
     "builders.detector": ("GraphRewriter Quantization "),
     "config.messages.registered": ("RegisteredPart "),
-    "families.ssd.feature_maps families.ssd.build": ("SsdFeatureExtractor "),
-    "families.ssd.feature_maps": ("BidirectionalFeaturePyramidNetworks FeaturePyramidNetworks "),
-    "families.ssd.build builders.input_pipeline": ("Ssd "),
+    "families.ssd.network families.ssd.build": ("SsdFeatureExtractor "),
+    "families.ssd.network": ("BidirectionalFeaturePyramidNetworks FeaturePyramidNetworks "),
+    "families.ssd.build families.ssd.network builders.input_pipeline": ("Ssd "),
     "families.efficientdet.settings families.efficientdet.build builders.input_pipeline": ("EfficientDet "),
     "families.efficientdet.settings": ("EfficientDet.AnchorShape EfficientDet.FeatureNode "),
     "families.efficientdet.build": ("EfficientDet.NonMaxSuppression "),
     "families.center_net.build": (
         "CenterNet.PredictionHeadParams CenterNet.ObjectDetection CenterNet.ObjectCenterParams "
+        "CenterNet.KeypointEstimation "
     ),
-    "families.center_net.build families.center_net.keypoint_labels": ("CenterNet.KeypointEstimation "),
-    "families.center_net.build families.center_net.keypoint_labels builders.input_pipeline": ("CenterNet "),
-    "families.center_net.build families.center_net.feature_maps families.center_net.extractors": (
+    "families.center_net.build builders.input_pipeline": ("CenterNet "),
+    "families.center_net.build families.center_net.network families.center_net.extractors": (
         "CenterNetFeatureExtractor "
     ),
     "families.faster_rcnn.build families.faster_rcnn.check builders.input_pipeline"

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_f
     damage()
 
 
-WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
+WRONG = (None, True, -1, 0.5, 1e308, math.nan, 10**400, "", "x", "a\nb", "\ud800", [], [[]], {}, {"a": 1})
 
 
 @cases("coco", "label_studio", "labelme", "createml", "via")

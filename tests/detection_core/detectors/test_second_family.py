@@ -20,7 +20,8 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
 from detection_core.tasks.evaluate import evaluate_config, own_config
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
 from detection_core.tasks.train import train

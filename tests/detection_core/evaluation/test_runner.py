@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core import model_use
-from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, members
+from detection_core.artifacts.detector import ENSEMBLE, Ensemble, members
 from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError, StorageError

@@ -11,14 +11,14 @@ from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.families.efficientdet.check import WEIGHT_METHODS
-from detection_core.families.efficientdet.feature_network import FeatureNetwork
+from detection_core.families.efficientdet.network import FeatureNetwork
 from detection_core.families.ssd.extractors import COMBINE_METHODS
 from detection_core.families.ssd.tflite import tflite_function
 from detection_core.parts.backbones import efficientnet
-from detection_core.parts.heads.predictions import per_anchor
+from detection_core.parts.heads import per_anchor
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks.bifpn import BifpnOptions, WeightedFusion, bidirectional_pyramid
+from detection_core.parts.necks import BifpnOptions, WeightedFusion, bidirectional_pyramid
 from detection_core.quantization.rewriting import rewrite
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_detector import TinyDetector

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT, QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.anchors import (
     anchor_maps,
@@ -13,20 +13,20 @@ from detection_core.families.efficientdet.anchors import (
     fit_anchors,
     normalized_anchors,
 )
-from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
 from detection_core.families.efficientdet.build import (
     build_efficientdet,
     describe_efficientdet,
     suppression_options,
 )
 from detection_core.families.efficientdet.checkpoint_names import automl_variables
+from detection_core.families.efficientdet.family import FAMILY
+from detection_core.families.efficientdet.losses import EfficientDetBoxCoder
 from detection_core.families.efficientdet.network import build_network
 from detection_core.families.efficientdet.settings import settings_of
 from detection_core.ops.iou import iou
 from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
-from detection_core.quantization.rewriting import FLOAT_STAGES, rewrite_one_stage
 from tests.support import efficientdet_goldens as goldens
 from tests.support.batches import boxes_like
 from tests.support.cases import cases, refused
@@ -121,10 +121,10 @@ def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(name):
     """At 160 pixels maps of 3 x 3 and 5 x 5 are resized into each other."""
     message = goldens.message(f"efficientdet-{name}", 160, **SMALL)
     model = build_efficientdet(message, "model.efficientdet", None)
-    rewritten = rewrite_one_stage(model, QuantizationOptions(delay=0), None)
+    rewritten = FAMILY.require_quantization().rewrite(model, QuantizationOptions(delay=0), None)
     assert type(rewritten.model) is type(model) and rewritten.model.network is not model.network
     described = rewritten.describe()
-    assert {entry.layer for entry in described.not_quantized} <= set(FLOAT_STAGES)
+    assert {entry.layer for entry in described.not_quantized} <= set(ONE_STAGE_IN_FLOAT)
     assert described.coverage.fraction == 1.0
     assert len(rewritten.model.trainable_variables) > 0
 

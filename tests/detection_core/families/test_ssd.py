@@ -16,9 +16,9 @@ from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import REGULARIZATION_LOSS
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT, QuantizationOptions
 from detection_core.errors import ExportError
-from detection_core.families.ssd.anchor_fit import anchor_maps, fit_anchors
+from detection_core.families.ssd.anchors import anchor_maps, fit_anchors
 from detection_core.families.ssd.build import build_target_assigner, describe_ssd
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.family import FAMILY
@@ -26,10 +26,8 @@ from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_
 from detection_core.families.ssd.tflite import input_normalisation, post_process_options
 from detection_core.ops.iou import iou
 from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
-from detection_core.quantization.rewriting import FLOAT_STAGES, rewrite_one_stage
 from tests.support.batches import boxes_like, lay_anchors
 from tests.support.cases import cases, refused
 from tests.support.configs import LAYERS, PYRAMID, RETINA, find_in
@@ -137,9 +135,9 @@ def test_levels_and_anchors_of_the_description_are_those_of_the_predictions():
 def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog):
     model = build_detector(parse_pipeline_config(config_text()).model, seed=None)
     with caplog.at_level(logging.WARNING):
-        rewritten = rewrite_one_stage(model, QuantizationOptions(delay=0), None)
+        rewritten = FAMILY.require_quantization().rewrite(model, QuantizationOptions(delay=0), None)
     assert type(rewritten.model) is type(model) and rewritten.model.network is not model.network
-    assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
+    assert {entry.layer for entry in rewritten.describe().not_quantized} == set(ONE_STAGE_IN_FLOAT)
     assert not rewritten.float_layers() and "stays in float" not in caplog.text
 
 

@@ -17,13 +17,12 @@ from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names import object_paths
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Detections, Images
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
 from tests.support import golden_networks
@@ -122,10 +121,7 @@ class TestFullSize:
     pytestmark = full_size
 
     def test_variables(self, outputs: Outputs) -> None:
-        found = {
-            key.removesuffix(VARIABLE_SUFFIX): list(variable.shape)
-            for key, variable in object_keys(outputs.model.network).items()
-        }
+        found = {path: list(variable.shape) for path, variable in object_paths(outputs.model.network).items()}
         assert found == outputs.golden.facts["variables"]
         network, counts = outputs.model.network, outputs.golden.facts["parameters"]
         assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == counts["trainable"]
@@ -157,11 +153,11 @@ class TestFullSize:
         np.testing.assert_allclose(losses[REGULARIZATION_LOSS], facts["regularization_loss"], rtol=1e-5)
 
     def test_moving_statistics_after_one_training_forward(self, outputs: Outputs) -> None:
-        variables = object_keys(outputs.model.network)
+        variables = object_paths(outputs.model.network)
         after = {k.removeprefix("bn_after/"): v for k, v in _arrays(outputs.name).items() if "bn_after/" in k}
         assert len(after) == 4
         for path, wanted in after.items():
-            _near(variables[f"{path}{VARIABLE_SUFFIX}"], wanted, path, **golden_networks.TOLERANCE)
+            _near(variables[path], wanted, path, **golden_networks.TOLERANCE)
 
     @pytest.mark.parametrize("name", ZOO)
     def test_updates_on_one_batch_lower_its_loss(self, name: str) -> None:

@@ -9,7 +9,7 @@ from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.families.center_net.checkpoint_names import object_paths
-from detection_core.families.center_net.heads import OBJECT_CENTER
+from detection_core.families.center_net.network import OBJECT_CENTER
 from detection_core.structures import Batch, Images
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step

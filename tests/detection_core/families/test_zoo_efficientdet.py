@@ -7,10 +7,10 @@ import tf_keras
 
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.families.ssd.checkpoint_names.object_keys import (
+from detection_core.families.ssd.checkpoint_names import (
     CLASSIFICATION_BACKBONE,
     CLASSIFICATION_PREFIXES,
-    object_keys,
+    object_paths,
 )
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.ops.iou import iou
@@ -25,7 +25,6 @@ from detection_core.parts.layers.layer_hyperparams import (
     regularized_variables,
     regularizer_loss,
 )
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support import golden_networks
 from tests.support.batches import images_of
 
@@ -69,8 +68,7 @@ def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
     if name == D6:
         assert _message(D6, 128) == _message(D7, 128)
         assert facts["variables"] == golden_networks.load_golden(D7).facts["variables"]
-    keys = object_keys(model.network)
-    found = {key.removesuffix(VARIABLE_SUFFIX): tuple(variable.shape) for key, variable in keys.items()}
+    found = {path: tuple(variable.shape) for path, variable in object_paths(model.network).items()}
     wanted = {path: tuple(shape) for path, shape in facts["variables"].items()}
     classifier = {path for path in wanted if path.startswith(f"model/{CLASSIFICATION_BACKBONE}/")}
     assert found == {path: shape for path, shape in wanted.items() if path not in classifier}
@@ -146,7 +144,7 @@ def _assert_is_suppression(
 def test_regularizers_are_those_of_the_reference_but_for_the_classifier(full):
     name, model = full
     facts = golden_networks.load_golden(name).facts
-    found = {key.removesuffix(VARIABLE_SUFFIX) for key in object_keys(model.network)}
+    found = set(object_paths(model.network))
     # The reference regularizes the classifier's kernels and biases, which nothing else ever changes.
     unused = [
         path for path in set(facts["variables"]) - found if path.rpartition("/")[-1] in ("kernel", "bias")

@@ -17,10 +17,10 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.checkpoint_names import FineTuneOptions
-from detection_core.families.faster_rcnn.checkpoint_names import FASTER_RCNN_NAMES, object_paths
-from detection_core.families.faster_rcnn.description import describe_faster_rcnn
+from detection_core.families.faster_rcnn.build import describe_faster_rcnn
+from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names, object_paths
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.families.faster_rcnn.outputs import all_stage_outputs
+from detection_core.families.faster_rcnn.stages import all_stage_outputs
 from detection_core.ops.update_draws import update_draws
 from detection_core.structures import Batch
 from tests.support.batches import images_of
@@ -70,7 +70,7 @@ def filled(message):
     """Build a detector with deterministic weights, which takes its input as it is."""
     built = build_detector(message, seed=None)
     model = RawInputModel(built.networks, built.parts)
-    for variable, (path,) in object_paths(model):
+    for path, variable in object_paths(model).items():
         variable.assign(deterministic_weight(path, tuple(variable.shape)))
     return model
 
@@ -99,7 +99,7 @@ def test_all_configurations_pass_the_checks_and_describe_their_variables():
         check_pipeline_config(golden.config, name)
     golden = golden_of(SMALL)
     model = build_detector(golden.config.model, seed=None)
-    found = {path: list(variable.shape) for variable, (path,) in object_paths(model)}
+    found = {path: list(variable.shape) for path, variable in object_paths(model).items()}
     assert found == golden.facts["variables"]
     text = describe_faster_rcnn(golden.config.model.faster_rcnn, model)
     assert text.summary() == "faster_rcnn_resnet50_keras (resnet_v1, 2 stages)"
@@ -107,10 +107,10 @@ def test_all_configurations_pass_the_checks_and_describe_their_variables():
     before, after = golden.facts["preprocess"]
     np.testing.assert_allclose(model.preprocess(tf.constant([[[before]]]))[0, 0, 0], after, rtol=1e-5)
     # A classifier's checkpoint numbers the layers of both halves in one row.
-    fillable = FASTER_RCNN_NAMES.object_based.kinds["classification"](
+    fillable = checkpoint_names().object_based.kinds["classification"](
         model, FineTuneOptions(kind="classification")
     )
-    own = {id(variable): path for variable, (path,) in object_paths(model)}
+    own = {id(variable): path for path, variable in object_paths(model).items()}
     prefixes = golden.facts["classification"]
     for variable, (path,) in fillable:
         layer, _, leaf = path.rpartition("/")
@@ -130,7 +130,7 @@ class TestFullSize:
 
     def test_variables(self, golden_model):
         name, golden, model = golden_model
-        found = {path: list(variable.shape) for variable, (path,) in object_paths(model)}
+        found = {path: list(variable.shape) for path, variable in object_paths(model).items()}
         assert found == golden.facts["variables"], name
         counts = golden.facts["parameters"]
         trained = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
@@ -162,7 +162,7 @@ class TestFullSize:
             rtol = 0.15 if "objectness" in key else 0.05
             np.testing.assert_allclose(losses[key], wanted, rtol=rtol, atol=1e-3, err_msg=f"{name}, {key}")
         assert float(losses["Loss/regularization_loss"]) == 0.0
-        variables = {path: variable for variable, (path,) in object_paths(model)}
+        variables = object_paths(model)
         for key, wanted in golden.arrays.items():
             if key.startswith("bn_after/") and "proposal_features" in key:
                 path = re.sub(r"^bn_after/|/\.ATTRIBUTES.*$", "", key)

@@ -11,7 +11,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from detection_core.loggers.base import EVAL, TRAIN, RunIds
+from detection_core.loggers.open_loggers import EVAL, TRAIN, RunIds
 from detection_core.optional.mlflow.mlflow_run import MlflowLogger, run_name
 from tests.support.cases import cases
 
@@ -85,7 +85,7 @@ class TestOnAServer:
         logger.log_artifact("pipeline.config", b"model {}")
         logger.close("finished")
 
-        client = mlflow.MlflowClient(options.tracking_uri)
+        client = mlflow.MlflowClient(options["tracking_uri"])
         run = client.get_run(RunIds(str(tmp_path)).find("mlflow"))
         assert (run.info.status, run.info.run_name) == ("FINISHED", "first")
         assert client.get_experiment(run.info.experiment_id).name == "digits"
@@ -99,7 +99,7 @@ class TestOnAServer:
     def test_a_resumed_training_goes_on_with_its_run(self, options, tmp_path):
         import mlflow
 
-        client = mlflow.MlflowClient(options.tracking_uri)
+        client = mlflow.MlflowClient(options["tracking_uri"])
         first = MlflowLogger(options, RunIds(str(tmp_path)))
         first.log_parameters({"a": "1"})
         first.log_scalars({"loss": 2.0}, 10, TRAIN)
@@ -115,7 +115,7 @@ class TestOnAServer:
         assert (run.info.status, run.data.params) == ("FINISHED", {"a": "1", "b": "3"})
         assert [m.step for m in client.get_metric_history(run_id, "loss")] == [10, 20]
 
-    def test_a_run_that_the_server_has_forgotten_is_begun_anew(self, options, tmp_path):
+    def test_a_run_that_the_server_has_forgotten_gets_a_new_run(self, options, tmp_path):
         ids = RunIds(str(tmp_path))
         ids.keep("mlflow", "0" * 32)
         logger = MlflowLogger(options, ids)

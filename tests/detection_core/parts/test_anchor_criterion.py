@@ -7,26 +7,23 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.families.efficientdet.losses import EfficientDetBoxCoder
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.iou import ThresholdedIou, negative_squared_distance
 from detection_core.ops.objects import new_truth
 from detection_core.ops.update_draws import update_draws
+from detection_core.parts import box_coders
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
-from detection_core.parts.box_coders import coders
-from detection_core.parts.losses.base import AnchorLosses
-from detection_core.parts.losses.classification import SigmoidFocalLoss, SoftmaxLoss
-from detection_core.parts.losses.localization import GiouLoss, SmoothL1Loss
-from detection_core.parts.matchers.matchers import GreedyBipartiteMatcher
-from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from detection_core.parts.losses import AnchorLosses, GiouLoss, SigmoidFocalLoss, SmoothL1Loss, SoftmaxLoss
+from detection_core.parts.matchers import GreedyBipartiteMatcher
+from detection_core.parts.samplers import BalancedSampler
+from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
 from tests.support.anchor_parts import FASTER, argmax_matcher, miner
 from tests.support.batches import random_boxes
 
-SQUARE = coders.SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
-KEYPOINTS = coders.KeypointBoxCoder(num_keypoints=2, box_coder=FASTER)
-CODERS = (FASTER, SQUARE, KEYPOINTS, coders.MeanStddevBoxCoder(stddev=0.1), EfficientDetBoxCoder())
+SQUARE = box_coders.SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
+KEYPOINTS = box_coders.KeypointBoxCoder(num_keypoints=2, box_coder=FASTER)
+CODERS = (FASTER, SQUARE, KEYPOINTS, box_coders.MeanStddevBoxCoder(stddev=0.1), EfficientDetBoxCoder())
 SIMILARITIES = (iou_ops.iou, negative_squared_distance, ThresholdedIou(iou_threshold=0.3))
 ARGMAX = argmax_matcher(0.4, 0.3)
 IMAGES, ROWS, ANCHORS, CLASSES = 3, 4, 30, 3

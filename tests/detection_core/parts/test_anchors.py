@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.parts.anchors import choice
-from detection_core.parts.anchors.base import check_map_count, size_of, tile
 from detection_core.parts.anchors.choice import (
     AnchorMap,
     aspect_clusters,
@@ -25,6 +24,9 @@ from detection_core.parts.anchors.generators import (
     MultiscaleAnchorOptions,
     SsdAnchorGenerator,
     SsdAnchorOptions,
+    check_map_count,
+    size_of,
+    tile,
 )
 from tests.support.batches import lay_anchors, slow_iou
 from tests.support.cases import cases, refused

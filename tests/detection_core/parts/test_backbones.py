@@ -11,12 +11,15 @@ from detection_core.parts.backbones import inception, mobilenet
 from detection_core.parts.backbones import mobiledet as mobiledets
 from detection_core.parts.backbones import resnet_v1 as resnets
 from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
-from detection_core.parts.backbones.inception_v2 import inception_v2
-from detection_core.parts.backbones.inception_v3 import inception_v3
+from detection_core.parts.backbones.inception import inception_v2, inception_v3
 from detection_core.parts.backbones.mobiledet import ARCHITECTURES, mobiledet
-from detection_core.parts.backbones.mobilenet_edgetpu import BLOCKS as EDGETPU_BLOCKS
-from detection_core.parts.backbones.mobilenet_edgetpu import mobilenet_edgetpu
-from detection_core.parts.backbones.mobilenet_v3 import BLOCKS, MobileNetV3Options, mobilenet_v3
+from detection_core.parts.backbones.mobilenet_v3 import (
+    BLOCKS,
+    EDGETPU_BLOCKS,
+    MobileNetV3Options,
+    mobilenet_edgetpu,
+    mobilenet_v3,
+)
 from detection_core.parts.backbones.resnet_v1 import ResNetOptions, resnet_v1
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.layer_names import parse_layer_name

@@ -6,17 +6,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.parts.box_coders import coders
+from detection_core.parts import box_coders
 from tests.support.anchor_parts import FASTER
 from tests.support.batches import random_boxes
 from tests.support.cases import cases, refused
 from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/parts/box_coders", "box_coders")
-UNSCALED = coders.FasterRcnnBoxCoder(y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0)
-KEYPOINTS = coders.KeypointBoxCoder(num_keypoints=3, box_coder=FASTER)
-MEAN_STDDEV = coders.MeanStddevBoxCoder(stddev=0.1)
-SQUARE = coders.SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
+UNSCALED = box_coders.FasterRcnnBoxCoder(y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0)
+KEYPOINTS = box_coders.KeypointBoxCoder(num_keypoints=3, box_coder=FASTER)
+MEAN_STDDEV = box_coders.MeanStddevBoxCoder(stddev=0.1)
+SQUARE = box_coders.SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
 
 
 @cases(
@@ -31,8 +31,8 @@ def test_hand_worked_codes(*, coder, box, anchor, code):
 
 @cases(
     ("faster_rcnn_no_scale_factors", UNSCALED),
-    ("keypoint_no_scale_factors", coders.KeypointBoxCoder(num_keypoints=3, box_coder=UNSCALED)),
-    ("square_no_scale_factors", coders.SquareBoxCoder(y_scale=1.0, x_scale=1.0, length_scale=1.0)),
+    ("keypoint_no_scale_factors", box_coders.KeypointBoxCoder(num_keypoints=3, box_coder=UNSCALED)),
+    ("square_no_scale_factors", box_coders.SquareBoxCoder(y_scale=1.0, x_scale=1.0, length_scale=1.0)),
 )
 def test_codes_without_scales_are_the_reference_s(*, name, coder):
     case = CASES[name]

@@ -6,9 +6,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.parts.heads.predictions import MOST_JOINED, HeadOutputs, per_anchor
-from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.heads import (
+    MOST_JOINED,
+    ConvolutionalHead,
+    ConvolutionalHeadOptions,
+    HeadOutputs,
+    WeightSharedHead,
+    WeightSharedHeadOptions,
+    per_anchor,
+)
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     LayerHyperparams,

@@ -260,14 +260,14 @@ STRING_METHODS = {
 }
 # Names in the checkpoints and classifiers of other projects, not those of our layers.
 EXEMPT = {
-    CORE / "families/ssd/checkpoint_names/kinds.py": {"v.name"},
+    CORE / "families/ssd/checkpoint_names.py": {"v.name"},
     CORE / "training/application_weights.py": {"norm.name"},
     # A file's tensor is named by the converter, with all nodes of the graph that it comes from.
     CORE / "exporters/tflite_layers.py": {"tensor.name"},
     # A separable convolution of its checkpoints is two layers here, told apart by the ending of their names.
     CORE / "families/center_net/checkpoint_names.py": {"layer.name"},
     # The name of a head, not of a layer.
-    CORE / "families/center_net/heads.py": {"head.name"},
+    CORE / "families/center_net/network.py": {"head.name"},
     # google/automl's var_freeze_expr is a regular expression of the user's.
     CORE / "families/efficientdet/check.py": {"import re"},
     CORE / "families/efficientdet/settings.py": {"import re"},

@@ -10,15 +10,14 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from detection_core.parts.losses import base, classification
-from detection_core.parts.losses.base import AnchorLosses
-from detection_core.parts.losses.localization import GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
+from detection_core.parts import losses
+from detection_core.parts.losses import AnchorLosses, GiouLoss, IouLoss, L1Loss, L2Loss, SmoothL1Loss
 from tests.support.cases import cases
 
 
 def test_every_part_is_named_and_fixed():
-    losses = AnchorLosses(
-        classification=classification.SigmoidLoss(),
+    found = AnchorLosses(
+        classification=losses.SigmoidLoss(),
         localization=SmoothL1Loss(delta=1.0),
         classification_weight=1.0,
         localization_weight=2.0,
@@ -26,22 +25,20 @@ def test_every_part_is_named_and_fixed():
         random_example_sampler=None,
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
-        losses.localization_weight = 3.0
+        found.localization_weight = 3.0
     with pytest.raises(TypeError):
-        AnchorLosses(classification.SigmoidLoss(), SmoothL1Loss(delta=1.0), 1.0, 2.0, None, None)
+        AnchorLosses(losses.SigmoidLoss(), SmoothL1Loss(delta=1.0), 1.0, 2.0, None, None)
 
 
 def test_dice_of_perfect_and_opposite_maps_and_by_hand():
     target = np.float32([[[1], [1], [0]], [[0], [1], [1]]])
     ones = np.ones((2, 3, 1), np.float32)
     for squared in (False, True):
-        loss = classification.DiceLoss(squared_normalization=squared)
+        loss = losses.DiceLoss(squared_normalization=squared)
         np.testing.assert_allclose(loss(200 * target - 100, target, ones), np.zeros((2, 1)), atol=1e-6)
         np.testing.assert_allclose(loss(100 - 200 * target, target, ones), np.ones((2, 1)), atol=1e-6)
     prediction, target = np.zeros((1, 4, 1), np.float32), np.float32([[[1], [1], [0], [0]]])
-    found = classification.DiceLoss(squared_normalization=False)(
-        prediction, target, np.ones((1, 4, 1), np.float32)
-    )
+    found = losses.DiceLoss(squared_normalization=False)(prediction, target, np.ones((1, 4, 1), np.float32))
     np.testing.assert_allclose(found, [[1 - 2 * 1.0 / (2.0 + 2.0)]], rtol=1e-6)
 
 
@@ -62,7 +59,7 @@ def test_columns_have_the_loss_and_the_gradient_of_their_one_hot_targets(
     weights = tf.constant(rng.choice([0.0, 0.5, 1.0], (2, 3)), tf.float32)
     factors = tf.constant(rng.normal(0, 1, (2, 3)), tf.float32)
     columns = tf.reshape(columns, [2, 3])
-    loss = classification.SigmoidFocalLoss(gamma=gamma, alpha=alpha, label_smoothing=smoothing)
+    loss = losses.SigmoidFocalLoss(gamma=gamma, alpha=alpha, label_smoothing=smoothing)
     found = []
     for compute in (
         lambda: tf.reduce_sum(loss(prediction, tf.one_hot(columns, 4), weights[..., None]), axis=-1),
@@ -78,7 +75,7 @@ def test_columns_have_the_loss_and_the_gradient_of_their_one_hot_targets(
 
 
 def test_columns_without_objects_are_negatives_and_extreme_logits_stay_finite():
-    loss = classification.SigmoidFocalLoss(gamma=2.0, alpha=0.25)
+    loss = losses.SigmoidFocalLoss(gamma=2.0, alpha=0.25)
     prediction = tf.constant(np.random.default_rng(1).normal(0, 2, (1, 4, 3)), tf.float32)
     found = tf.function(loss.of_columns)(prediction, tf.fill([1, 4], -1), tf.ones([1, 4]))
     expected = tf.reduce_sum(loss(prediction, tf.zeros_like(prediction), tf.ones([1, 4, 1])), axis=-1)
@@ -94,7 +91,7 @@ def test_columns_without_objects_are_negatives_and_extreme_logits_stay_finite():
 
 
 def test_penalty_reduced_spares_the_neighbourhood_of_a_peak():
-    loss = classification.PenaltyReducedFocalLoss(alpha=2.0, beta=4.0)
+    loss = losses.PenaltyReducedFocalLoss(alpha=2.0, beta=4.0)
     prediction = np.zeros((1, 3, 1), np.float32)
     target = np.array([[[1.0], [0.8], [0.0]]], np.float32)
     peak, near, far = np.ravel(loss(prediction, target, np.ones((1, 3, 1), np.float32)))
@@ -119,7 +116,7 @@ def test_iou_by_hand_and_only_giou_pulls_boxes_that_do_not_touch():
 
 def test_targets_that_are_no_numbers_cost_nothing():
     prediction, target = np.float32([1.0, 2.0]), np.float32([np.nan, 5.0])
-    np.testing.assert_array_equal(base.replace_nan_targets(prediction, target), [1.0, 5.0])
+    np.testing.assert_array_equal(losses.replace_nan_targets(prediction, target), [1.0, 5.0])
 
 
 def _arrays(targets, width=3, weighed=1):
@@ -154,7 +151,7 @@ def test_focal_equals_its_formula(*, gamma, alpha):
     p_true = np.where(target, _sigmoid(prediction), 1 - _sigmoid(prediction))
     balance = 1.0 if alpha is None else np.where(target, alpha, 1 - alpha)
     expected = -balance * (1 - p_true) ** gamma * np.log(p_true) * weights
-    found = classification.SigmoidFocalLoss(gamma=gamma, alpha=alpha)(prediction, target, weights)
+    found = losses.SigmoidFocalLoss(gamma=gamma, alpha=alpha)(prediction, target, weights)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -167,11 +164,11 @@ def _mixed(t, p, hard=False, alpha=0.3):
 
 
 def _bootstrapped(alpha, hard=False):
-    return classification.BootstrappedSigmoidLoss(alpha=alpha, hard_bootstrap=hard)
+    return losses.BootstrappedSigmoidLoss(alpha=alpha, hard_bootstrap=hard)
 
 
 @cases(
-    (classification.SigmoidLoss(), lambda p, t, w: _cross_entropy(p, t) * w),
+    (losses.SigmoidLoss(), lambda p, t, w: _cross_entropy(p, t) * w),
     (_bootstrapped(0.3), lambda p, t, w: _cross_entropy(p, _mixed(t, p)) * w),
     (_bootstrapped(0.3, hard=True), lambda p, t, w: _cross_entropy(p, _mixed(t, p, hard=True)) * w),
     # Full trust is plain cross entropy.
@@ -194,8 +191,8 @@ def test_losses_equal_their_formulas(*, loss, formula):
 def test_softmax_equals_its_formula(*, scale):
     prediction, logits, weights = _arrays("normal", 3, 3)
     for loss, compared, target in (
-        (classification.SoftmaxLoss, _softmax(logits), _softmax(logits)),
-        (classification.SoftmaxAgainstLogitsLoss, logits, _softmax(logits / scale)),
+        (losses.SoftmaxLoss, _softmax(logits), _softmax(logits)),
+        (losses.SoftmaxAgainstLogitsLoss, logits, _softmax(logits / scale)),
     ):
         expected = -(target * np.log(_softmax(prediction / scale))).sum(-1) * weights.mean(-1)
         found = loss(logit_scale=scale)(prediction, compared, weights)

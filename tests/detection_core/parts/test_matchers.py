@@ -6,8 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.parts.matchers.base import Matcher
-from detection_core.parts.matchers.matchers import GreedyBipartiteMatcher
+from detection_core.parts.matchers import GreedyBipartiteMatcher, Matcher
 from tests.support.anchor_parts import argmax_matcher
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of

@@ -6,14 +6,14 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from detection_core.parts import necks
 from detection_core.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     LayerHyperparams,
     Regularizer,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks import bifpn
-from detection_core.parts.necks.fpn import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
+from detection_core.parts.necks import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
 from tests.support.cases import cases
 
 BIFPN_HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), activation="swish", force_use_bias=True)
@@ -21,7 +21,7 @@ BIFPN_HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), activation="
 
 def _network(levels, **options):
     layers = NetworkLayers(hyperparams=BIFPN_HYPERPARAMS)
-    maps = bifpn.bidirectional_pyramid(levels, layers, bifpn.BifpnOptions(**options))
+    maps = necks.bidirectional_pyramid(levels, layers, necks.BifpnOptions(**options))
     return tf_keras.Model(list(levels.values()), maps)
 
 
@@ -89,9 +89,9 @@ WEIGHTS = np.array([[0.5], [-1.0], [1.5]], np.float32)
     ("attention", 111.0),
 )
 def test_maps_are_added_up_by_their_shares(*, method, wanted):
-    assert bifpn.COMBINE_METHODS == ("sum", "fast_attention", "weighted_sum", "attention")
-    assert method in bifpn.SHARES
-    layer = bifpn.WeightedFusion(method, name="node")
+    assert necks.COMBINE_METHODS == ("sum", "fast_attention", "weighted_sum", "attention")
+    assert method in necks.SHARES
+    layer = necks.WeightedFusion(method, name="node")
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(layer(MAPS))
     if method != "attention":
@@ -105,7 +105,7 @@ def test_maps_are_added_up_by_their_shares(*, method, wanted):
 
 def test_a_saved_layer_comes_back(tmp_path):
     inputs = [tf_keras.Input((2, 2, 1)) for _ in MAPS]
-    network = tf_keras.Model(inputs, bifpn.WeightedFusion("weighted_sum", name="node")(inputs))
+    network = tf_keras.Model(inputs, necks.WeightedFusion("weighted_sum", name="node")(inputs))
     network.get_layer("node").combine_weights.assign(WEIGHTS)
     network.save(tmp_path / "network.keras")
     again = tf_keras.models.load_model(tmp_path / "network.keras")

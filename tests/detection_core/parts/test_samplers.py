@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from detection_core.parts.samplers.balanced import BalancedSampler
-from detection_core.parts.samplers.hard_examples import MiningLoss
+from detection_core.parts.samplers import BalancedSampler, MiningLoss
 from tests.support.anchor_parts import miner
 from tests.support.batches import random_boxes, slow_iou
 from tests.support.cases import cases

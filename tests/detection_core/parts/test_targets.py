@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from detection_core.parts.box_coders.coders import KeypointBoxCoder
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from detection_core.parts.box_coders import KeypointBoxCoder
+from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
 from tests.support.anchor_parts import FASTER, argmax_matcher
 from tests.support.batches import random_boxes
 from tests.support.cases import cases

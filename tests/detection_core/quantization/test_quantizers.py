@@ -8,7 +8,7 @@ from tf_keras import layers
 
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.parts.layers.keras_layers import hard_sigmoid, hard_swish
-from detection_core.parts.necks.bifpn import WeightedFusion
+from detection_core.parts.necks import WeightedFusion
 from detection_core.quantization import quantizers
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph

@@ -12,8 +12,9 @@ from unittest import mock
 import pytest
 
 from detection_core.errors import ConfigError, DataError, StorageError
-from detection_core.storage import files, local_files
+from detection_core.storage import files, local_files, local_lock
 from detection_core.storage.files import is_remote, opened_by_tensorflow, store_of
+from detection_core.storage.local_files import LOCAL_DISK
 from tests.support.cases import cases, refused
 from tests.support.command_line import run_python
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
@@ -123,7 +124,7 @@ def _content(folder):
 
 
 def _replace(folder, text="new"):
-    with local_files.partial_dir(str(folder)) as partial:
+    with LOCAL_DISK.atomic_dir(str(folder)) as partial:
         _fill(partial, text)
 
 
@@ -184,14 +185,14 @@ def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left_but_not_a_
         files.write_text(path, "whole")
         assert os.listdir(folder) == ["made"] and files.read_text(path) == "whole"
     assert left and changes.made < 5
-    with local_files.partial_dir(str(tmp_path / "made")) as folder:
-        assert local_files.remove_leftovers(str(tmp_path)) == 0 and os.path.isdir(folder)
+    with LOCAL_DISK.atomic_dir(str(tmp_path / "made")) as folder:
+        assert LOCAL_DISK.remove_leftovers(str(tmp_path)) == 0 and os.path.isdir(folder)
     abandoned = tmp_path / ".made.0123abcd.partial"
     abandoned.mkdir()
     (tmp_path / ".other.0123abcd.partial").write_text("x")
-    assert local_files.remove_leftovers(str(tmp_path), "made") == 1 and not abandoned.exists()
-    assert local_files.remove_leftovers(str(tmp_path)) == 1
-    assert local_files.remove_leftovers(str(tmp_path / "nowhere")) == 0
+    assert LOCAL_DISK.remove_leftovers(str(tmp_path), "made") == 1 and not abandoned.exists()
+    assert LOCAL_DISK.remove_leftovers(str(tmp_path)) == 1
+    assert LOCAL_DISK.remove_leftovers(str(tmp_path / "nowhere")) == 0
 
 
 def test_six_writers_of_one_folder_all_end_well(tmp_path):
@@ -215,7 +216,7 @@ def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
     for name in ("rename", "replace"):
         original = getattr(os, name)
         monkeypatch.setattr(os, name, lambda a, b, f=original: (events.append(("renamed", a, b)), f(a, b)))
-    with local_files.partial_dir(str(tmp_path / "made")) as folder:
+    with LOCAL_DISK.atomic_dir(str(tmp_path / "made")) as folder:
         _fill(folder)
     moved = events.index(("renamed", folder, str(tmp_path / "made")))
     assert {f"{folder}/a", f"{folder}/deep/b", f"{folder}/deep", folder} <= set(events[:moved])
@@ -237,7 +238,7 @@ def test_what_stands_in_the_place_of_a_folder_is_replaced_or_led_through_by_a_li
     assert _content(tmp_path / "made") == {"new"}
     (tmp_path / "file").write_text("x")
     with pytest.raises((NotADirectoryError, FileExistsError)):
-        local_files.make_dirs(str(tmp_path / "file" / "below"))
+        files.make_dirs(str(tmp_path / "file" / "below"))
 
 
 def test_a_lock_file_keeps_its_content_is_no_link_or_folder_and_is_taken_anew_once_removed(tmp_path):
@@ -247,26 +248,26 @@ def test_a_lock_file_keeps_its_content_is_no_link_or_folder_and_is_taken_anew_on
     (tmp_path / "folder").mkdir()
     for name, found in (("link", "a link"), ("folder", "a folder")):
         refused = pytest.raises(StorageError, match=f"expected a lock file, found {found}")
-        with refused, local_files.lock(str(tmp_path / name)):
+        with refused, local_lock.lock(str(tmp_path / name)):
             pass
     assert victim.read_text() == "precious"
     path = str(tmp_path / "lock")
     files.write_text(path, "kept")
-    assert not local_files.is_locked(path) and not local_files.is_locked(str(tmp_path / "none"))
-    with local_files.lock(path):
-        assert local_files.is_locked(path)
-        with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
+    assert not local_lock.is_locked(path) and not local_lock.is_locked(str(tmp_path / "none"))
+    with local_lock.lock(path):
+        assert local_lock.is_locked(path)
+        with pytest.raises(BlockingIOError), local_lock.lock(path, wait=False):
             pass
-    assert files.read_text(path) == "kept" and not local_files.is_locked(path)
-    with local_files.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        local_files.is_locked(path)
+    assert files.read_text(path) == "kept" and not local_lock.is_locked(path)
+    with local_lock.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        local_lock.is_locked(path)
     path = str(tmp_path / "lock")
     held = threading.Event()
 
     def wait():
-        with local_files.lock(path):
+        with local_lock.lock(path):
             held.set()
-            assert os.path.exists(path) and local_files.is_locked(path)
+            assert os.path.exists(path) and local_lock.is_locked(path)
 
     waiter = threading.Thread(target=wait)
     with open(path, "w") as old:
@@ -289,7 +290,7 @@ def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatc
         there.clear()
         with (
             watched(seen=lambda: there.append((target / "a").exists())),
-            local_files.partial_dir(str(target)) as folder,
+            LOCAL_DISK.atomic_dir(str(target)) as folder,
         ):
             files.write_text(f"{folder}/a", text)
 
@@ -313,7 +314,7 @@ def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
                 refused(OSError, os.strerror(code), look, str(tmp_path))
     files.write_bytes(os.devnull, b"x")
     assert not os.path.isfile(os.devnull)
-    refused(StorageError, "expected a path where folders can be made", local_files.make_dirs, "/proc/no/such")
+    refused(StorageError, "expected a path where folders can be made", files.make_dirs, "/proc/no/such")
 
 
 def test_each_scheme_has_its_store_and_paths_with_credentials_are_not_shown():

@@ -13,8 +13,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage import shard_cache as module
 from detection_core.storage.disk_cache import Cache, entry_key
-from detection_core.storage.local_copy import local_copy
-from detection_core.storage.object_store import PendingTextUpload, PendingUpload
+from detection_core.storage.files import local_copy
 from detection_core.storage.shard_cache import Shard, ShardCache, shard_cache, uri_of
 from tests.support.cases import refused
 from tests.support.object_store import dead_server, s3_server
@@ -205,42 +204,6 @@ def test_a_local_path_and_one_that_tensorflow_opens_are_taken_as_they_are(tmp_pa
     for path in (str(tmp_path), "gs://bucket/model"):
         with local_copy(path) as here:
             assert here == path
-
-
-def test_what_was_written_is_uploaded_once_unless_its_block_fails_or_it_is_left_open():
-    uploaded = []
-
-    def upload(path):
-        with open(path, "rb") as f:
-            uploaded.append((path, f.read()))
-
-    for kind in (PendingUpload, lambda u: PendingTextUpload(PendingUpload(u))):
-        with pytest.raises(ZeroDivisionError), kind(upload):
-            raise ZeroDivisionError
-        left_open = kind(upload)
-        del left_open
-    assert uploaded == []
-    with PendingUpload(upload) as f:
-        f.write(b"one")
-        assert uploaded == []
-    f.close()
-    text = PendingTextUpload(PendingUpload(upload))
-    text.write("grün")
-    text.close()
-    assert [content for _, content in uploaded] == [b"one", "grün".encode()]
-    assert not any(os.path.exists(path) for path, _ in uploaded)
-
-
-def test_a_failed_upload_is_raised_and_removes_the_file():
-    seen = []
-
-    def fail(path):
-        seen.append(path)
-        raise OSError("no store")
-
-    with pytest.raises(OSError, match="no store"), PendingUpload(fail):
-        pass
-    assert len(seen) == 1 and not os.path.exists(seen[0])
 
 
 def test_a_file_is_where_its_shard_or_its_path_says():

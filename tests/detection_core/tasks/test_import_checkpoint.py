@@ -14,11 +14,10 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.families.ssd.checkpoint_names import object_paths
+from detection_core.families.ssd.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.object_store import s3_server
 from tests.support.tiny_training import LABELS, config_text
@@ -39,7 +38,7 @@ def network():
 @pytest.fixture(scope="module")
 def checkpoints(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("field")
-    objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(network).items()}
+    objects = {path: v.numpy() for path, v in object_paths(network).items()}
     extractor = CONFIG.model.ssd.feature_extractor.type
     names = {v.name: v.variable.numpy() for v in scoped_variables(network, extractor)}
     return {

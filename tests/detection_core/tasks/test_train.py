@@ -16,7 +16,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.families.ssd.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting.work_folder import ResumeOptions

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.detectors.checkpoint_names import CheckpointNames, Naming
 from detection_core.errors import ModelError, StorageError
-from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
+from detection_core.families.ssd.checkpoint_names import checkpoint_names
 from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile, find_damage, readable
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
@@ -90,7 +90,7 @@ def test_a_detector_of_tensorflow_1_has_its_heads_beside_the_extractor(tmp_path)
     prefix = write_named_checkpoint(
         {name: np.zeros(1, np.float32) for name in names}, tmp_path / "model.ckpt"
     )
-    content = checkpoint_content(CheckpointFile(prefix), SSD_NAMES)
+    content = checkpoint_content(CheckpointFile(prefix), checkpoint_names())
     assert (content.named, content.of, content.heads, content.variables) == (True, DETECTOR, True, 2)
     assert content.text() == "a detector's checkpoint with heads (name-based, TensorFlow 1, 2 values)"
 

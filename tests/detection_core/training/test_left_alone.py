@@ -173,7 +173,7 @@ def batch_too_large(folder, caplog):
     with hungry_detectors(most=2), pytest.raises(BatchTooLargeError) as caught:
         train_hungry(folder)
     said = str(caught.value)
-    assert "train_config.batch_size: expected a batch that the memory holds, found 4 images" in said
+    assert "train_config.batch_size: expected a batch that fits into memory, found 4 images" in said
     assert "Updates in 2 parts went through: set train_config.gradient_accumulation_steps: 2" in said
     assert "or batch_size: 2;" in said
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import CosineDecay
+from detection_core.families.ssd.checkpoint_names import object_paths
+from detection_core.optimizers.optimization import CosineDecay, Optimization
 from detection_core.structures import Batch
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
@@ -56,7 +55,7 @@ def test_the_first_update(name):
     for key, value in losses.items():
         found = outputs.losses[key.removeprefix("losses_0__").replace("__", "/")]
         np.testing.assert_allclose(found, value, rtol=1e-3, err_msg=key)
-    variables = object_keys(model.network)
+    variables = object_paths(model.network)
     after = {key.removeprefix("after_1/"): value for key, value in published.items() if "after_1/" in key}
     assert len(after) >= 10
     far = []

@@ -14,9 +14,8 @@ from detection_core.builders.detector import build_detector
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
-from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.families.ssd.checkpoint_names import checkpoint_names, object_paths
+from detection_core.families.ssd.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import (
@@ -71,13 +70,13 @@ def model(built):
 
 def _restored_paths(model):
     """Object paths of the variables that have the checkpoint's value now."""
-    paths = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(model.network).items()}
+    paths = {path: v.numpy() for path, v in object_paths(model.network).items()}
     return {p for p, value in paths.items() if p in _values() and np.array_equal(value, _values()[p])}
 
 
 def _restore(model, path, kind, **settings):
     options = FineTuneOptions(kind=kind, **settings)
-    return restore_fine_tune_checkpoint(model, SSD_NAMES, options, CheckpointFile(path))
+    return restore_fine_tune_checkpoint(model, checkpoint_names(), options, CheckpointFile(path))
 
 
 @pytest.mark.parametrize("kind, prefix", [("detection", "model/_feature_extractor/"), ("full", "model/")])

@@ -9,9 +9,8 @@ import pytest
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names import object_paths
 from detection_core.protos.train_pb2 import CheckpointVersion
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.networks import list_models
 from tests.pipeline.conftest import DIGITS as DIGITS_FOLDER
@@ -190,6 +189,12 @@ def test_detectors_are_listed_and_shown_with_their_facts(cli):
     text = cli("zoo", "show", NAME)
     for part in ("512 x 512", "33.6", "Apache-2.0", "20200711", "small", f"start_from: zoo:{NAME}"):
         assert part in text
+    for name, parts in (
+        ("mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8", ("masks", "39.0 / 34.6", "gpu-8.config")),
+        ("centernet_mobilenetv2fpn_512x512_coco17_kpts", ("- / 41.7", "20210210", "the one in the archive")),
+    ):
+        text = cli("zoo", "show", name)
+        assert all(part in text for part in parts), text
     for arguments in (["show", "efficientdet_d0"], ["get", "x"], ["get", "imagenet:x"], ["get", "zoo:x"]):
         assert cli.refused("zoo", *arguments).startswith("detflow: ConfigError")
 
@@ -211,8 +216,8 @@ def test_a_detector_is_fetched_and_then_here(cli, cache, tmp_path):
 def test_a_detector_is_imported_by_its_name_alone_and_any_other_needs_its_config(tmp_path, cli, monkeypatch):
     config = parse_pipeline_config(config_text(backbone=PLAIN))
     config.model.ssd.num_classes = 90
-    keys = object_keys(build_detector(config.model).network)
-    values = {key.removesuffix(VARIABLE_SUFFIX): variable.numpy() for key, variable in keys.items()}
+    paths = object_paths(build_detector(config.model).network)
+    values = {path: variable.numpy() for path, variable in paths.items()}
     write_object_checkpoint(values, tmp_path / "ckpt-0")
     content = {f"checkpoint/{path.name}": path.read_bytes() for path in tmp_path.glob("ckpt-0.*")}
     content["checkpoint/checkpoint"] = b'model_checkpoint_path: "ckpt-0"\n'

@@ -16,16 +16,15 @@ from pipeline.cli.tune import _describe
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.settings_search import TuneResult
 from tests.support import videos
-from tests.support.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.command_line import CommandLine
-from tests.support.component_chain import untrained
-from tests.support.detector_folders import save_as_detector
+from tests.support.detectors import untrained
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
-    return [save_as_detector(BlobDetector(score=score), root / str(score)) for score in (0.9, 0.7)]
+    return [save_folder(BlobDetector(score=score), root / str(score)) for score in (0.9, 0.7)]
 
 
 @pytest.fixture

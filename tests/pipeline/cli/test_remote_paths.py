@@ -15,9 +15,8 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import write_detector
-from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names import object_paths
 from detection_core.storage import files
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
 from pipeline.cli import parser
 from pipeline.cli.base import Group
 from pipeline.dag import build_dag
@@ -100,7 +99,7 @@ def store(tmp_path_factory):
     config = parse_pipeline_config(CONFIG)
     model = build_detector(config.model)
     write_detector(model, config, load_label_map(str(examples / "label_map.pbtxt")), str(root / "base"))
-    objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(model.network).items()}
+    objects = {path: v.numpy() for path, v in object_paths(model.network).items()}
     (root / "zoo").mkdir()
     write_object_checkpoint(objects, root / "zoo" / "ckpt-0")
     texts = {

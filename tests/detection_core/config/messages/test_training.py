@@ -9,8 +9,8 @@ from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
 from detection_core.config.messages.training import endless_training_problems, validation_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.evaluation.metric_sets import COCO_SET, SHAPE_KINDS, VOC_SETS
-from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES
 from detection_core.families.ssd.extractors import NAMED_EXTRACTORS
+from detection_core.families.ssd.scoped_names import FAMILIES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, config_refused
 from tests.support.configs import (

@@ -7,15 +7,12 @@ import tensorflow as tf
 from detection_core.builders.detector import build_detector, configured_model
 from detection_core.detectors.base import TOTAL_LOSS, named_detections
 from detection_core.errors import ModelError
-from detection_core.families.center_net.build import DEFAULT_DEVIATION
+from detection_core.families.center_net.backbones import BLOCKS, HOURGLASSES, TrackedLayers
+from detection_core.families.center_net.build import DEFAULT_DEVIATION, describe_center_net
 from detection_core.families.center_net.checkpoint_names import object_paths
-from detection_core.families.center_net.description import describe_center_net
 from detection_core.families.center_net.extractors import EXTRACTORS
-from detection_core.families.center_net.feature_maps import CLASSIFICATION_BACKBONE, NECK
-from detection_core.families.center_net.hourglass import HOURGLASSES
 from detection_core.families.center_net.model import CenterNetModel, InputScaling
-from detection_core.families.center_net.resnets import BLOCKS
-from detection_core.families.center_net.tracked_layers import TrackedLayers
+from detection_core.families.center_net.network import CLASSIFICATION_BACKBONE, NECK
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.structures import Batch

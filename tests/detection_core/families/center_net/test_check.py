@@ -8,9 +8,9 @@ from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.families.center_net.check import RANKINGS
+from detection_core.families.center_net.decoding import RANKINGS as BUILT
 from detection_core.families.center_net.extractors import EXTRACTORS
 from detection_core.families.center_net.family import FAMILY
-from detection_core.families.center_net.keypoints import RANKINGS as BUILT
 from tests.support.cases import cases
 from tests.support.center_net_goldens import NAMES, load_golden, small_text
 from tests.support.configs import CENTER, assert_fine

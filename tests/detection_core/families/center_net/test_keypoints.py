@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
-from detection_core.families.center_net.decoding import in_true_images
-from detection_core.families.center_net.keypoint_labels import keypoint_labels
-from detection_core.families.center_net.keypoints import (
+from detection_core.families.center_net.build import keypoint_labels
+from detection_core.families.center_net.decoding import (
     RANKINGS,
     Candidates,
     Refinement,
     clip_to_image,
     find_candidates,
+    in_true_images,
     refine,
     rescore,
 )

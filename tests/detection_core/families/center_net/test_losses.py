@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.families.center_net.heads import BOX_OFFSET, BOX_SCALE, OBJECT_CENTER, by_head
 from detection_core.families.center_net.losses import pixel_weights
+from detection_core.families.center_net.network import BOX_OFFSET, BOX_SCALE, OBJECT_CENTER, by_head
 from tests.support.center_net_goldens import LABELS, build_small
 from tests.support.efficientdet_goldens import padded_truth
 from tests.support.golden_cases import load_cases

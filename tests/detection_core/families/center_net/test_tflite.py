@@ -12,7 +12,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.operator_times import make_interpreter
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_description import add_description
-from detection_core.families.center_net.quantization import FLOAT_STAGES, rewrite_center_net
+from detection_core.families.center_net.family import FAMILY, FLOAT_STAGES
 from detection_core.families.center_net.tflite import (
     box_decoding,
     export_function,
@@ -81,7 +81,7 @@ def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
 
 
 def test_an_integer_file_runs_its_network_in_integers(detector):
-    rewritten = rewrite_center_net(detector, QuantizationOptions(delay=0), None)
+    rewritten = FAMILY.require_quantization().rewrite(detector, QuantizationOptions(delay=0), None)
     assert not rewritten.float_layers()
     assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
     rewritten.calibrate([tf.constant(PIXELS)])

@@ -6,8 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.families.efficientdet.checkpoint_names import automl_variables
-from detection_core.families.efficientdet.feature_network import FeatureNetwork, NodeFusion
-from detection_core.families.efficientdet.network import build_network
+from detection_core.families.efficientdet.network import FeatureNetwork, NodeFusion, build_network
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from tests.support import efficientdet_goldens as goldens

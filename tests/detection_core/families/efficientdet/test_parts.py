@@ -9,7 +9,7 @@ from detection_core.families.efficientdet.build import suppression_options
 from detection_core.families.efficientdet.checkpoint_names import running_names
 from detection_core.families.efficientdet.post_process import candidates, detections_px, in_true_image
 from detection_core.parts.anchor_criterion import AnchorPredictions
-from detection_core.parts.losses.classification import SigmoidFocalLoss
+from detection_core.parts.losses import SigmoidFocalLoss
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.structures import box_detections
 from tests.support import efficientdet_goldens as goldens

@@ -13,7 +13,7 @@ from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.families.efficientdet.build import build_efficientdet
-from detection_core.families.efficientdet.checkpoint_names import EFFICIENTDET_NAMES, automl_variables
+from detection_core.families.efficientdet.checkpoint_names import automl_variables, checkpoint_names
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.import_checkpoint import import_checkpoint
@@ -95,11 +95,11 @@ def _matched(detector):
 
 def _restore(detector, path, kind, *, named, heads=False):
     options = FineTuneOptions(kind=kind, named=named, heads=heads)
-    return restore_fine_tune_checkpoint(detector, EFFICIENTDET_NAMES, options, CheckpointFile(path))
+    return restore_fine_tune_checkpoint(detector, checkpoint_names(), options, CheckpointFile(path))
 
 
 def _content(path):
-    found = checkpoint_content(CheckpointFile(path), EFFICIENTDET_NAMES)
+    found = checkpoint_content(CheckpointFile(path), checkpoint_names())
     return found.of, found.named, found.heads
 
 

@@ -9,9 +9,9 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.families.efficientdet.build import build_efficientdet
+from detection_core.families.efficientdet.family import FAMILY
 from detection_core.families.efficientdet.tflite import post_process_options, tflite_function
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.quantization.rewriting import rewrite_one_stage
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations, outputs
@@ -100,7 +100,7 @@ def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(nam
     model = build_efficientdet(message, "model.efficientdet", 0)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     pixels = np.random.default_rng(0).integers(0, 256, (4, 128, 128, 3)).astype(np.float32)
-    rewritten = rewrite_one_stage(model, QuantizationOptions(delay=0), None)
+    rewritten = FAMILY.require_quantization().rewrite(model, QuantizationOptions(delay=0), None)
     rewritten.calibrate([tf.constant(pixels)])
     options = post_process_options(message, outputs(max_detections=20))
     content = to_int8(Conversion(function=tflite_function(rewritten.model, options, integer=True)))

@@ -8,7 +8,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.families.faster_rcnn.check import pooled_side
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, backbone
-from detection_core.families.faster_rcnn.stage_networks import BACKBONES
+from detection_core.families.faster_rcnn.network import BACKBONES
 from tests.support.two_stage import KEEPING, PADDED, tiny_extractor, two_stage_config
 
 MODEL = "model.faster_rcnn"

@@ -12,7 +12,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.families.faster_rcnn.description import FasterRcnnDescription
+from detection_core.families.faster_rcnn.build import FasterRcnnDescription
 from detection_core.families.faster_rcnn.family import FAMILY
 from detection_core.families.faster_rcnn.model import FIRST_STAGE_LOSSES, SECOND_STAGE_LOSSES
 from detection_core.tasks.describe import describe

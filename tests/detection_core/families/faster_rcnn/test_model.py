@@ -8,10 +8,9 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
-from detection_core.families.faster_rcnn.checkpoint_names import FASTER_RCNN_NAMES, object_paths
-from detection_core.families.faster_rcnn.outputs import true_windows
-from detection_core.families.faster_rcnn.slim_names import named_detection
-from detection_core.families.faster_rcnn.stage_networks import BACKBONES, mask_depth
+from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names, object_paths
+from detection_core.families.faster_rcnn.network import BACKBONES, mask_depth
+from detection_core.families.faster_rcnn.stages import true_windows
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import Outcome
 from detection_core.training.restore import restore_fine_tune_checkpoint
@@ -34,6 +33,9 @@ def test_a_stage_less_is_a_network_less():
     for stages, wanted in names.items():
         model = build(stages)
         assert list(model.networks) == wanted and model.input_shape.size == (64, 64)
+        # 12 proposals, and 6 detections whose masks are found.
+        runs = {"proposals": 1, "regions": 18 if stages == 3 else 12, "boxes": 12, "masks": 6}
+        assert all(model.runs_per_image(name) == runs[name] for name in wanted)
         found = model.detect(images_of(noise(2, 64, 64, 3)))
         rows = 12 if stages == 1 else 6
         assert found.boxes.shape == (2, rows, 4) and found.masks.shape[2:] == (
@@ -99,7 +101,7 @@ def test_settings_of_the_heads_change_the_networks():
     assert model.networks["boxes"].output_shape == [(None, 1, 4), (None, 3)]
     assert model.networks["masks"].output_shape == (None, 6, 4, 1)
     assert model.proposal_network.get_layer("rpn_conv").dilation_rate == (2, 2)
-    paths = {path for _, (path,) in object_paths(model)}
+    paths = set(object_paths(model))
     head = "model/_mask_rcnn_box_predictor"
     assert f"{head}/_box_prediction_head/_box_encoder_layers/2/kernel" in paths  # after a dropout layer
     assert f"{head}/_third_stage_heads/mask_predictions/_mask_predictor_layers/4/kernel" in paths
@@ -110,20 +112,20 @@ def test_settings_of_the_heads_change_the_networks():
 
 def _restored(model, kind, path, named=False, **options):
     options = FineTuneOptions(kind=kind, named=named, **options)
-    report = restore_fine_tune_checkpoint(model, FASTER_RCNN_NAMES, options, CheckpointFile(path))
+    report = restore_fine_tune_checkpoint(model, checkpoint_names(), options, CheckpointFile(path))
     return {row.name for row in report.variables if row.outcome is Outcome.RESTORED}, report
 
 
 def test_each_kind_of_object_based_checkpoint_fills_its_part(tmp_path):
     source, rng = build(3), np.random.default_rng(1)
-    values = {path: rng.normal(size=v.shape).astype(np.float32) for v, (path,) in object_paths(source)}
+    values = {path: rng.normal(size=v.shape).astype(np.float32) for path, v in object_paths(source).items()}
     whole = write_object_checkpoint(values, tmp_path / "whole")
     features = {v.name.removesuffix(":0") for v in source.variables if v.name.startswith("backbone_")}
     model = build(3)
     assert _restored(model, "detection", whole)[0] == features
     names, report = _restored(model, "full", whole)
     assert names == {v.name.removesuffix(":0") for v in source.variables} and not report.unused
-    for variable, (path,) in object_paths(model):
+    for path, variable in object_paths(model).items():
         np.testing.assert_array_equal(variable, values[path], err_msg=path)
     # A classifier numbers the layers of both halves as one network's: 4 convolutions and norms come first.
     classifier = {
@@ -148,6 +150,7 @@ def test_each_kind_of_object_based_checkpoint_fills_its_part(tmp_path):
 def test_names_of_tensorflow_1_are_those_of_its_graph(tmp_path):
     resnet = model_text(2).replace("faster_rcnn_tests", RESNET)
     model = build_detector(parse_pipeline_config(resnet).model, seed=None)
+    named_detection = checkpoint_names().name_based.kinds["detection"]
     options = FineTuneOptions(
         kind="detection", named=True, extractor="faster_rcnn_resnet50_keras", heads=True
     )

@@ -1,4 +1,4 @@
-"""Object-based keys of variables; names of TensorFlow 1 are in checkpoint_names/test_scoped_names.py."""
+"""Object-based keys of variables; names of TensorFlow 1 are in test_scoped_names.py."""
 
 import itertools
 
@@ -9,8 +9,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ModelError
-from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
-from detection_core.families.ssd.checkpoint_names.object_keys import names_of, object_keys
+from detection_core.families.ssd.checkpoint_names import checkpoint_names, names_of, object_paths
 from detection_core.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.parts.backbones.mobilenet import (
     MobileNetOptions,
@@ -18,14 +17,23 @@ from detection_core.parts.backbones.mobilenet import (
     mobilenet_v1,
     mobilenet_v2,
 )
-from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.parts.heads.predictions import HeadOutputs
-from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.heads import (
+    ConvolutionalHead,
+    ConvolutionalHeadOptions,
+    HeadOutputs,
+    WeightSharedHead,
+    WeightSharedHeadOptions,
+)
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.fpn import ExtraLayersOptions, FpnOptions, extra_layers, feature_pyramid
-from detection_core.training.checkpoint_variables import VARIABLE_SUFFIX
+from detection_core.parts.necks import (
+    BifpnOptions,
+    ExtraLayersOptions,
+    FpnOptions,
+    bidirectional_pyramid,
+    extra_layers,
+    feature_pyramid,
+)
 from tests.support.cases import cases, refused
 from tests.support.golden_networks import NAMES, load_golden
 from tests.support.tiny_training import config_text
@@ -40,7 +48,7 @@ def maker(**settings) -> NetworkLayers:
 def keys_of(inputs, outputs) -> set[str]:
     """Object paths below the model, without the names of variables."""
     network = tf_keras.Model(inputs, outputs)
-    paths = (key.removesuffix(VARIABLE_SUFFIX).removeprefix("model/") for key in object_keys(network))
+    paths = (path.removeprefix("model/") for path in object_paths(network))
     return {path.rsplit("/", 1)[0] for path in paths}
 
 
@@ -103,7 +111,7 @@ def test_weight_shared_head_projects_maps_of_different_channels_and_drops_before
 def test_a_classifier_fills_less_than_a_detector_and_names_begin_as_said():
     model = build_detector(parse_pipeline_config(config_text()).model, seed=None)
     for named in (False, True):
-        naming = SSD_NAMES.naming(named=named)
+        naming = checkpoint_names().naming(named=named)
         options = FineTuneOptions(kind="", named=named, extractor="ssd_mobilenet_v2_fpn_keras", heads=True)
         found = {kind: variables(model, options) for kind, variables in naming.kinds.items()}
         counts = {kind: len(variables) for kind, variables in found.items()}
@@ -180,8 +188,8 @@ def test_every_variable_has_the_key_and_shape_of_the_reference(name):
     golden = load_golden(name)
     larger = name.replace("640x640", "1024x1024")
     assert load_golden(larger).facts["variables"] == golden.facts["variables"]
-    found = object_keys(build_detector(golden.message, seed=None).network)
-    wanted = {f"{path}{VARIABLE_SUFFIX}": tuple(shape) for path, shape in golden.facts["variables"].items()}
+    found = object_paths(build_detector(golden.message, seed=None).network)
+    wanted = {path: tuple(shape) for path, shape in golden.facts["variables"].items()}
     assert {key: tuple(variable.shape) for key, variable in found.items()} == wanted
 
 
@@ -194,4 +202,4 @@ def test_names_of_a_network_tell_weights_and_padding_and_others_are_refused():
     assert names.weighted == ("first", "second")
     assert names.all == {"image", "first_pad", "first", "second"}
     assert [names.slot_after_padding(name) for name in names.weighted] == [1, 0]
-    refused(ModelError, "found 'first'", object_keys, network)
+    refused(ModelError, "found 'first'", object_paths, network)

@@ -19,9 +19,9 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.operator_times import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
-from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.families.ssd.checkpoint_names import checkpoint_names
 from detection_core.families.ssd.model import SsdModel
+from detection_core.families.ssd.scoped_names import scoped_variables
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
 from detection_core.ops.objects import new_truth
 from detection_core.optional.accelerators.accelerator_lint import lint
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
     names = {v.name: v.variable.numpy() for v in scoped_variables(model.network, extractor)}
     file = CheckpointFile(write_named_checkpoint(names, tmp_path / "model.ckpt"))
     options = FineTuneOptions(kind="detection", named=True, extractor=extractor, heads=True)
-    report = restore_fine_tune_checkpoint(other, SSD_NAMES, options, file)
+    report = restore_fine_tune_checkpoint(other, checkpoint_names(), options, file)
     assert report.counts()["restored"] == len(model.network.variables) == len(other.network.variables)
     pixels = model.preprocess(tf.constant(PIXELS))
     for ours, theirs in zip(model.network(pixels), other.network(pixels), strict=True):

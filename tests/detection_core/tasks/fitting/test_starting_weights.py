@@ -9,11 +9,11 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.families.ssd.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting.starting_weights import fill_starting_weights, take_checkpoint_as_it_is
 from detection_core.zoo.keras_backbones import find_backbone
-from tests.support.component_chain import PUBLISHED, publish_detector
+from tests.support.detectors import PUBLISHED, publish_detector
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_model import TinyModel
 from tests.support.tiny_training import config_text

@@ -27,9 +27,8 @@ from detection_core.tasks.fitting.work_folder import (
 from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
-from tests.support.archives import NAME, archive
+from tests.support.archives import NAME, archive, fake_checkpoint, fake_detector
 from tests.support.cases import cases, refused
-from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import s3_server
 from tests.support.tiny_model import TinyModel, make_dataset
 from tests.support.tiny_training import config_text

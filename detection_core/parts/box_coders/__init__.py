@@ -1,1 +1,0 @@
-"""Encoders of boxes relative to anchors."""

@@ -1,1 +1,0 @@
-"""Box and class predictors."""

@@ -1,1 +1,0 @@
-"""Assignment of ground truth to anchors."""

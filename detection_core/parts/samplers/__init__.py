@@ -1,1 +1,0 @@
-"""Selection of the anchors that count in a loss."""

@@ -1,1 +1,0 @@
-"""Training targets of the detectors."""

@@ -1,0 +1,215 @@
+"""Proposals, samples and losses of the two stages, held against loops."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.families.faster_rcnn.build import BOX_CODER
+from detection_core.families.faster_rcnn.stages import (
+    Proposals,
+    RegionPredictions,
+    crop_regions,
+    drop_crossing_anchors,
+    take_sampled,
+)
+from detection_core.ops.update_draws import update_draws
+from detection_core.parts.anchor_criterion import AnchorPredictions
+from detection_core.structures import Batch
+from tests.support.batches import images_of, noise, random_boxes, slow_iou
+from tests.support.efficientdet_goldens import padded_truth
+from tests.support.two_stage import build, masks_of, tiny_extractor
+
+BOXES = [[0.1, 0.1, 0.5, 0.5], [0.4, 0.5, 0.9, 0.95]]
+TRUTH = padded_truth([(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])])
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+"""Rounding of float32 sums in another order."""
+
+
+@pytest.fixture(scope="module")
+def model():
+    with tiny_extractor():
+        yield build(3)
+
+
+def _log_softmax(logits):
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def _smooth_l1(a, b):
+    distance = np.abs(a - b)
+    return np.where(distance < 1, 0.5 * distance**2, distance - 0.5).sum()
+
+
+def _code(box, anchor):
+    encoded = BOX_CODER.encode(tf.constant([box], tf.float32), tf.constant([anchor], tf.float32))
+    return encoded.numpy()[0]
+
+
+def test_anchors_across_the_border_are_dropped_with_their_predictions():
+    anchors = [[0, 0, 0.5, 0.5], [-0.1, 0, 0.4, 0.5], [0.5, 0.5, 1, 1], [0.5, 0.6, 1, 1.1]]
+    codes, logits = np.arange(16.0).reshape(1, 4, 4), np.arange(8.0).reshape(1, 4, 2)
+    found = drop_crossing_anchors(AnchorPredictions(*map(tf.constant, (codes, logits, anchors))), (64, 96))
+    np.testing.assert_array_equal(found.anchors, np.float32(anchors)[[0, 2]])
+    np.testing.assert_array_equal(found.box_codes, codes[:, [0, 2]])
+    np.testing.assert_array_equal(found.class_logits, logits[:, [0, 2]])
+
+
+def test_sampled_proposals_keep_their_order_and_are_padded():
+    rng = np.random.default_rng(1)
+    boxes, scores = random_boxes(rng, 2, 5), rng.random((2, 5)).astype(np.float32)
+    sampled = np.array([[True, False, True, True, False], [False, False, False, False, True]])
+    proposals = Proposals(tf.constant(boxes), tf.constant(scores), tf.constant([5, 5]))
+    for size in (2, 4, 7):
+        found = take_sampled(proposals, tf.constant(sampled), size)
+        for image in range(2):
+            wanted = np.flatnonzero(sampled[image])[:size]
+            assert found.count[image] == len(wanted)
+            np.testing.assert_array_equal(found.boxes[image, : len(wanted)], boxes[image, wanted])
+            np.testing.assert_array_equal(found.scores[image, : len(wanted)], scores[image, wanted])
+            assert not found.boxes[image, len(wanted) :].numpy().any() and found.boxes.shape[1] == size
+
+
+def test_regions_are_sampled_from_corner_to_corner_and_are_zero_outside():
+    features = noise(2, 5, 6, 3)
+    boxes = np.float32([[[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9]], [[0.5, 0.5, 1.5, 1.5], [0, 0, 0, 0]]])
+    found = crop_regions(tf.constant(features), tf.constant(boxes), 4).numpy()
+    wanted = np.zeros((4, 4, 4, 3), np.float32)
+    for number, y, x in np.ndindex(4, 4, 4):
+        image, box = number // 2, boxes[number // 2, number % 2]
+        at = [(box[0] + (box[2] - box[0]) * y / 3) * 4, (box[1] + (box[3] - box[1]) * x / 3) * 5]
+        if not (0 <= at[0] <= 4 and 0 <= at[1] <= 5):
+            continue
+        top, left = int(np.floor(at[0])), int(np.floor(at[1]))
+        for row, column in ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1)):
+            weight = max(0, 1 - abs(at[0] - row)) * max(0, 1 - abs(at[1] - column))
+            if weight:
+                wanted[number, y, x] += weight * features[image, row, column]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)  # values up to 255
+
+
+def test_the_first_stage_s_losses_are_those_of_a_loop(model):
+    rng = np.random.default_rng(2)
+    anchors = np.concatenate([random_boxes(rng, 12), np.float32(BOXES) + 0.01])
+    codes, logits = (rng.normal(size=(2, 14, n)).astype(np.float32) for n in (4, 2))
+    predictions = AnchorPredictions(tf.constant(codes), tf.constant(logits), tf.constant(anchors))
+    found = model.parts.first_criterion(predictions, TRUTH)
+    boxes, classes = np.zeros(2), np.zeros(2)
+    for image, objects in enumerate([BOXES, [[0.2, 0.3, 0.7, 0.8]]]):
+        overlaps = np.array([[slow_iou(box, anchor) for anchor in anchors] for box in objects])
+        matched = np.where(
+            overlaps.max(0) >= 0.7, overlaps.argmax(0), np.where(overlaps.max(0) < 0.3, -1, -2)
+        )
+        for row, best in enumerate(overlaps.argmax(1)):
+            matched[best] = row
+        # Fewer than the sample of 16: all of them are drawn, positives up to a half of it.
+        drawn = matched != -2
+        assert 0 < (matched >= 0).sum() <= 8
+        losses = _log_softmax(logits[image])
+        classes[image] = -sum(losses[a, int(matched[a] >= 0)] for a in np.flatnonzero(drawn)) / drawn.sum()
+        boxes[image] = (
+            sum(
+                _smooth_l1(codes[image, a], _code(objects[matched[a]], anchors[a]))
+                for a in np.flatnonzero(matched >= 0)
+            )
+            / drawn.sum()
+        )
+    np.testing.assert_allclose([float(loss) for loss in found], [boxes.mean(), classes.mean()], **CLOSE)
+
+
+def _regions(rng, classes=2):
+    boxes = random_boxes(rng, 2, 6)
+    boxes[0, :2], boxes[1, 0] = np.float32(BOXES) + 0.02, [0.2, 0.3, 0.7, 0.75]
+    boxes[1, 4:] = 0.0
+    codes = rng.normal(size=(2, 6, classes, 4)).astype(np.float32)
+    logits = rng.normal(size=(2, 6, 3)).astype(np.float32)
+    masks = rng.normal(size=(2, 6, 7, 5, classes)).astype(np.float32)
+    proposals = Proposals(tf.constant(boxes), tf.zeros([2, 6]), tf.constant([6, 4]))
+    return RegionPredictions(proposals, tf.constant(codes), tf.constant(logits), tf.constant(masks))
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_the_later_losses_are_those_of_a_loop(model, classes):
+    regions = _regions(np.random.default_rng(3), classes)
+    masks = masks_of(TRUTH.boxes.numpy(), 40, 30)
+    found = model.parts.second_criterion(regions, TRUTH._replace(masks=masks))
+    objects = [(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])]
+    sums = {"localization": 0.0, "classification": 0.0, "mask": 0.0}
+    cropped = {}
+    for image, (boxes, labels) in enumerate(objects):
+        count, positives, mask_sum = int(regions.proposals.count[image]), 0, 0.0
+        losses = _log_softmax(regions.class_logits[image].numpy())
+        for place in range(count):
+            box = regions.proposals.boxes[image, place].numpy()
+            overlaps = [slow_iou(own, box) for own in boxes]
+            row = int(np.argmax(overlaps)) if max(overlaps) >= 0.5 else -1
+            label = labels[row] if row >= 0 else 0
+            sums["classification"] -= losses[place, label] / count / 2
+            if row < 0:
+                continue
+            positives += 1
+            column = 0 if classes == 1 else label - 1
+            code = regions.box_codes[image, place, column].numpy()
+            sums["localization"] += _smooth_l1(code, _code(boxes[row], box)) / count / 2
+            crop = tf.image.crop_and_resize(
+                tf.cast(masks[image, row][tf.newaxis, ..., tf.newaxis], tf.float32), [box], [0], [7, 5]
+            )
+            wanted, logit = crop[0, ..., 0].numpy(), regions.mask_logits[image, place, ..., column].numpy()
+            cropped[image, place] = wanted.mean()
+            entropy = np.maximum(logit, 0) - logit * wanted + np.log1p(np.exp(-np.abs(logit)))
+            mask_sum += entropy.mean()
+        sums["mask"] += mask_sum / max(positives, 1)
+    assert len(cropped) == 3 and all(0.6 < mean <= 1 for mean in cropped.values())
+    assert set(found) == set(sums)
+    for name, value in sums.items():
+        np.testing.assert_allclose(float(found[name]), value, **CLOSE, err_msg=name)
+
+
+def test_a_sample_has_its_share_of_positives_and_follows_the_update(model):
+    criterion = model.parts.second_criterion
+    boxes = np.concatenate([np.tile(np.float32(BOXES[:1]), (6, 1)), np.full((6, 4), [0.6, 0.0, 0.8, 0.2])])
+    proposals = Proposals(tf.constant(boxes[np.newaxis], tf.float32), tf.ones([1, 12]), tf.constant([12]))
+    truth = padded_truth([(BOXES, [1, 2])])
+    drawn = []
+    for update in (3, 3, 4, 5):
+        with update_draws(7, update):
+            drawn.append(criterion.sample(proposals, truth))
+    positives = [int((sample.boxes[0, :, 0] < 0.5).numpy().sum()) for sample in drawn]
+    assert positives == [2] * 4 and [int(sample.count[0]) for sample in drawn] == [8] * 4
+    # Of ignored objects none counts, and all proposals may be drawn.
+    ignored = truth._replace(weights=tf.zeros_like(truth.weights))
+    all_matched = proposals._replace(boxes=proposals.boxes[:, :6], scores=proposals.scores[:, :6])
+    assert int(criterion.sample(all_matched._replace(count=tf.constant([6])), ignored).count[0]) > 0
+
+
+def test_losses_are_repeated_for_one_update_and_differ_between_updates(model):
+    truth = TRUTH._replace(masks=masks_of(TRUTH.boxes.numpy(), 64, 64))
+    batch = Batch(images_of(noise(2, 64, 64, 3)), truth)
+
+    def losses(update):
+        with update_draws(1, update):
+            found = model.losses(batch, training=True)
+        return {name: float(value) for name, value in found.items()}
+
+    first, again, later = losses(1), losses(1), losses(2)
+    assert first == pytest.approx(again, rel=1e-5) and first != pytest.approx(later, rel=1e-5)
+    outside = [float(model.losses(batch, training=False)["Loss/total_loss"]) for _ in range(2)]
+    assert outside[0] == pytest.approx(outside[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("further", ["", "hard_example_miner { num_hard_examples: 3 iou_threshold: 0.9 }"])
+def test_three_updates_on_one_batch_lower_its_loss(further):
+    for stages in (1, 2) if not further else (2,):
+        with tiny_extractor():
+            detector = build(stages, further=further)
+        batch = Batch(images_of(noise(2, 64, 64, 3)), TRUTH)
+        found = []
+        for _ in range(4):
+            with tf.GradientTape() as tape, update_draws(1, 1):
+                total = detector.losses(batch, training=True)["Loss/total_loss"]
+            gradients = tape.gradient(total, detector.trainable_variables)
+            assert all(gradient is not None for gradient in gradients)
+            for variable, gradient in zip(detector.trainable_variables, gradients, strict=True):
+                variable.assign_sub(0.02 * gradient)
+            found.append(float(total))
+        assert found == sorted(found, reverse=True), (stages, found)
