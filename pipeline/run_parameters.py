@@ -56,11 +56,9 @@ def check_parameters(
     """
     for name, value in values.items():
         parameter = _find(parameters, name, where)
-        expected = _TYPES.get(parameter.type)
-        if expected and not _fits(value, expected):
-            raise ConfigError(
-                f"{name}: expected {_WORDS[parameter.type]}, found {value!r}; correct the value", where=where
-            )
+        expected, words = _TYPES.get(parameter.type, _ANY)
+        if parameter.type in _TYPES and not _fits(value, expected):
+            raise ConfigError(f"{name}: expected {words}, found {value!r}; correct the value", where=where)
     missing = [p.name for p in parameters.values() if p.required and p.name not in values]
     if missing:
         raise ConfigError(
@@ -87,11 +85,10 @@ def _parse(parameter: Parameter, text: str) -> Any:
         value = json.loads(text.strip())
     except ValueError:
         value = None
-    if value is None or not _fits(value, _TYPES.get(parameter.type, (object,))):
-        raise ConfigError(
-            f"expected {_WORDS.get(parameter.type, 'JSON')}, found {text!r}; correct the value",
-            where=f"--param {parameter.name}",
-        )
+    expected, words = _TYPES.get(parameter.type, _ANY)
+    if value is None or not _fits(value, expected):
+        where = f"--param {parameter.name}"
+        raise ConfigError(f"expected {words}, found {text!r}; correct the value", where=where)
     return value
 
 
@@ -101,24 +98,16 @@ def _fits(value: Any, expected: tuple[type, ...]) -> bool:
     return isinstance(value, expected) and (bool in expected or not isinstance(value, bool))
 
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "STRING": (str,),
-    "NUMBER_INTEGER": (int,),
-    "NUMBER_DOUBLE": (int, float),
-    "BOOLEAN": (bool,),
-    "LIST": (list,),
-    "STRUCT": (dict,),
+# Kubeflow's type to Python's types, and its name in messages.
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "STRING": ((str,), "a text"),
+    "NUMBER_INTEGER": ((int,), "a whole number"),
+    "NUMBER_DOUBLE": ((int, float), "a number"),
+    "BOOLEAN": ((bool,), "true or false"),
+    "LIST": ((list,), "a list, as JSON"),
+    "STRUCT": ((dict,), "a map, as JSON"),
 }
-_WORDS: Mapping[str, str] = {
-    "STRING": "a text",
-    "NUMBER_INTEGER": "a whole number",
-    "NUMBER_DOUBLE": "a number",
-    "BOOLEAN": "true or false",
-    "LIST": "a list, as JSON",
-    "STRUCT": "a map, as JSON",
-}
-
-
+_ANY = ((object,), "JSON")
 _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
 
 CHECKER = RUN_CHECKER

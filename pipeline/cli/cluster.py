@@ -54,7 +54,7 @@ def publish_source(
         ConfigError: for an invalid parameter, placeholder or name.
         ClusterError: from the server.
     """
-    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
+    from pipeline.kubeflow.package import check_placeholders, check_schedule_time
     from pipeline.kubeflow.submission import check_names, publish
     from pipeline.run_parameters import check_parameters, parse_parameters
 

@@ -218,8 +218,8 @@ def rollback(arguments: argparse.Namespace) -> Result:
 )
 def tune(arguments: argparse.Namespace) -> Result:
     """Search for the configuration with the best validation score; a repeated call resumes."""
+    from pipeline.tuning.search import load_space
     from pipeline.tuning.settings_search import tune as search
-    from pipeline.tuning.space import load_space
     from pipeline.tuning.tuner import TunerOptions
 
     for name in ("trials", "workers"):

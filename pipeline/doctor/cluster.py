@@ -11,9 +11,8 @@ from typing import Any
 from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import DetectionError
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
-from pipeline.doctor.kube import ForbiddenError, Kube
+from pipeline.doctor.kube import CALLER_RIGHTS, KINDS, STEP_RIGHTS, ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
-from pipeline.doctor.requirements import CALLER_RIGHTS, KINDS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection
 
 # The manifests of k8s/ need a CronJob's time zone, which Kubernetes has since 1.27.

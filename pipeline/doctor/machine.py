@@ -62,7 +62,7 @@ def _metadata(key: str) -> str:
 
 def check_packages() -> Iterator[Finding]:
     """Compare the installed packages with the distribution's requirements."""
-    faults, count = _faults("")
+    faults, count = _faults()
     if faults:
         yield problem(
             f"{len(faults)} of {count} required packages are not right: {_some(faults)}",
@@ -86,7 +86,7 @@ def check_extras() -> Iterator[Finding]:
             yield ok(f"{extra.name}: installed; {extra.gives}")
 
 
-def _faults(extra: str) -> tuple[list[str], int]:
+def _faults() -> tuple[list[str], int]:
     """Return the unmet requirements of the distribution, and the number of requirements."""
     try:
         texts = metadata.requires(DISTRIBUTION) or []
@@ -97,7 +97,7 @@ def _faults(extra: str) -> tuple[list[str], int]:
     from packaging.requirements import Requirement
 
     requirements = [Requirement(text) for text in texts]
-    applicable = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
+    applicable = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
     faults = []
     for requirement in applicable:
         found = versions().get(normalized(requirement.name))

@@ -7,9 +7,12 @@ import re
 from typing import Any
 
 from detection_core.errors import DetectionError
-from pipeline.kubeflow.transport import AnswerTooLargeError
 
 OLDEST_SERVER = "2.16"
+
+
+class AnswerTooLargeError(OSError):
+    """The answer is longer than any answer of a Kubeflow Pipelines server."""
 
 
 class ClusterError(DetectionError):

@@ -1,33 +1,28 @@
-"""The connection to a Kubeflow Pipelines server: address, credentials, time limits."""
+"""The connection to a Kubeflow Pipelines server: address, credentials, limits of time and size, retries."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import json
 import os
 import re
+import time
+import urllib.request
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import hide
 from pipeline.extras import require
-from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
+from pipeline.kubeflow.api_errors import OLDEST_SERVER, AnswerTooLargeError, ClusterError, explain
 from pipeline.kubeflow.connection_options import (
     VARIABLES,
     Credentials,
     read_credentials,
     refuse_unusable_options,
-)
-from pipeline.kubeflow.transport import (
-    bounded_rest,
-    hide_token,
-    keep_host,
-    no_endpoint_variables,
-    proxy_of,
-    retries,
 )
 from pipeline.settings.kubeflow_settings import ConnectionOptions
 
@@ -197,6 +192,7 @@ def forget_namespace(client: kfp.Client) -> None:
 def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.Client:
     import kfp
     import kfp_server_api
+    import urllib3
 
     class Client(kfp.Client):
         """A client without the health check of kfp's constructor, which has no timeout."""
@@ -227,7 +223,8 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
     if "credentials" not in credentials.arguments:  # kfp later reads them from the file
         hide_token(api_client.configuration)
     hide(api_client.cookie or "")
-    api_client.configuration.retries = retries()
+    # Retry a failed connection once, but no request that may have arrived.
+    api_client.configuration.retries = urllib3.Retry(total=1, redirect=3, backoff_factor=0.2)
     api_client.rest_client = bounded_rest(api_client.configuration, options.timeout)
     return client
 
@@ -244,3 +241,132 @@ def _numbers(version: str) -> tuple[int, ...] | None:
     """Return the first two numbers of a version; None if it has none, such as a branch name."""
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
     return tuple(map(int, numbers.groups())) if numbers else None
+
+
+ANSWER_MIB = 64
+"""Maximum size of an answer in bytes. A run of a thousand steps takes about 2 MiB."""
+
+_CHUNK = 1 << 16
+# Python refuses to convert thousands of digits.
+_SIZE = re.compile(r"\d{1,18}", re.ASCII)
+
+
+def bounded_rest(configuration: Any, timeout: int) -> Any:
+    """Return the client's transport with bounded requests; `timeout` is in seconds for a whole answer."""
+    import kfp_server_api
+
+    class BoundedRest(kfp_server_api.rest.RESTClientObject):
+        def request(self, *args: Any, _request_timeout: Any = None, **kwargs: Any) -> Any:
+            limits = _request_timeout or (min(10, timeout), timeout)
+            return super().request(*args, _request_timeout=limits, **kwargs)
+
+    rest = BoundedRest(configuration)
+    rest.pool_manager = _BoundedPool(rest.pool_manager, timeout)
+    return rest
+
+
+class _BoundedPool:
+    """A connection pool that reads answers in chunks, within the limits."""
+
+    def __init__(self, pool: Any, timeout: int) -> None:
+        self._pool = pool
+        self._timeout = timeout
+        self._end_only = False
+
+    @contextlib.contextmanager
+    def end_only(self) -> Iterator[None]:
+        """Keep the end of longer answers, such as logs, instead of refusing them."""
+        self._end_only = True
+        try:
+            yield
+        finally:
+            self._end_only = False
+
+    def request(self, method: str, url: str, *, preload_content: bool = True, **more: Any) -> Any:
+        """Send a request and return its answer, completely read."""
+        import urllib3
+
+        answer = self._pool.request(method, url, preload_content=False, **more)
+        try:
+            body = self._read(answer, url)
+        finally:
+            answer.release_conn()
+        return urllib3.HTTPResponse(
+            body=body,
+            headers=answer.headers,
+            status=answer.status,
+            reason=answer.reason,
+            decode_content=False,
+        )
+
+    def _read(self, answer: Any, url: str) -> bytes:
+        import urllib3
+
+        most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
+        announced = answer.headers.get("Content-Length", "")
+        if _SIZE.fullmatch(announced) and int(announced) > most and not self._end_only:
+            answer.close()
+            raise _too_large(f"{int(announced) / (1 << 20):,.0f} MiB")
+        pieces: collections.deque[bytes] = collections.deque()
+        size = 0
+        while piece := answer.read1(_CHUNK):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most and not self._end_only:
+                answer.close()
+                raise _too_large(f"more than {ANSWER_MIB} MiB")
+            while size > most:
+                size -= len(pieces.popleft())
+            if time.monotonic() > until:
+                answer.close()
+                raise urllib3.exceptions.ReadTimeoutError(self._pool, url, "Read timed out.")
+        return b"".join(pieces)
+
+
+def _too_large(size: str) -> AnswerTooLargeError:
+    return AnswerTooLargeError(f"an answer of {size}, where {ANSWER_MIB} MiB are read at most")
+
+
+def keep_host(configuration: Any) -> None:
+    """Keep the host when a kube context renews its token, which would remove the path to the server.
+
+    Before every request, kubernetes' loader calls its hook, which resets host and hook. The hook set here
+    restores both.
+    """
+    # With a kube context kfp ends the host with a slash, and a request's path begins with one.
+    configuration.host = configuration.host.rstrip("/")
+    renew, host = configuration.refresh_api_key_hook, configuration.host
+    if renew is None:
+        return
+
+    def renew_and_keep(renewed: Any) -> None:
+        renew(renewed)
+        renewed.host = host
+        renewed.refresh_api_key_hook = renew_and_keep
+        hide_token(renewed)
+
+    configuration.refresh_api_key_hook = renew_and_keep
+
+
+def hide_token(configuration: Any) -> None:
+    """Register the token of a client's configuration for redaction."""
+    hide(str(configuration.api_key.get("authorization") or "").removeprefix("Bearer "))
+
+
+@contextlib.contextmanager
+def no_endpoint_variables() -> Iterator[None]:
+    """Hide kfp's environment variables, which were read before, so that flags override them."""
+    hidden = {n: os.environ.pop(n) for n in VARIABLES.values() if n in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def proxy_of(host: str) -> str | None:
+    """Return the proxy of the environment for a host."""
+    scheme, _, rest = host.partition("://")
+    name = rest.partition("/")[0]
+    if not host or urllib.request.proxy_bypass(name):
+        return None
+    return urllib.request.getproxies().get(scheme)

@@ -203,14 +203,14 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
 
 
 def _set_resources(task: Any, task_settings: TaskSettings) -> None:
-    if task_settings.cpu:
-        task.set_cpu_request(task_settings.cpu)
-    if task_settings.cpu_limit:
-        task.set_cpu_limit(task_settings.cpu_limit)
-    if task_settings.memory:
-        task.set_memory_request(task_settings.memory)
-    if task_settings.memory_limit:
-        task.set_memory_limit(task_settings.memory_limit)
+    for set_value, value in (
+        (task.set_cpu_request, task_settings.cpu),
+        (task.set_cpu_limit, task_settings.cpu_limit),
+        (task.set_memory_request, task_settings.memory),
+        (task.set_memory_limit, task_settings.memory_limit),
+    ):
+        if value:
+            set_value(value)
     if task_settings.gpu:
         task.set_accelerator_type(task_settings.gpu_type).set_accelerator_limit(task_settings.gpu)
 

@@ -2,17 +2,36 @@
 
 The rules come from the API server and its compiler to Argo (schema version, executors, names). The launcher
 adds rules for arguments, the user interface for types.
+
+`estimate_workflow` estimates the size of Argo's Workflow of a run. When its JSON exceeds a megabyte, Argo
+compresses the nodes' status (`packer.CompressWorkflowIfNeeded`). Kubeflow's server then cannot read the
+states of the steps. Repeated texts make up nearly all of the JSON:
+
+- A task has three nodes. The driver takes component, task, container and Kubernetes config as JSON
+  (`argocompiler.containerDriverTask`) and returns a patch of the pod's specification. The executor and the
+  pod in it each take this patch (`containerExecutorTask`). Kubeflow makes Argo retry every template, so each
+  of the three is two nodes with the same values: the retry and its attempt.
+- The patch (`driver.initPodSpecPatch`) holds the component and the executor input with all parameter values.
+  Both are JSON texts in a list in a JSON text.
+- The pipeline's root holds every task. It is an argument of the workflow and of the root's driver, and the
+  root's template repeats the tasks.
+
+Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, on an older digits workflow. Two of its nine tasks took
+a pipeline.config as a parameter. The 52 nodes had 0.65 MB, and each further KB of pipeline.config added about
+30 KB. The view of the run failed near 15 KB. This estimate gives 0.67 MB of nodes (0.76 in all), 28 KB, and
+14 KB.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import ContractError
-from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow, kubernetes_executors
 
 SCHEMA_VERSION = "2.1.0"
 # Longest argument of a program on Linux. All inputs of a step are one argument; constants get half.
@@ -199,3 +218,157 @@ RULES: tuple[Rule, ...] = (
     _arguments,
     _constants,
 )
+
+
+LIMIT_BYTES = 1024 * 1024
+# Reserve a tenth for retries, each of which adds a node, and for errors of this estimate.
+SAFE_BYTES = LIMIT_BYTES * 9 // 10
+
+_ATTEMPTS = 2
+_NODE_BYTES = 800
+# Names, labels and the templates of driver, executor and launcher, which all pipelines share.
+_FRAME_BYTES = 15_000
+_UNKNOWN = "x" * 64  # a result of another step
+_UUID = "x" * 36
+_ROOT_URI = "minio://mlpipeline/v2/artifacts"
+_INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_session_info": "x" * 250}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkflowSize:
+    """The size of a run's Workflow, in bytes of JSON.
+
+    Attributes:
+        frame: the part that does not depend on tasks.
+        tasks: bytes that each task adds to the whole Workflow.
+    """
+
+    frame: int
+    tasks: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Total bytes."""
+        return self.frame + sum(self.tasks.values())
+
+
+def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> WorkflowSize:
+    """Estimate the Workflow of a run in which every task is executed once."""
+    root = spec.get("root", {})
+    tasks: Mapping[str, Any] = root.get("dag", {}).get("tasks", {})
+    without_tasks = {**root, "dag": {**root.get("dag", {}), "tasks": {}}}
+    # An argument of the workflow, and of the root's driver and its attempt.
+    frame = (1 + _ATTEMPTS) * _escaped(_json(without_tasks))
+    # Workflow, root and root's driver.
+    frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
+    return WorkflowSize(
+        frame=frame,
+        tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()},
+    )
+
+
+def _task_bytes(
+    spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]], name: str, task: Mapping[str, Any]
+) -> int:
+    body = spec.get("components", {}).get(task.get("componentRef", {}).get("name"), {})
+    label = body.get("executorLabel", "")
+    container = spec.get("deploymentSpec", {}).get("executors", {}).get(label, {}).get("container", {})
+    kubernetes = [_json(config) for p in platforms for key, config in kubernetes_executors(p) if key == label]
+    own = [_json(body), _json(container), *kubernetes]
+    given, patch = _escaped(_json(task)), _escaped(_pod_patch(spec, name, task, (body, container)))
+    definitions = sum(map(_escaped, own))
+    # In the root as workflow's and driver's argument, and in the root's template.
+    root = (1 + _ATTEMPTS) * given + given
+    driver = _ATTEMPTS * (definitions + given + patch)
+    executor = 2 * _ATTEMPTS * patch
+    return definitions + root + driver + executor + 3 * _ATTEMPTS * _NODE_BYTES
+
+
+def _pod_patch(
+    spec: Mapping[str, Any],
+    name: str,
+    task: Mapping[str, Any],
+    definition: tuple[Mapping[str, Any], Mapping[str, Any]],
+) -> str:
+    """Return a pod patch as long as the driver's, if values are known."""
+    body, container = definition
+    launcher = ["/kfp-launcher/launch", "--pipeline_name", spec.get("pipelineInfo", {}).get("name", "")]
+    launcher += ["--run_id", _UUID, "--execution_id", "1234"]
+    launcher += ["--executor_input", _json(_executor_input(spec, name, task, body))]
+    launcher += [
+        "--component_spec",
+        _json(body),
+        "--pod_name",
+        "$(KFP_POD_NAME)",
+        "--pod_uid",
+        "$(KFP_POD_UID)",
+    ]
+    launcher += ["--mlmd_server_address", "$(METADATA_GRPC_SERVICE_HOST)", "--mlmd_server_port"]
+    launcher += ["$(METADATA_GRPC_SERVICE_PORT)", "--publish_logs", "true", "--"]
+    main = {
+        "name": "main",
+        "image": _UNKNOWN,
+        "command": launcher,
+        "args": [*container.get("command", ()), *container.get("args", ())],
+        "env": container.get("env", []),
+        "resources": {"limits": {"memory": "16Gi"}, "requests": {"cpu": "4", "memory": "8Gi"}},
+        "volumeMounts": [{"name": "x" * 20, "mountPath": "x" * 12}],
+    }
+    volumes = [{"name": "x" * 20, "persistentVolumeClaim": {"claimName": "x" * 20}}]
+    return _json({"containers": [main], "volumes": volumes, "securityContext": {"runAsNonRoot": True}})
+
+
+def _executor_input(
+    spec: Mapping[str, Any], name: str, task: Mapping[str, Any], body: Mapping[str, Any]
+) -> dict[str, Any]:
+    root = (
+        f"{spec.get('defaultPipelineRoot') or _ROOT_URI}/{spec.get('pipelineInfo', {}).get('name')}/{_UUID}"
+    )
+    made = body.get("outputDefinitions", {})
+    inputs = task.get("inputs", {})
+    taken = {
+        key: _artifact("12", f"{root}/{_UNKNOWN[:16]}/{_UUID}/{key}", _INPUT_METADATA)
+        for key in inputs.get("artifacts", {})
+    }
+    given = {
+        key: _artifact(key, f"{root}/{name}/{_UUID}/{key}", {})
+        for key in (*made.get("artifacts", {}), "executor-logs")
+    }
+    return {
+        "inputs": {
+            "parameterValues": {k: _value(spec, s) for k, s in inputs.get("parameters", {}).items()},
+            "artifacts": taken,
+        },
+        "outputs": {
+            "artifacts": given,
+            "parameters": {k: {"outputFile": f"/tmp/kfp/outputs/{k}"} for k in made.get("parameters", {})},
+            "outputFile": "/tmp/kfp_outputs/output_metadata.json",
+        },
+    }
+
+
+def _artifact(name: str, uri: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    kind = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}
+    return {"artifacts": [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]}
+
+
+def _value(spec: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
+    if "componentInputParameter" in source:
+        declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        return declared.get(source["componentInputParameter"], {}).get("defaultValue", _UNKNOWN)
+    return source.get("runtimeValue", {}).get("constant", _UNKNOWN)
+
+
+def kubernetes_executors(platform: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield Kubernetes settings of each executor, by label."""
+    kubernetes = platform.get("platforms", {}).get("kubernetes", {})
+    yield from kubernetes.get("deploymentSpec", {}).get("executors", {}).items()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _escaped(text: str) -> int:
+    """Return the number of bytes of a text as a JSON value."""
+    return len(_json(text).encode())

@@ -1,4 +1,4 @@
-"""A compiled pipeline file: documents, name, steps and parameters."""
+"""A compiled pipeline file: documents, name, steps, parameters, and the placeholders in them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import graphlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from components.run_checker import placeholders
+from components.run_checker.run import FILLED
 from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
 from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
-from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
 from pipeline.run_parameters import Parameter
+
+if TYPE_CHECKING:
+    from pipeline.kubeflow.connection import Connection
+
 
 # Maximum depth of conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12
@@ -32,7 +37,7 @@ class Package:
         parameters: name to parameter.
         root: folder of the artifacts; empty: the server's.
         filled: names of the parameters whose placeholders are filled in each run.
-        timed: values that need the scheduled time, see `placeholder_rules.schedule_timed`.
+        timed: values that need the scheduled time, see `schedule_timed`.
     """
 
     path: str
@@ -232,3 +237,91 @@ def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]
         return  # the check of its parent refuses it
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
         yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)
+
+
+SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
+"""Filled by the driver, if it is the whole constant of a task's parameter."""
+
+SCHEDULE_TIME_SINCE = "2.17"
+"""First server version that fills it; 2.16.0 and 2.16.1 insert an empty text."""
+
+
+def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parameters whose placeholders RunChecker fills before any other step reads them."""
+    root = _root(spec)
+    taken: dict[str, list[bool]] = {}
+    for task in root.get("dag", {}).get("tasks", {}).values():
+        inputs = task.get("inputs", {}).get("parameters", {})
+        fills = any(s.get("runtimeValue", {}).get("constant") == SCHEDULE_TIME for s in inputs.values())
+        for field, source in inputs.items():
+            name = source.get("componentInputParameter")
+            taken.setdefault(name, []).append(fills and field in FILLED)
+    return frozenset(name for name, filled in taken.items() if name and all(filled))
+
+
+def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return parameters whose defaults contain `[[ScheduledTime]]`; `""` stands for a constant with it."""
+    root = _root(spec)
+    defaults = {
+        name: entry.get("defaultValue")
+        for name, entry in root.get("inputDefinitions", {}).get("parameters", {}).items()
+    }
+    sources = (
+        source
+        for task in root.get("dag", {}).get("tasks", {}).values()
+        for source in task.get("inputs", {}).get("parameters", {}).values()
+    )
+    constants = any(_is_timed(source.get("runtimeValue", {}).get("constant")) for source in sources)
+    return frozenset(name for name, value in defaults.items() if _is_timed(value)) | (
+        {""} if constants else set()
+    )
+
+
+def check_schedule_time(
+    connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
+) -> None:
+    """Refuse `[[ScheduledTime]]` on a server that is known not to pass the scheduled time to a run.
+
+    If the server does not report its version, RunChecker stops the run. `timed` is the result of
+    `schedule_timed`; `where` is the file or the schedule, for messages.
+
+    Raises:
+        ConfigError: naming the parameter and the server's version.
+    """
+    if not connection.is_before(SCHEDULE_TIME_SINCE):
+        return
+    asking = [*(set(timed) - parameters.keys()), *(n for n, v in parameters.items() if _is_timed(v))]
+    if asking:
+        name = sorted(asking)[-1] or "a constant of the pipeline"
+        raise ConfigError(
+            f"expected a server {SCHEDULE_TIME_SINCE} or newer for [[ScheduledTime]], found"
+            f" {connection.server_version}, which gives no run its time; upgrade the server, or use"
+            " [[CurrentTime]] or the value itself",
+            where=f"{where}: {name}",
+        )
+
+
+def _is_timed(value: Any) -> bool:
+    return isinstance(value, str) and placeholders.asks_for_value(value, ("ScheduledTime",))
+
+
+def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], where: str) -> None:
+    """Refuse placeholders that no step would fill.
+
+    `filled` has the names of the parameters whose placeholders are filled; `where` is the file or the
+    schedule.
+
+    Raises:
+        ConfigError: naming parameter and placeholder.
+    """
+    for name, value in parameters.items():
+        if not isinstance(value, str) or not placeholders.has_placeholder(value):
+            continue
+        placeholders.check_placeholders(value, f"{where}: {name}")
+        if name not in filled:
+            there = f"in {', '.join(sorted(filled))} alone" if filled else "in no parameter"
+            raise ConfigError(
+                f"expected no placeholder, found {value!r}; this pipeline fills them {there}: give the value"
+                " itself, or compile the pipeline with this version of detflow",
+                where=f"{where}: {name}",
+            )

@@ -20,12 +20,13 @@ from typing import Any, TypeVar
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.package import artifact_root, spec_parameters
-from pipeline.kubeflow.placeholder_rules import (
+from pipeline.kubeflow.package import (
+    artifact_root,
     check_placeholders,
     check_schedule_time,
     filled_parameters,
     schedule_timed,
+    spec_parameters,
 )
 from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, filter_by_name, pages, start_run

@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from detection_core.errors import ConfigError
-from pipeline.schedule.cron import Cron, CronField
-from pipeline.schedule.trigger import Trigger
+from pipeline.schedule.trigger import Cron, CronField, Trigger
 
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _RUN_LOCAL = "run it with `detflow schedule run-local`"

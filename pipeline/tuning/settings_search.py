@@ -26,21 +26,10 @@ from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.settings.step_ids import BASELINE_RESOLVER, CONFIG_GEN, DATA_VALIDATOR, EXAMPLE_GEN, TRAINER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import step_overrides, training_config
-from pipeline.tuning.search import Search, TrialRecord
-from pipeline.tuning.space import Space
+from pipeline.tuning.search import Search, Space, TrialRecord
 from pipeline.tuning.tuner import Tuner, TunerOptions
 
 WINNER = "best.yaml"
-
-
-def write_winner(path: str, best: TrialRecord, overrides: Mapping[str, Any]) -> None:
-    """Write the pipeline.config overrides of the best trial.
-
-    The overrides include those common to all trials.
-    """
-    told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
-    head = f"# {told}; for `detflow run --override-file`.\n"
-    files.write_text(path, head + yaml.safe_dump(dict(overrides), sort_keys=False))
 
 
 _logger = logging.getLogger(__name__)
@@ -108,7 +97,9 @@ def tune(
                 where=folder,
             )
         path = os.path.join(folder, WINNER)
-        write_winner(path, best, {**common, **best.overrides})
+        told = f"Trial {best.number + 1} of `detflow tune`, score {best.score}"
+        head = f"# {told}; for `detflow run --override-file`.\n"
+        files.write_text(path, head + yaml.safe_dump({**common, **best.overrides}, sort_keys=False))
         model = tuner.trial_folder(best.number).model
         return TuneResult(trials=tuple(search.records()), best=best, overrides=path, model=model)
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pipeline.doctor.requirements import KINDS
+from pipeline.doctor.kube import KINDS
 from tests.cluster.conftest import crds
 from tests.k8s.manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
 from tests.support.cases import cases

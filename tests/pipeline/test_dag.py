@@ -13,7 +13,6 @@ from detection_core.artifacts.run_info import STEP_STATES, StepInfo
 from detection_core.config.load import load_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
-from pipeline import step_configs
 from pipeline.dag import before, build_dag, check_contracts
 from pipeline.kubeflow.step_state import word_of
 from pipeline.run_checks import CHECKS, check_step
@@ -27,7 +26,13 @@ from pipeline.run_parameters import (
     set_parameters,
 )
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
+from pipeline.step_configs import (
+    fine_tune_checkpoint,
+    schema_text,
+    shared_config_text,
+    step_overrides,
+    training_config,
+)
 from pipeline.steps import FromCheck, FromResult, FromStep, StepStatus
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -94,18 +99,12 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
             )
 
 
-def test_a_text_of_a_config_stands_in_one_step_alone_and_a_schema_has_to_be_one(digits_settings, tmp_path):
+def test_a_text_of_a_config_stands_in_one_step_alone(digits_settings):
     plain = _steps(load_settings(digits_settings))
     texts = [(i, n, v) for i, s in plain.items() for n, v in s.parameters.items() if isinstance(v, str)]
     assert [(i, n) for i, n, v in texts if "feature_extractor" in v] == [("config_gen", "text")]
     changed = _steps(load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"]))
     assert [name for name in plain if plain[name] != changed[name]] == ["quantization_rewriter"]
-    schema = tmp_path / "examples_schema.pbtxt"
-    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    schema.write_text("feature { name: 'image/height' type: INT }")
-    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
-    schema.write_text("feature { name: 'image/height' }")
-    refused(ConfigError, "expected a type", build_dag, settings)
 
 
 def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
@@ -268,14 +267,15 @@ def test_starting_from_published_weights_is_trainer_s_alone_and_imagenet_names_t
 
 
 def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
-    assert step_configs.schema_text(load_settings(digits_settings)) == ""
+    assert schema_text(load_settings(digits_settings)) == ""
     schema = tmp_path / "examples_schema.pbtxt"
     settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    refused(ConfigError, "schema", step_configs.schema_text, settings)
+    refused(ConfigError, "schema", schema_text, settings)
     schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
-    assert step_configs.schema_text(settings) == schema.read_text()
-    schema.write_text("feature { name: 'image/height' typ: INT }")
-    assert refused(ConfigError, "typ", step_configs.schema_text, settings).where.startswith(str(schema))
+    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
+    for text, message in (("", "expected a type"), ("typ: INT", "typ")):
+        schema.write_text(f"feature {{ name: 'image/height' {text} }}")
+        assert refused(ConfigError, message, build_dag, settings).where.startswith(str(schema))
 
 
 def test_a_record_holds_every_state_of_one_machine_and_of_kubeflow_as_its_word():

@@ -25,7 +25,7 @@ from pipeline.local.workspace import Workspace
 from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
-from pipeline.tuning.space import load_space
+from pipeline.tuning.search import load_space
 from tests.support.dataset_files import Coco
 from tests.support.field_checkpoints import write_object_checkpoint
 from tests.support.object_store import s3_server

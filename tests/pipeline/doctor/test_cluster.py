@@ -9,9 +9,8 @@ import yaml
 from detection_core.errors import ConfigError
 from pipeline.doctor.cluster import CLUSTER_CHECKS, Cluster
 from pipeline.doctor.finding import State, examine
-from pipeline.doctor.kube import ForbiddenError, open_kube
+from pipeline.doctor.kube import CALLER_RIGHTS, KINDS, STEP_RIGHTS, ForbiddenError, open_kube
 from pipeline.doctor.registry import look_up_image, parse_image
-from pipeline.doctor.requirements import CALLER_RIGHTS, KINDS, STEP_RIGHTS
 from pipeline.kubeflow.api_errors import ClusterError
 from tests.pipeline.doctor.fake_kube import named
 from tests.pipeline.kubeflow.clients import connect

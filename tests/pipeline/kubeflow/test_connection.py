@@ -17,6 +17,7 @@ from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
 from tests.pipeline.kubeflow.conftest import running
+from tests.support.cases import refused
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
 
@@ -45,10 +46,9 @@ def test_credentials_come_from_a_file_each_time_or_the_environment(server, tmp_p
     server.token, server.cookie = "", "authservice_session=1"
     assert _count(connect(server, cookie_env="MY_COOKIE")) == 0
     # Refused credentials are named without their content.
-    server.token, refused = "another", r"credentials from \$MY_TOKEN were not accepted \(401\)"
-    with pytest.raises(ClusterError, match=refused) as caught:
-        connect(server, token_env="MY_TOKEN")
-    assert "secret" not in str(caught.value)
+    server.token, message = "another", r"credentials from \$MY_TOKEN were not accepted \(401\)"
+    caught = refused(ClusterError, message, connect, server, token_env="MY_TOKEN")
+    assert "secret" not in str(caught)
 
 
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
@@ -119,16 +119,14 @@ def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):
     with running(certificate) as secure:
         assert connect(secure, ca_file=certificate).server_version
         assert connect(secure, verify_tls=False).server_version
-        with pytest.raises(ClusterError, match="certificate could not be checked; give its CA file"):
-            connect(secure)
+        refused(ClusterError, "certificate could not be checked; give its CA file", connect, secure)
     with pytest.raises(ClusterError, match=r"certificate could not be checked.*http://"):
         connect(server, host=server.url.replace("http:", "https:"))
 
 
 def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
     server.state.multi_user = True
-    with pytest.raises(ClusterError, match="give --namespace"):
-        connect(server)
+    refused(ClusterError, "give --namespace", connect, server)
     assert connect(server, namespace="team-a").namespace == "team-a"
     path = tmp_path / "namespace"
     path.write_text("of-the-pod")
@@ -136,8 +134,7 @@ def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
     assert connect(server).namespace == "of-the-pod"
     # Without kfp one message says what to install.
     monkeypatch.setitem(sys.modules, "kfp", None)
-    with pytest.raises(ConfigError, match=r"packages of detflow\[cluster\], found no kfp.*pip install"):
-        connect(server)
+    refused(ConfigError, r"packages of detflow\[cluster\], found no kfp.*pip install", connect, server)
 
 
 def test_an_old_server_is_refused_and_an_unnamed_one_is_not_behind_its_user_interface_too(server):
@@ -145,13 +142,11 @@ def test_an_old_server_is_refused_and_an_unnamed_one_is_not_behind_its_user_inte
         server.version = "2.17.0"
         assert connect(server).server_version == "2.17.0"
         server.version = "2.4.1"
-        with pytest.raises(ClusterError, match=r"a server 2\.16 or newer, found 2\.4\.1; upgrade it"):
-            connect(server)
+        refused(ClusterError, r"a server 2\.16 or newer, found 2\.4\.1; upgrade it", connect, server)
         server.version = "unknown"
         connect(server)
     server.api_ready = False
-    with pytest.raises(ClusterError, match="not the pipelines API behind it; try again"):
-        connect(server)
+    refused(ClusterError, "not the pipelines API behind it; try again", connect, server)
 
 
 def test_what_goes_wrong_is_one_line_with_a_remedy(server, subtests):
@@ -166,9 +161,8 @@ def test_what_goes_wrong_is_one_line_with_a_remedy(server, subtests):
         server.forget_faults()
         server.misbehave("GET .*healthz", fault, times=5)
         with subtests.test(fault=fault):
-            with pytest.raises(ClusterError, match=message) as caught:
-                connect(server)
-            assert "\n" not in str(caught.value) and str(caught.value).startswith(server.url)
+            caught = refused(ClusterError, message, connect, server)
+            assert "\n" not in str(caught) and str(caught).startswith(server.url)
 
 
 def test_a_host_that_is_not_there_or_does_not_answer_says_so(server):
@@ -178,8 +172,7 @@ def test_a_host_that_is_not_there_or_does_not_answer_says_so(server):
         ("http://no-such-host.invalid", "no such host name; check --host"),
         (server.url, "no answer within the time limit; check --host, or raise"),
     ):
-        with pytest.raises(ClusterError, match=message):
-            Connection.open(ConnectionOptions(host=host, timeout=1))
+        refused(ClusterError, message, Connection.open, ConnectionOptions(host=host, timeout=1))
 
 
 def test_options_that_cannot_be_used_are_refused_before_anything_is_sent():
@@ -192,8 +185,7 @@ def test_options_that_cannot_be_used_are_refused_before_anything_is_sent():
         ({"host": "http://h", "token_env": "NOT_SET"}, "the environment variable NOT_SET is not set"),
         ({"host": "http://h", "token_file": "/no/file"}, "cannot read the token"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            Connection.open(resolve_options(given, {}, {}))
+        refused(ConfigError, message, lambda given: Connection.open(resolve_options(given, {}, {})), given)
 
 
 def test_the_proxy_of_the_environment_is_used(server, monkeypatch):
@@ -288,10 +280,9 @@ def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, sec
         secret = f"s=SENTINEL-{option}"
         connection = connect(server, **secret_in(option, secret))
         server.misbehave("GET .*experiments", (500, f"you sent Bearer {secret} \x1b]0;pwned\x07"))
-        with pytest.raises(ClusterError) as caught:
-            connection.call("listing", connection.client.list_experiments)
-        assert "you sent Bearer ***" in str(caught.value) and "SENTINEL" not in str(caught.value)
-        assert "\x1b" not in str(caught.value)
+        caught = refused(ClusterError, "", connection.call, "listing", connection.client.list_experiments)
+        assert "you sent Bearer ***" in str(caught) and "SENTINEL" not in str(caught)
+        assert "\x1b" not in str(caught)
         assert redact(f"{server.url} {secret}") == f"{server.url} ***", "only the secret is hidden"
 
 
@@ -306,11 +297,9 @@ def test_a_token_file_that_goes_bad_is_one_message(server, secret_in):
         ("/no/token", "cannot read the token"),
         ("/dev/zero", "expected a token, found more than 65,536 characters in /dev/zero"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            TokenFile(path).read()
+        refused(ConfigError, message, TokenFile(path).read)
     secret_in("token_file", "\n")
-    with pytest.raises(ConfigError, match="is empty; write a token into it"):
-        connect(server, **given)
+    refused(ConfigError, "is empty; write a token into it", connect, server, **given)
 
 
 def test_an_address_with_user_and_password_is_refused():

@@ -13,11 +13,11 @@ from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
 from pipeline.kubeflow.kfp_rules import RULES, check_package, find_faults
-from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.placeholder_rules import (
+from pipeline.kubeflow.package import (
     check_placeholders,
     check_schedule_time,
     filled_parameters,
+    read_package,
     schedule_timed,
 )
 from pipeline.settings.kubeflow_settings import STEPS
@@ -25,6 +25,7 @@ from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import GOLDEN, SETTINGS
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
+from tests.support.cases import refused
 from tests.support.compiled import documents, with_short_stack
 
 PLAIN = (
@@ -113,8 +114,7 @@ def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time():
         (r"kubeflow\.schedule_time: expected true, as data_path holds", *untimed),
         (r"example_gen: shards_uri: expected no placeholder", "data.shards_uri=s3://b/[[ScheduledTime]]"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+        refused(ConfigError, message, render_pipeline, load_settings(str(SETTINGS), sets, check_files=False))
 
 
 def test_every_step_runs_the_image_of_the_run_without_root_and_only_the_checks_are_never_cached(spec):
@@ -200,8 +200,7 @@ def test_a_pipeline_config_of_any_likely_length_fits_and_one_that_is_too_long_is
     names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
     rendering = _render_with_paths(tmp_path, names)
     assert next(rendering) < 90_000
-    with pytest.raises(ContractError, match=r"Workflow of a run would reach .* \(config-gen \d{3}, "):
-        next(rendering)
+    refused(ContractError, r"Workflow of a run would reach .* \(config-gen \d{3}, ", next, rendering)
 
 
 _EVALUATOR = "components comp-evaluator"
@@ -268,9 +267,7 @@ def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic(
     for task in ("trainer", "quantization-rewriter"):
         parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
         parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
-    with pytest.raises(ContractError) as refused:
-        check_package(yaml.safe_dump(spec))
-    message = str(refused.value)
+    message = str(refused(ContractError, "", check_package, yaml.safe_dump(spec)))
     assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
     assert re.search(r"11 tasks \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
     assert find_faults(spec) == []
@@ -286,8 +283,7 @@ def test_a_field_that_the_server_does_not_know_is_refused():
         (r'exec-trainer for Kubernetes: .*"deadline"', good, kubernetes),
         (r"schemaVersion is '2\.0\.0'", _changed("schemaVersion", "2.0.0")),
     ):
-        with pytest.raises(ContractError, match=message):
-            check_package(yaml.safe_dump_all(package))
+        refused(ContractError, message, check_package, yaml.safe_dump_all(package))
 
 
 FILLED = {"data_path", "span", "thresholds", "push_destination", "work_dir"}
@@ -318,8 +314,7 @@ def test_what_would_reach_a_step_as_it_is_is_refused():
         ("data_path", "[[Index]]", r"s: data_path: \[\[Index\]\] cannot be filled"),
         ("data_path", "[[ScheduleTime]]", r"did you mean \[\[ScheduledTime\]\]\?"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            check_placeholders({name: text}, FILLED, "s")
+        refused(ConfigError, message, check_placeholders, {name: text}, FILLED, "s")
 
 
 def test_a_default_or_a_constant_that_asks_for_the_scheduled_time_is_found(spec):

@@ -10,6 +10,7 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.kfp_rules import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from pipeline.kubeflow.package import read_documents, read_package, step_tree
 from pipeline.kubeflow.submission import (
     check_names,
@@ -20,7 +21,6 @@ from pipeline.kubeflow.submission import (
     pages,
     publish,
 )
-from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.cases import refused

@@ -7,9 +7,8 @@ import re
 import kfp_server_api
 
 from pipeline.kubeflow import runs
-from pipeline.kubeflow.argo_nodes import NodeTree, node_id
 from pipeline.kubeflow.step_log import error_in, no_log, step_log
-from pipeline.kubeflow.step_state import Ending, StepState, step_states
+from pipeline.kubeflow.step_state import Ending, NodeTree, StepState, node_id, step_states
 from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, details_of
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.support.cases import cases

@@ -11,12 +11,10 @@ import pytest
 import urllib3
 import yaml
 
-from pipeline.kubeflow import transport
 from pipeline.kubeflow.api_errors import ClusterError, explain, server_message
-from pipeline.kubeflow.connection import Connection
+from pipeline.kubeflow.connection import AnswerTooLargeError, Connection, bounded_rest, keep_host
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import publish
-from pipeline.kubeflow.transport import AnswerTooLargeError, bounded_rest, keep_host
 from pipeline.settings.kubeflow_settings import ConnectionOptions
 from tests.pipeline.kubeflow.clients import start
 from tests.pipeline.kubeflow.kfp_state import RefusalError
@@ -62,7 +60,7 @@ def test_an_answer_of_gigabytes_is_refused_with_the_limit_and_not_held_in_memory
     untold = _answer(b"100000\r\n" + MEBIBYTE + b"\r\n", "Transfer-Encoding: chunked", times=3_000)
     for hostile.answer, size in ((told, "3,072 MiB"), (untold, "more than 64 MiB")):
         assert not refused(ClusterError, expected.format(size, 64), _connect, hostile, timeout=60).transient
-    monkeypatch.setattr(transport, "ANSWER_MIB", 8)
+    monkeypatch.setattr("pipeline.kubeflow.connection.ANSWER_MIB", 8)
     tracemalloc.start()
     for hostile.answer in (untold, _packed(gzip.compress(MEBIBYTE) * 32)):
         refused(ClusterError, expected.format("more than 8 MiB", 8), _connect, hostile, timeout=60)
@@ -93,7 +91,7 @@ def test_a_size_that_is_no_number_is_ignored_and_a_packed_answer_unpacked(hostil
 
 
 def test_of_a_log_that_is_too_long_the_end_is_read(hostile, monkeypatch):
-    monkeypatch.setattr(transport, "ANSWER_MIB", 1)
+    monkeypatch.setattr("pipeline.kubeflow.connection.ANSWER_MIB", 1)
     connection = _connect(hostile, timeout=30)
     hostile.answer = _answer(b"x" * (3 << 20) + b" the end")
     text = connection.get_text("reading a log", "/log", end_only=True)

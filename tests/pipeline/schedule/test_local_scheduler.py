@@ -15,9 +15,9 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.local.workspace import Workspace
 from pipeline.schedule import local_scheduler
-from pipeline.schedule.cron import parse_cron
 from pipeline.schedule.local_scheduler import LocalSchedule
 from pipeline.schedule.systemd import calendar_events, crontab_line, five_fields, systemd_units
+from pipeline.schedule.trigger import parse_cron
 from tests.pipeline.schedule.triggers import trigger
 from tests.support.cases import refused
 

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.tuning.search import Search
-from pipeline.tuning.space import Parameter, Space
+from pipeline.tuning.search import Parameter, Search, Space
 from pipeline.tuning.tuner import Tuner, TunerOptions
 
 FAKE = Path(__file__).with_name("fake_training.py")

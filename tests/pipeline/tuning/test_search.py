@@ -15,12 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
-from pipeline.tuning.search import Search
+from pipeline.tuning.search import Parameter, Search, Space
 from pipeline.tuning.settings_search import check_space, tune, validation_overrides
-from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import TunerOptions
 from tests.pipeline.conftest import DIGITS
 from tests.support.cases import refused
@@ -206,19 +205,21 @@ def options(trials=5):
 
 
 def test_the_winner_becomes_a_file_of_overrides(tmp_path, digits, steps):
-    found = tune(
-        digits, CLIPPING, str(tmp_path / "out"), options(), run_steps=lambda _: steps,
-    )  # fmt: skip
+    found = tune(digits, CLIPPING, str(tmp_path / "out"), options(), run_steps=lambda _: steps)
     assert len(found.trials) == 5
     best = max(found.trials, key=lambda t: t.score or 0.0)
     assert found.best == best
-    written = yaml.safe_load(Path(found.overrides).read_text())
+    text = Path(found.overrides).read_text()
+    assert text.startswith(f"# Trial {best.number + 1} of `detflow tune`, score {best.score}")
+    written = yaml.safe_load(text)
     assert written == {"train_config.validation": {"every_steps": 220}, **best.overrides}
     job = json.loads((tmp_path / "out" / "trials" / f"{best.number:04d}" / "job.json").read_text())
     assert job["overrides"] == written, "every trial is validated"
     assert job["examples"] == str(tmp_path / "examples") and job["stop_reasons"] == ""
     again = load_settings(SETTINGS, [f"data.path={tmp_path}"], override_files=[found.overrides])
     assert again.model.override_files == [found.overrides]
+    config = load_pipeline_config(CONFIG)
+    assert merge_override_file(config, found.overrides) == apply_overrides(config, written) != config
 
 
 def test_a_search_goes_on_and_another_is_not_mixed_with_it(tmp_path, digits, steps):

@@ -10,19 +10,14 @@ import pytest
 
 from components.trainer import run as trainer
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
-from detection_core.config.load import parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from detection_core.errors import ConfigError, DataError, ModelError
 from pipeline.tuning import trial_process
-from pipeline.tuning.search import TrialRecord
-from pipeline.tuning.settings_search import write_winner
-from pipeline.tuning.space import Parameter, Space, load_space
+from pipeline.tuning.search import Parameter, Space, load_space
 from pipeline.tuning.trial_process import TrialFolder
 from pipeline.tuning.tuner import visible_gpus, worker_environment
 from tests.support.cases import refused
 from tests.support.command_line import has_ended
 from tests.support.refusals import not_refused
-from tests.support.tiny_training import config_text
 
 
 def test_validations_are_those_of_the_work_folder_and_in_the_end_of_the_model_run(tmp_path):
@@ -198,20 +193,3 @@ def test_what_says_nothing_is_refused_with_its_place(tmp_path):
     assert not not_refused(functools.partial(space, tmp_path), cases, ConfigError)
     refused(ConfigError, "/no/such: expected a file", load_space, "/no/such")
     assert len(load_space(str(ROOT / "examples" / "digits" / "space.yaml")).parameters) == 3
-
-
-OVERRIDES = {
-    "train_config.batch_size": 3,
-    "train_config.validation": {"every_steps": 4},
-    "train_config.data_augmentation_options[+]": "random_horizontal_flip {}",
-    "learning_rate": 1e-05,
-}
-
-
-def test_the_file_makes_the_config_that_of_the_trial(tmp_path):
-    path = tmp_path / "best.yaml"
-    best = TrialRecord(number=6, state="complete", score=0.75, overrides={})
-    write_winner(str(path), best, OVERRIDES)
-    assert path.read_text().startswith("# Trial 7 of `detflow tune`, score 0.75")
-    config = parse_pipeline_config(config_text())
-    assert merge_override_file(config, str(path)) == apply_overrides(config, OVERRIDES) != config

@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.errors import DataError
 from detection_core.python_process import python_environment
-from pipeline.tuning.space import Parameter, Space
+from pipeline.tuning.search import Parameter, Space
 from pipeline.tuning.tuner import trial_command
 from tests.pipeline.tuning.searches import X, tuned
 from tests.support.cases import refused

@@ -161,8 +161,8 @@ def read_csv(
         raise DataError("expected rows, found none", where=filename)
     sets: dict[str, AnnotatedSet] = {}
     with ScratchFolder() as scratch:
-        for path, folder in _plain_files(rows, images_dir, scratch, filename):
-            for word in _words(path):
+        for path, folder, words in _plain_files(rows, images_dir, scratch, filename):
+            for word in words:
                 location = {"annotations": path, "images": folder, "subset": word}
                 sets.setdefault(_WORDS[word], AnnotatedSet()).extend(read_set("csv", "", location))
     return sets
@@ -170,11 +170,11 @@ def read_csv(
 
 def _plain_files(
     rows: Sequence[Sequence[str]], images_dir: str | None, scratch: str, filename: str
-) -> Iterator[tuple[str, str]]:
-    """Yield comma-separated files and the folders of their images, for the CSV reader."""
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield comma-separated files, the folders of their images and their sets, for the CSV reader."""
     is_google_s = any(len(row) > 1 and is_image(row[1].strip()) for row in rows[:2])
     if images_dir is not None and not is_google_s:
-        yield _write_rows(rows, files.join(scratch, "0.csv")), images_dir
+        yield _write_rows(rows, files.join(scratch, "0.csv")), images_dir, _words(rows)
         return
     by_folder: dict[str, list[list[str]]] = collections.defaultdict(list)
     for number, row in enumerate(rows, start=1):
@@ -189,7 +189,7 @@ def _plain_files(
         folder, name = _place(row[1].strip(), images_dir)
         by_folder[folder].append([row[0], name, *row[2:]])
     for i, (folder, group) in enumerate(sorted(by_folder.items())):
-        yield _write_rows(group, files.join(scratch, f"{i}.csv")), folder
+        yield _write_rows(group, files.join(scratch, f"{i}.csv")), folder, _words(group)
 
 
 def _place(name: str, images_dir: str | None) -> tuple[str, str]:
@@ -210,10 +210,9 @@ def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
     return path
 
 
-def _words(path: str) -> list[str]:
-    """Return the sets of a file, by Google's names; rows without a set are for training."""
-    with open_csv(path) as text:
-        first = {row[0].strip().upper() for _, row in split_rows(text, path) if any(row)}
+def _words(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the sets of rows, by Google's names; rows without a set are for training."""
+    first = {row[0].strip().upper() for row in rows}
     found = {_OF_OURS[SETS[word]] for word in first if word in SETS}
     if not first <= set(SETS):
         found.add(TRAIN)

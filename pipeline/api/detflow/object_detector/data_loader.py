@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from typing import Self
 
 from detection_core.data.label_map import LabelMap
 from detection_core.data.record_format import write_record
@@ -13,8 +14,14 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.argument_checks import check_count, check_counts, is_number
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
-from detflow.object_detector.class_names import Classes, as_label_map, read_classes
-from detflow.object_detector.record_cache import count_images, keep_records, read_cache
+from detflow.object_detector.record_cache import (
+    Classes,
+    as_label_map,
+    count_images,
+    keep_records,
+    read_cache,
+    read_classes,
+)
 
 Path = str | os.PathLike[str]
 
@@ -95,8 +102,7 @@ class DataLoader:
         )
         made_from = annotated_sets.fingerprint({"": part}, classes=sorted(classes.items()), shards=num_shards)
         prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
-        keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
-        return cls.from_cache(prefix)
+        return cls._kept(prefix, part, classes, num_shards, made_from)
 
     @classmethod
     def from_csv(
@@ -137,7 +143,7 @@ class DataLoader:
         return cls._of_sets(sets, cache_dir, cache_prefix_filename, num_shards)
 
     @classmethod
-    def from_cache(cls, cache_prefix: Path) -> DataLoader:
+    def from_cache(cls, cache_prefix: Path) -> Self:
         """Read a cache of Model Maker or of this class.
 
         Args:
@@ -176,8 +182,8 @@ class DataLoader:
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         found = annotated_sets.read_set("coco", "", {"annotations": path, "images": folder})
         sets = {annotated_sets.TRAIN: found.taken(most=max_num_images)}
-        loaders = cls._of_sets(sets, cache_dir, None, num_shards)
-        return next(loader for loader in loaders if loader is not None)
+        (loader,) = filter(None, cls._of_sets(sets, cache_dir, None, num_shards))
+        return loader
 
     @classmethod
     def from_folder(
@@ -238,6 +244,14 @@ class DataLoader:
         return cls(pattern, size, label_map)
 
     @classmethod
+    def _kept(
+        cls, prefix: str, part: AnnotatedSet, classes: Mapping[int, str], num_shards: int, made_from: str
+    ) -> Self:
+        """Write the cache of a set if needed, and read it."""
+        keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
+        return cls.from_cache(prefix)
+
+    @classmethod
     def _of_sets(
         cls, sets: Mapping[str, AnnotatedSet], cache_dir: Path | None, name: str | None, num_shards: int
     ) -> list[DataLoader | None]:
@@ -248,8 +262,7 @@ class DataLoader:
         loaders: dict[str, DataLoader] = {}
         for split, part in sets.items():
             prefix = files.join(folder, f"{split}_{name}")
-            keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
-            loaders[split] = cls.from_cache(prefix)
+            loaders[split] = cls._kept(prefix, part, classes, num_shards, made_from)
         return [loaders.get(split) for split in SPLITS]
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.efficientdet_spec import FROZEN, EfficientDetSpec
-from detflow.object_detector.measuring import point_at
+from detflow.object_detector.library_calls import point_at
 
 _ELSEWHERE = ("http://", "https://")
 _logger = logging.getLogger(__name__)

@@ -16,14 +16,21 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detflow import model_spec as specs
 from detflow.argument_checks import check_count
 from detflow.config import ExportFormat, QuantizationConfig
-from detflow.object_detector.class_names import Classes, as_label_map, read_classes
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import find_start, make_config
 from detflow.object_detector.efficientdet_spec import EfficientDetSpec
-from detflow.object_detector.measuring import check_classes, measure, write_labels
+from detflow.object_detector.library_calls import (
+    TFLiteRequest,
+    check_batch,
+    check_classes,
+    measure,
+    quantized,
+    write_labels,
+    write_tflite,
+)
 from detflow.object_detector.mediapipe_detector import MediaPipeDetector
 from detflow.object_detector.mediapipe_options import ObjectDetectorOptions
-from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
+from detflow.object_detector.record_cache import Classes, as_label_map, read_classes
 from detflow.shown_progress import shown_progress
 
 if TYPE_CHECKING:
@@ -168,11 +175,7 @@ class ObjectDetector:
         batch_size = self.model_spec.batch_size if batch_size is None else batch_size
         check_count("epochs", epochs)
         check_count("batch_size", batch_size)
-        if len(train_data) < batch_size:
-            raise ConfigError(
-                f"expected at most the {len(train_data)} images of train_data, found {batch_size}; lower it",
-                where="batch_size",
-            )
+        check_batch(train_data, batch_size, "batch_size")
         for name, data in (("train_data", train_data), ("validation_data", validation_data)):
             if data is not None:
                 check_classes(data, self.label_map, name)

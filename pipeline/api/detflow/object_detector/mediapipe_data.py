@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Self
 
 from detection_core.data.label_map import BACKGROUND
 from detection_core.storage import files
 from detflow.argument_checks import check_counts
 from detflow.object_detector import annotated_sets
-from detflow.object_detector.class_names import Classes
 from detflow.object_detector.data_loader import DataLoader, Path, make_prefix
-from detflow.object_detector.record_cache import RecordCache, keep_records, read_cache
 
 _IMAGES, _ANNOTATIONS, _LABELS = "images", "Annotations", "labels.json"
 _IMAGES_OF_A_SHARD, _MOST_SHARDS = 100, 10
@@ -32,7 +31,7 @@ class Dataset(DataLoader):
     @classmethod
     def from_coco_folder(
         cls, data_dir: Path, max_num_images: int | None = None, cache_dir: Path | None = None
-    ) -> Dataset:
+    ) -> Self:
         """Read a folder with `images` and `labels.json`, COCO JSON.
 
         Args:
@@ -50,44 +49,18 @@ class Dataset(DataLoader):
     @classmethod
     def from_pascal_voc_folder(
         cls, data_dir: Path, max_num_images: int | None = None, cache_dir: Path | None = None
-    ) -> Dataset:
+    ) -> Self:
         """Read a folder with `images` and `Annotations`, Pascal VOC's XML files.
 
-        Args:
-            data_dir: the folder.
-            max_num_images: most images; None: all.
-            cache_dir: folder of the records; None: a temporary one, deleted with the process.
-
-        Raises:
-            ConfigError: for an argument that cannot be used, naming it.
-            DataError: when files are missing, or more than one image in a hundred cannot be used.
+        Arguments and errors are those of `from_coco_folder`.
         """
         annotations = files.join(os.fspath(data_dir), _ANNOTATIONS)
         return cls._from(data_dir, "voc", annotations, max_num_images, cache_dir)
 
     @classmethod
-    def from_cache(cls, cache_prefix: Path) -> Dataset:
-        """Read a cache by its prefix, as `DataLoader.from_cache`.
-
-        Raises:
-            DataError: when there is no cache, or one of its files is missing or damaged.
-        """
-        return cls._of(read_cache(os.fspath(cache_prefix)))
-
-    @classmethod
-    def _of(cls, cache: RecordCache) -> Dataset:
-        classes: Classes = cache.classes
-        return cls(cache.pattern, cache.size, classes, cache.annotations or None)
-
-    @classmethod
     def _from(
-        cls,
-        data_dir: Path,
-        data_format: str,
-        annotations: str,
-        most: int | None,
-        cache_dir: Path | None,
-    ) -> Dataset:
+        cls, data_dir: Path, data_format: str, annotations: str, most: int | None, cache_dir: Path | None
+    ) -> Self:
         check_counts(max_num_images=most)
         images = files.join(os.fspath(data_dir), _IMAGES)
         found = annotated_sets.read_set(data_format, "", {"annotations": annotations, "images": images})
@@ -96,6 +69,4 @@ class Dataset(DataLoader):
         classes = annotated_sets.class_ids([part])
         shards = min(-(-len(part.images) // _IMAGES_OF_A_SHARD), _MOST_SHARDS)
         made_from = annotated_sets.fingerprint({"": part}, classes=sorted(classes.items()))
-        prefix = make_prefix(cache_dir, None, made_from)
-        keep_records(prefix, part, classes, num_shards=shards, made_from=made_from)
-        return cls.from_cache(prefix)
+        return cls._kept(make_prefix(cache_dir, None, made_from), part, classes, shards, made_from)

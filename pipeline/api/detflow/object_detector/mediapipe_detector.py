@@ -13,12 +13,16 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.config import QuantizationConfig
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import Start, find_start
-from detflow.object_detector.measuring import (
+from detflow.object_detector.library_calls import (
+    TFLiteRequest,
+    check_batch,
     check_classes,
     mean_losses,
     measure,
     point_at,
+    quantized,
     write_labels,
+    write_tflite,
 )
 from detflow.object_detector.mediapipe_options import (
     HParams,
@@ -27,9 +31,9 @@ from detflow.object_detector.mediapipe_options import (
     ObjectDetectorOptions,
     QATHParams,
     SupportedModels,
+    make_config,
+    make_quantized_config,
 )
-from detflow.object_detector.mobilenet_config import make_config, make_quantized_config
-from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
 from detflow.shown_progress import shown_progress
 
 _FLOAT, _QUANTIZED = "float", "quantized"
@@ -58,7 +62,7 @@ class MediaPipeDetector:
             ConfigError: when a number is out of range, or a batch needs more images than there are.
         """
         self._hparams = options.hparams or HParams()
-        _check_batch(data, self._hparams.batch_size, "hparams.batch_size")
+        check_batch(data, self._hparams.batch_size, "hparams.batch_size")
         self.label_map, self._data = data.label_map, data
         self._folder = self._hparams.export_dir
         self._quantized = ""
@@ -123,7 +127,7 @@ class MediaPipeDetector:
             )
         check_classes(train_data, self.label_map, "train_data")
         self._check(validation_data)
-        _check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
+        check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
         config = make_quantized_config(self._config, qat_hparams, images=len(train_data))
         config = self._reading(config, train_data, validation_data)
         output = files.join(self._folder, _QUANTIZED)
@@ -214,11 +218,3 @@ class MediaPipeDetector:
 
 def _start(start_from: str) -> Start:
     return Start(checkpoint=start_from) if start_from.startswith(_ZOO) else find_start(start_from)
-
-
-def _check_batch(data: DataLoader, batch_size: int, where: str) -> None:
-    if len(data) < batch_size:
-        raise ConfigError(
-            f"expected at most the {len(data)} images of train_data, found {batch_size}; lower it",
-            where=where,
-        )

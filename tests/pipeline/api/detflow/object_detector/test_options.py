@@ -16,11 +16,11 @@ from detflow.object_detector import (
     QATHParams,
     SupportedModels,
 )
-from detflow.object_detector.class_names import as_label_map, read_classes
 from detflow.object_detector.detector_training import Start, find_start, make_config
 from detflow.object_detector.efficientdet_spec import FROZEN
-from detflow.object_detector.mobilenet_config import make_config as make_mobilenet
-from detflow.object_detector.mobilenet_config import make_quantized_config
+from detflow.object_detector.mediapipe_options import make_config as make_mobilenet
+from detflow.object_detector.mediapipe_options import make_quantized_config
+from detflow.object_detector.record_cache import as_label_map, read_classes
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
-from pipeline.schedule.cron import parse_cron
-from pipeline.schedule.trigger import format_interval, parse_interval, parse_time, require_future
+from pipeline.schedule.trigger import format_interval, parse_cron, parse_interval, parse_time, require_future
 from tests.pipeline.schedule.triggers import trigger
 from tests.support.cases import refused
 
