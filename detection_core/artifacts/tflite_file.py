@@ -14,7 +14,7 @@ import collections
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ai_edge_litert.schema_py_generated import BuiltinOperator, Model, TensorType
@@ -217,8 +217,12 @@ class TFLiteGraph:
 
     def operator_counts(self) -> dict[str, int]:
         """Return how often each operation occurs, the most frequent first."""
-        counts = collections.Counter(operator.name for operator in self.operators)
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return by_number(operator.name for operator in self.operators)
+
+
+def by_number(names: Iterable[str]) -> dict[str, int]:
+    """Return how often each name occurs, the most frequent first."""
+    return dict(sorted(collections.Counter(names).items(), key=lambda item: (-item[1], item[0])))
 
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:

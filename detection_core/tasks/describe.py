@@ -95,6 +95,7 @@ def describe(config: CheckedConfig) -> Description:
     detector = configured.build(seed=None)
     model = configured.describe(detector)
     fixed = detector.input_shape.size is not None
+    flops = sum(count_flops(net) * detector.runs_per_image(name) for name, net in detector.networks.items())
     return Description(
         architecture=configured.architecture,
         model=model,
@@ -103,12 +104,7 @@ def describe(config: CheckedConfig) -> Description:
         classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
-        flops=sum(
-            count_flops(network) * detector.runs_per_image(name)
-            for name, network in detector.networks.items()
-        )
-        if fixed
-        else 0,
+        flops=flops if fixed else 0,
         parts=dict(model.parts) | _parts(config),
     )
 

@@ -25,9 +25,10 @@ from detection_core.evaluation.bootstrap import known_intervals, resample
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
-from detection_core.evaluation.runner import load_runner, measure
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector

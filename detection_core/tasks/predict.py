@@ -17,8 +17,9 @@ from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_results import ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
-from detection_core.evaluation.runner import known_classes, load_runner
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files

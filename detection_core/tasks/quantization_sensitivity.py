@@ -32,7 +32,7 @@ from detection_core.detectors.base import Detector
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.runner import measure
+from detection_core.evaluation.measure import measure
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.signatures import serving_function

@@ -17,7 +17,7 @@ from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.config.automl.translation import check_made_with, is_efficientdet
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
-from detection_core.evaluation.runner import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.served_file import BatchDetections, ServedFile, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config

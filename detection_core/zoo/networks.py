@@ -101,9 +101,8 @@ class Kind:
         """Return the learning rate's schedule for a batch: fields of a cosine decay with a warm-up."""
         an_image, highest, times = self.rate_from_scratch if from_scratch else self.rate
         rate = min(an_image * batch_size, highest)
-        first = rate / times
         steps = {"total_steps": num_steps, "warmup_steps": warmup_steps}
-        return {"learning_rate_base": rate, "warmup_learning_rate": first, **steps}
+        return {"learning_rate_base": rate, "warmup_learning_rate": rate / times, **steps}
 
     def fill(self, num_classes: int | None = None, **values: str | int | float) -> str:
         """Return the text, in text format; `values` replace the kind's values.
@@ -211,10 +210,8 @@ class PublishedModel(Network):
     def augmentation(self) -> dict[str, dict[str, float]]:
         """Return `Kind.augmentation` for its input."""
         own = {"output_size": self.side}
-        return {
-            name: {key: own.get(key, value) for key, value in fields.items()}
-            for name, fields in self.kind.augmentation.items()
-        }
+        crops = self.kind.augmentation.items()
+        return {name: {key: own.get(key, value) for key, value in crop.items()} for name, crop in crops}
 
     @property
     def archive(self) -> str:

@@ -268,7 +268,7 @@ def _predict(image, place="{out}/p"):
     return detflow("predict", "--model", "{in}/m", image, "--output", place)
 
 
-_IMAGES = "jpeg_one_byte jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
+_IMAGES = "jpeg_empty jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
 _PLACES = {
     "pipe": "{in}/pipe.jpg",
     "device": "/dev/zero",

@@ -11,8 +11,8 @@ import numpy as np
 
 from detection_core.artifacts.detector import ENSEMBLE, Ensemble, members
 from detection_core.errors import ConfigError, ModelError
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.results import iou_px
-from detection_core.evaluation.runner import known_classes
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
 from detection_core.storage import files

@@ -17,8 +17,9 @@ from detection_core.artifacts.prediction import FRAMES, VIDEO_ENDINGS, FramePred
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
-from detection_core.evaluation.runner import known_classes, load_runner
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files

@@ -24,7 +24,8 @@ from detection_core.detectors.base import Detector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.bootstrap import LEVEL, resample
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.runner import load_runner, measure
+from detection_core.evaluation.measure import measure
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.cold_start import measure_cold_start

@@ -15,7 +15,8 @@ from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
-from detection_core.evaluation.runner import load_runner, measure
+from detection_core.evaluation.measure import measure
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_file import ServedModel, stacked
 from detection_core.evaluation.signature_runner import SignatureRunner, checked_detections
 from detection_core.exporters.signatures import save_signature, serving_function

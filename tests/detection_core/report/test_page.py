@@ -2,7 +2,7 @@
 
 import base64
 import dataclasses
-import html.parser
+import html
 import itertools
 import json
 import math
@@ -49,6 +49,7 @@ from detection_core.report.page import (
 )
 from tests.support.cases import refused
 from tests.support.command_line import run_python
+from tests.support.html_page import Page
 
 LINES = [
     Line(label="a $b^2$", x=[0, 1, 2], y=[3, 2, 1], thick=True),
@@ -219,39 +220,20 @@ def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(tmp_path):
     assert [len(first["side_by_side"]), len(second["side_by_side"]), len(second["miss"])] == [2, 1, 0]
 
 
-class Found(html.parser.HTMLParser):
-    """The tags and texts of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: dict[str, str] = {}
-        self.texts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.append(tag)
-        self.attributes |= dict(attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 def page_of(name: str) -> str:
     card = dataset_card.DatasetCard(classes=[dataset_card.ClassCard(name=name, objects=3)])
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
 
 
-PLAIN = Found(page_of("cat"))
+PLAIN = Page(page_of("cat"))
 
 
 @settings(deadline=None, max_examples=15)
 @given(st.text(min_size=1))
 def test_whatever_a_text_is_it_stays_one(text):
-    found = Found(page_of(text))
+    found = Page(page_of(text))
     assert found.tags == PLAIN.tags
-    assert shown(text) in "".join(found.texts).replace("\r", "\n") or "\r" in text
+    assert shown(text) in found.text.replace("\r", "\n") or "\r" in text
 
 
 def test_a_page_forbids_all_but_its_own_pictures_and_no_template_marks_anything_as_safe():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import html.parser
 import json
 import logging
 import os
@@ -36,37 +35,8 @@ from pipeline.report.writer import (
     write_report,
 )
 from tests.support.fixture_run import write_run
+from tests.support.html_page import Page
 from tests.support.run_records import record, step
-
-VOID = {"meta", "img", "br", "wbr", "path", "use", "line", "rect"}
-
-
-class Page(html.parser.HTMLParser):
-    """Collects what a test asks of a page, and fails on tags that do not match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.links, self.ids, self.text = [], [], [], ""
-        self._open = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        found = dict(attrs)
-        self.text += found.get("alt") or ""
-        self.links += [found[k] for k in ("src", "href", "xlink:href", "action") if found.get(k)]
-        self.ids += [found["id"]] if "id" in found else []
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        if self._open[-1:] != ["style"]:
-            self.text += data
 
 
 @pytest.fixture(scope="module")

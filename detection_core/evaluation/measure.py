@@ -1,0 +1,120 @@
+"""Run detectors over a split, several in one pass, and map their classes to names."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from detection_core.artifacts.detector import LABEL_MAP, find_extra, members
+from detection_core.artifacts.tflite_file import read_tflite
+from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.config.label_map_file import load_label_map
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.signature_runner import Runner
+from detection_core.progress import Progress
+from detection_core.storage import files
+from detection_core.structures import Instances
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Results of one detector on a split.
+
+    Attributes:
+        images: ground truth and detections of every image, in order.
+        seconds_per_image: mean time of a call, without the first, which prepares the model.
+    """
+
+    images: tuple[EvaluatedImage, ...]
+    seconds_per_image: float
+
+
+def measure(
+    runners: Mapping[str, Runner],
+    truth: Iterable[tuple[np.ndarray, Instances]],
+    label_map: LabelMap,
+    *,
+    job: str = "evaluate",
+    total: int = 0,
+) -> dict[str, Measurement]:
+    """Run every detector on every image; only detections are kept.
+
+    Args:
+        runners: name to detector.
+        truth: images, uint8 [H, W, 3], with their ground truth.
+        label_map: classes of the ground truth.
+        job: name in the progress lines.
+        total: number of images, if known.
+
+    Returns:
+        Name to measurement.
+
+    Raises:
+        ModelError: if a detector returns NaN, infinity, or a class missing from the label map.
+        DataError: if there is no image, or the ground truth has a class missing from the label map.
+    """
+    found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    with Progress(job, total=total, unit="image") as progress:
+        for image, image_truth in truth:
+            _check_truth(image_truth, label_map)
+            for name, runner in runners.items():
+                start = time.perf_counter()
+                detections = runner(image, image_truth.source_id)
+                seconds[name].append(time.perf_counter() - start)
+                kept = _of_known_classes(detections, label_map, runner.path)
+                found[name].append(EvaluatedImage(truth=image_truth, detections=kept))
+            progress.advance()
+    for name, images in found.items():
+        if not images:
+            raise DataError(f"expected images to measure {name} on, found none; choose another split")
+    return {
+        name: Measurement(
+            images=tuple(found[name]),
+            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name])),
+        )
+        for name in runners
+    }
+
+
+def _check_truth(truth: Instances, label_map: LabelMap) -> None:
+    unknown = set(truth.classes.tolist()) - set(label_map.classes)
+    if unknown:
+        raise DataError(
+            f"expected classes of the label map, found an object with id {min(unknown) + 1}; ingest the data"
+            " with the label map that the detector was trained with",
+            where=truth.source_id,
+        )
+
+
+def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Instances:
+    """Drop detections whose class is a gap in the label map."""
+    if found.classes.size and not 0 <= found.classes.min() <= found.classes.max() < label_map.num_classes:
+        raise ModelError(
+            f"expected classes of the label map, ids 1 to {label_map.num_classes}, found id"
+            f" {found.classes.max() + 1}; measure the detector with the label map it was trained with",
+            where=path,
+        )
+    known = np.isin(found.classes, label_map.classes)
+    return found if known.all() else found.take(known)
+
+
+def known_classes(path: str) -> dict[int, str]:
+    """Return class in [0, C) to name; empty if the detector does not record it.
+
+    Args:
+        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
+            classes.
+    """
+    label_map = find_extra(path, LABEL_MAP)
+    if label_map:
+        return load_label_map(label_map).class_names
+    path = members(path)[0]
+    return (
+        {} if files.is_dir(path) else dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    )
