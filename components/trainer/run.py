@@ -10,9 +10,9 @@ from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_config
+from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.fitting.starting_files import starting_files

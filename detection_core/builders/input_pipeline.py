@@ -12,8 +12,8 @@ from detection_core.augment.augmentation import Augmentations
 from detection_core.augment.mixing import MixedAugmentations, Pool
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.oneof import build_oneof, from_fields, same_fields
-from detection_core.config.messages.detectors import model_resizer
-from detection_core.config.num_classes import ModelMessage, foreground_classes
+from detection_core.config.messages.pipeline import model_resizer
+from detection_core.config.model_fields import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import LabelTargets, network_input
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table

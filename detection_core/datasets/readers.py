@@ -134,11 +134,6 @@ def register_reader(data_format: str, reader: AnnotationReader) -> None:
     READERS[data_format] = reader
 
 
-def unregister_reader(data_format: str) -> None:
-    """Remove a registered format, for tests."""
-    READERS.pop(data_format, None)
-
-
 def find_reader(data_format: str) -> AnnotationReader:
     """Return the reader of a format.
 

@@ -9,12 +9,14 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.detector import configured_model
-from detection_core.builders.train_plan import build_fine_tune_options
-from detection_core.builders.training_outline import build_training_outline, build_without_data
+from detection_core.builders.train_plan import (
+    build_fine_tune_options,
+    build_training_outline,
+    build_without_data,
+)
 from detection_core.config.check import check_classes_filled_in
-from detection_core.config.num_classes import configured_classes
+from detection_core.config.model_fields import configured_classes, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError

@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import read_info
+from detection_core.config.automl.hparams import load_hyperparameters, resolve_label_map
 from detection_core.config.automl.hyperparameters import HyperParameters
-from detection_core.config.automl.label_maps import resolve_label_map
 from detection_core.config.automl.translation import check_made_with, is_efficientdet
-from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.measure import known_classes

@@ -11,14 +11,12 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
 from detection_core.builders.datasets import with_steps
-from detection_core.builders.detector import configured_model
-from detection_core.builders.multi_scale import build_multi_scale_model
+from detection_core.builders.detector import build_multi_scale_model, configured_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import classes_field
+from detection_core.config.model_fields import classes_field, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import Detector, count_parameters

@@ -17,7 +17,7 @@ from detection_core.capabilities import capability, has_capability
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import with_classes
+from detection_core.config.model_fields import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.encoding import Decoding

@@ -8,9 +8,18 @@ import os
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
-from pipeline.cli.base import Result, argument, option, verb
-from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
-from pipeline.cli.output_folder import output_folder
+from pipeline.cli.base import (
+    OUTPUT,
+    TRUST,
+    Result,
+    argument,
+    given_model,
+    one_model,
+    option,
+    options_of,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -117,12 +126,7 @@ def _videos(
     from detection_core.capabilities import capability
 
     video_files = capability("detection_core.optional.video")
-    options = video_files.VideoOptions(
-        min_score=arguments.min_score,
-        every=arguments.every,
-        annotate=not arguments.lines_only,
-        trust=arguments.trust,
-    )
+    options = options_of(video_files.VideoOptions, arguments, annotate=not arguments.lines_only)
     results = []
     for video in videos:
         try:
@@ -179,14 +183,11 @@ def export_saved_model(arguments: argparse.Namespace) -> Result:
     from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions
     from detection_core.tasks.export_saved_model import export_saved_model as export_it
 
-    options = SavedModelOptions(
-        input_type=arguments.input_type,
-        batch_size=arguments.batch_size,
-        signatures=arguments.signatures,
+    options = options_of(
+        SavedModelOptions,
+        arguments,
         additional_output_tensor_names=_names(arguments.additional_output_tensor_names),
         side_input_names=_names(arguments.side_input_names),
-        frozen_graph=arguments.frozen_graph,
-        warm_up_requests=arguments.warm_up_requests,
         warm_up_split=arguments.split,
     )
     with native_output_to(os.devnull), output_folder(arguments.output, keep_unfinished=False) as output:

@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, argument, option, verb
+from pipeline.cli.base import Result, argument, option, options_of, verb
 from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
@@ -57,13 +57,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     from pipeline.init.summary import measured_text, summary_data, summary_rows
     from pipeline.init.written_files import write_unchanged
 
-    request = Request(
-        data=data,
-        folder=folder,
-        model=arguments.model,
-        speed=arguments.speed,
-        weights=not arguments.from_scratch,
-    )
+    request = options_of(Request, arguments, data=data, folder=folder, weights=not arguments.from_scratch)
     plan = make_plan(request, look_at_hardware())
     contents = write_documents(plan)
     check_documents(contents, data)

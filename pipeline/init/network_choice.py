@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.model_fields import fit_anchors
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.datasets.survey import Survey

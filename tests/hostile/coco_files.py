@@ -1,4 +1,4 @@
-"""Data sets of COCO, Create ML and VIA: wrong values, and files that are too much."""
+"""Data sets of COCO, Create ML and VIA: wrong values in every field, and files that are too much."""
 
 import functools
 import gzip
@@ -17,10 +17,18 @@ _NAN, _INF, _LONG = float("nan"), float("inf"), 10**4000
 
 _BOXES = {
     "nan": [_NAN, 1, 5, 5],
+    "infinite": [1, 1, _INF, 5],
+    "negative": [1, 1, -5, 5],
+    "zero": [1, 1, 0, 0],
+    "text": ["1", "1", "5", "5"],
+    "null": [None] * 4,
+    "three": [1, 2, 3],
     "400_digits": [1, 1, 10**400, 5],
     "1e308": [1e308, 1, 1e308, 5],
     "nested": [[1, 1, 5, 5]],
     "map": {"x": 1},
+    "bool": [True] * 4,
+    "outside": [60, 40, 50, 50],
     "empty": [],
 }
 _IDS = {"text": "1", "nan": _NAN, "digits": _LONG, "list": [1], "null": None, "half": 1.5}
@@ -49,10 +57,19 @@ _NAMES = {
 _GOOD_NAMES = ("\u00e9.jpg", "\U0001f600.jpg", "a'b\"c.jpg", "{x}%s.jpg", "-rf.jpg")
 _NAMES_ELSEWHERE = ("http://127.0.0.1:9/x.jpg", "s3://bucket/x.jpg", "C:\\data\\x.jpg", "/mnt/data/x.jpg")
 _ANNOTATIONS = {
+    "area_text": ({**_BOX, "area": "25"}, _Q),
     "area_nan": ({**_BOX, "area": _NAN}, _Q),
+    "crowd_2": ({**_BOX, "iscrowd": 2}, _Q),
     "crowd_list": ({**_BOX, "iscrowd": [1]}, _Q),
+    "class_unknown": ({**_BOX, "category_id": 99}, _Q),
+    "class_list": ({**_BOX, "category_id": [1]}, _Q),
     "class_null": ({**_BOX, "category_id": None}, _Q),
+    "image_unknown": ({**_BOX, "image_id": 77}, _Q),
+    "null": (None, _Q),
+    "without_image": ({k: v for k, v in _BOX.items() if k != "image_id"}, _Q),
+    "without_box": ({k: v for k, v in _BOX.items() if k != "bbox"}, _Q),
     "without_class": ({k: v for k, v in _BOX.items() if k != "category_id"}, _Q),
+    "list": ([1, 2], _Q),
     "rle_1e18": ({**_BOX, "segmentation": {"counts": "\x01\x02zz", "size": [10**9, 10**9]}}, _QO),
     "rle_50000": ({**_BOX, "segmentation": {"counts": [2_500_000_000], "size": [50_000, 50_000]}}, _QO),
     "polygon_text": ({**_BOX, "segmentation": [[["a"]]]}, _QO),
@@ -60,6 +77,10 @@ _ANNOTATIONS = {
     "keypoints_text": ({**_BOX, "keypoints": "x"}, _QO),
 }
 _CATEGORIES = {
+    "same_id": ([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], (ERROR,)),
+    "same_name": ([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], (ERROR,)),
+    "text_id": ([{"id": "1", "name": "a"}], (ERROR,)),
+    "no_name": ([{"id": 1}], (ERROR,)),
     "control": ([{"id": 1, "name": "a\x1b[31m"}], (ERROR,)),
     "surrogate": ([{"id": 1, "name": "\ud800"}], (ERROR,)),
     "null": ([None], (ERROR,)),
@@ -78,7 +99,10 @@ def _texts():
     good = json.dumps({"images": [], "annotations": [], "categories": [{"id": 1, "name": "cat"}]})
     return {
         "latin1": good.replace("cat", "caf\xe9").encode("latin-1"),
+        "cut": good[: len(good) // 2],
+        "empty": "",
         "null": "null",
+        "list": "[]",
         "nan": "NaN",
         "brackets": "[" * 200_000,
         "braces": '{"a":' * 100_000,
@@ -175,10 +199,28 @@ def _coco_cases():
     yield Case("coco/surrogate_by_ratio", example_gen("coco", RATIO), surrogate, _QO)
 
 
+_WRONG = {"nan": float("nan"), "infinite": float("-inf"), "1e308": 1e308, "digits": 10**4000}
+_WRONG |= {"text": "x", "null": None, "bool": True, "list": [[1]], "map": {"a": {"b": 1}}}
+_WRONG |= {"surrogate": "\ud800", "control": "\x1b[31m\0", "passwd": "../../../../etc/passwd"}
+_WRONG |= {"long": "a" * 1_000_000}
 _SHAPES = {
     "rect": {"x": 1, "y": 1, "width": 9, "height": 9},
     "polygon": {"all_points_x": [1, 9, 9], "all_points_y": [1, 1, 9]},
     "ellipse": {"cx": 20, "cy": 20, "rx": 5, "ry": 4, "theta": 0.5},
+}
+_RULES = {
+    # Classes may be called so, and any angle is one.
+    "createml/label_text": (OK,),
+    "createml/label_passwd": (OK,),
+    "createml/label_long": _QO,
+    "via/class_text": (OK,),
+    "via/class_passwd": (OK,),
+    "via/class_long": _QO,
+    "via/region_attributes_map": _QO,
+    "via/regions_null": (OK,),
+    "via/theta_1e308": (OK,),
+    "via/theta_null": (OK,),
+    **dict.fromkeys((f"via/size_{name}" for name in _WRONG), (OK,)),  # of the file, which nobody needs
 }
 
 
@@ -195,6 +237,39 @@ def _via(shape="rect", count=1, **place):
         f"g{n}": {"filename": f"g{n}.jpg", "size": 1, "regions": [drawn] * count if n == 2 else [plain]}
         for n in range(3)
     }
+
+
+def _fields(tree, path=()):
+    """Yield the way to every value of the last entry, the entry itself first."""
+    if path:
+        yield path
+    if isinstance(tree, dict | list):
+        items = list(tree.items() if isinstance(tree, dict) else enumerate(tree))
+        for key, value in items if path else items[-1:]:
+            yield from _fields(value, (*path, key))
+
+
+def _changed(tree, path, value):
+    whole = node = json.loads(json.dumps(tree))  # without parts in common
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    return json.dumps(whole)
+
+
+def _wrong_values():
+    """Yield kind, name and text, a third of the values for each field."""
+    trees = {"createml": [_createml()], "via": [_via(shape) for shape in _SHAPES]}
+    for kind, variants in trees.items():
+        seen = set()
+        for tree in variants:
+            for number, path in enumerate(_fields(tree)):
+                field = "_".join(str(key) for key in path[-1:])
+                if field in seen:
+                    continue
+                seen.add(field)
+                for name, value in list(_WRONG.items())[number % 3 :: 3]:
+                    yield kind, f"{field}_{name}", _changed(tree, path, value)
 
 
 _HEAD = "filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,"
@@ -229,6 +304,8 @@ def _many_shapes(kind):
 
 
 def _cases():
+    for kind, name, text in _wrong_values():
+        yield kind, name, _file("a.json", text), _RULES.get(f"{kind}/{name}", _Q)
     for kind, tree in {"createml": _createml(), "via": _via()}.items():
         text = json.dumps(tree)
         yield kind, "good", _file("a.json", text), (OK,)

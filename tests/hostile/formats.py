@@ -30,13 +30,20 @@ def _voc():
         "laughs": (voc_xml("&a9;", head=f'<!DOCTYPE a [<!ENTITY a0 "ha">{_LAUGHS}]>'), _Q),
         "entity_file": (voc_xml("&x;", head=_ENTITY.format("file:///etc/passwd")), _Q),
         "entity_http": (voc_xml("&x;", head=_ENTITY.format("http://127.0.0.1:9/x")), _Q),
+        "empty": ("", _Q),
+        "not_closed": (good[:-5], _Q),
         "bad_utf8": (good.encode().replace(b"cat", b"c\xff\xfet"), _Q),
+        "unknown_encoding": ('<?xml version="1.0" encoding="klingon"?>' + good, _Q),
+        "no_box": (good.replace("bndbox", "bbox"), _Q),
         "box_nan": (voc_xml(box=("nan", 1, 20, 20)), _Q),
+        "box_text": (voc_xml(box=("a", 1, 2, 3)), _Q),
+        "box_reversed": (voc_xml(box=(20, 20, 1, 1)), _Q),
         "box_1e300": (voc_xml(box=(1, 1, "1e300", 20)), _Q),
         "box_5000_digits": (voc_xml(box=(1, 1, "9" * 5000, 20)), _Q),
         "size_nan": (voc_xml(size=("nan", 48)), _Q),
         "size_digits": (voc_xml(size=("9" * 5000, 48)), _Q),
         "name_newline": (voc_xml("a\nb"), _Q),
+        "difficult_text": (voc_xml(more="<difficult>yes</difficult>"), _Q),
         "name_200k": (voc_xml("n" * 200_000), (QUARANTINE, OK)),
         "nested_1e6": ("<annotation>" + "<a>" * 1_000_000 + "</a>" * 1_000_000 + "</annotation>", ANY),
         "objects_200k": ("<annotation><filename>x.jpg</filename>" + _OBJECT * 200_000 + "</annotation>", ANY),
@@ -76,8 +83,12 @@ YOLO_DATA = {
     "binary": b"\xff\xfe\x00\x01",
 }
 _YOLO_LABELS = {
+    "nan": ("0 nan 0.5 0.2 0.2\n", _Q),
     "class_1e18": ("1000000000000000000 0.5 0.5 0.2 0.2\n", _Q),
     "class_5000_digits": ("9" * 5000 + " 0.5 0.5 0.2 0.2\n", _Q),
+    "class_half": ("0.5 0.5 0.5 0.2 0.2\n", _Q),
+    "words": ("a b c d e\n", _Q),
+    "binary": (b"\xff\xfe\x00", _Q),
     "one_line_20MB": ("0 " + "0.5 " * 5_000_000, ANY),
     "lines_1e6": ("0 0.5 0.5 0.2 0.2\n" * 1_000_000, ANY),
 }
@@ -100,16 +111,20 @@ def _labelme():
 
     return {
         "mask_50000": (shapes(shape_type="mask", mask=_HUGE), _Q),
+        "mask_garbage": (shapes(shape_type="mask", mask="!!!"), _Q),
         "points_nan": (shapes(points=[[float("nan"), 1], [2, 2]]), _Q),
         "points_text": (shapes(points="x"), _Q),
         "points_1e6": (shapes(shape_type="polygon", points=[[1, 1]] * 1_000_000), ANY),
         "circle_1e300": (shapes(shape_type="circle", points=[[1e300, 1], [2, 1e300]]), ANY),
+        "label_null": (shapes(label=None), _Q),
         "label_long": (shapes(label="x" * 1_000_000), ANY),
+        "shapes_map": ({"shapes": {"a": 1}}, _Q),
         "path_passwd": ({"imagePath": "../../../../etc/passwd", "file": "h"}, _Q),
         "path_passwd_beside": ({"imagePath": "../../../../etc/passwd"}, (OK,)),
         "path_null_character": ({"imagePath": "a\0.jpg"}, _Q),
         "data_garbage": ({"imagePath": "none.jpg", "imageData": "!!!"}, ANY),
         "height_nan": ({"imageHeight": float("nan")}, ANY),
+        "list": ({"raw": "[]"}, ANY),
         "brackets": ({"raw": "[" * 100_000}, ANY),
     }
 
@@ -143,11 +158,14 @@ _STUDIO = {
     "brackets": "[" * 100_000,
 }
 _CSV = {
+    "nan": "g2.jpg,nan,1,20,20,cat\n",
     "digits": "g2.jpg," + "9" * 5000 + ",1,20,20,cat\n",
+    "words": "g2.jpg,a,b,c,d,cat\n",
     "short": "g2.jpg\n",
     "quote": '"g2.jpg,1,1,20,20,cat\n',
     "field_10MB": "g2.jpg,1,1,20,20," + "x" * 10_000_000 + "\n",
     "null_character": "g2\0.jpg,1,1,20,20,cat\n",
+    "latin1": "caf\xe9.jpg,1,1,20,20,cat\n".encode("latin-1"),
     "formula": "g2.jpg,1,1,20,20,=cmd|'/c calc'!A1\n",
     "passwd": "/etc/passwd,1,1,20,20,cat\n",
 }

@@ -55,22 +55,29 @@ def _sized(height, width):
 
 
 def _jpegs():
-    good = jpeg()
+    good, at = jpeg(), _frame(jpeg())
     scan, profile = good.find(b"\xff\xda"), b"\xff\xe2\xff\xffICC_PROFILE\0" + b"x" * 65521
     table = {
+        "empty": (b"", _BAD),
         "one_byte": (b"\xff", _BAD),
+        "begin_and_end": (b"\xff\xd8\xff\xd9", _BAD),
         "half_with_end": (good[: len(good) // 2] + b"\xff\xd9", _EITHER),
         "taller": (_sized(480, 64), _EITHER),
+        "zero_height": (_sized(0, 64), _BAD),
         "65535": (_sized(65535, 65535), _BAD),
         "fill_4MB": (good[:2] + b"\xff" * 4_000_000 + good[2:], _EITHER),
+        "segment_of_0": (good[:2] + b"\xff\xe0\0\0" + good[2:], _BAD),
         "segment_past_end": (good[:2] + b"\xff\xe0\xff\xff" + good[2:60], _BAD),
         "no_huffman": (good.replace(b"\xff\xc4", b"\xff\xfe"), _EITHER),
         "no_scan": (good[: scan + 14] + b"\xff\xd9", _EITHER),
+        "lossless": (good[: at + 1] + b"\xc3" + good[at + 2 :], _BAD),
         "two": (good + good, _EITHER),
         "html_behind": (good + b"<script>alert(1)</script>", _GOOD),
         "exif_garbage": (good[:2] + b"\xff\xe1\0\x28Exif\0\0" + b"\xde\xad" * 16 + good[2:], _EITHER),
         "profile_2MB": (good[:2] + profile * 40 + good[2:], _EITHER),
         "cmyk": (encoded(picture(mode="CMYK"), "JPEG"), _EITHER),
+        "grey": (encoded(picture(mode="L"), "JPEG"), _GOOD),
+        "progressive": (encoded(picture(), "JPEG", progressive=True), _GOOD),
     }
     table |= {f"cut_{n}": (good[:n], _BAD) for n in (4, 20, 160, 400, 700, len(good) // 2, len(good) - 1)}
     table |= {f"exif_{n}": (encoded(picture(), "JPEG", exif=exif(n)), _GOOD) for n in (0, 1, 6, 9, 65535)}
@@ -80,7 +87,7 @@ def _jpegs():
 
 
 def _others():
-    gif = encoded(picture(), "GIF")
+    good, gif = encoded(picture(), "PNG"), encoded(picture(), "GIF")
     webp, bmp, tif = (encoded(picture(), kind) for kind in ("WEBP", "BMP", "TIFF"))
     bomb = _chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))
     lie = bytearray(bmp)
@@ -92,10 +99,17 @@ def _others():
         "png_zero": (png(0, 0, data=b"x"), _BAD),
         "png_negative": (png(-1, 1, data=b"x"), _BAD),
         "png_garbage": (png(64, 48, data=b"no zlib"), _EITHER),
+        "png_depth_3": (png(64, 48, depth=3), _EITHER),
+        "png_colour_5": (png(64, 48, colour=5), _EITHER),
+        "png_wrong_sum": (good[:45] + b"\0\0" + good[47:], _BAD),
         "png_text_bomb": (png(64, 48, extra=bomb), _EITHER),
+        "png_cut": (good[: len(good) // 2], _BAD),
+        "png_palette": (encoded(picture(mode="P"), "PNG"), _GOOD),
+        "png_alpha": (encoded(picture(mode="LA"), "PNG"), _GOOD),
         "gif_65535": (b"GIF89a\xff\xff\xff\xff" + gif[10:], _BAD),
         "gif_as_jpg": (gif, _EITHER),
         "gif_cut": (gif[:200], _BAD),
+        "webp": (webp, _GOOD),
         "webp_cut": (webp[:60], _BAD),
         "webp_size_lie": (webp[:4] + b"\xff\xff\xff\x7f" + webp[8:], _EITHER),
         "bmp_huge": (bytes(lie), _BAD),
@@ -103,6 +117,8 @@ def _others():
         "tif_loop": (tif[:4] + struct.pack("<IHI", 8, 0, 8) + tif[8:], _BAD),
         "tif_tags": (b"II*\0\x08\0\0\0\xff\xff" + b"\0\x01\x04\0\xff\xff\xff\xff\0\0\0\0" * 65535, _BAD),
         "svg": (b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', _BAD),
+        "heic": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(200), _BAD),
+        "pdf": (b"%PDF-1.4\n1 0 obj\n", _BAD),
         "eps": (eps, _BAD),
         "fli": (struct.pack("<IHHHH", 1000, 0xAF11, 1, 60000, 60000) + bytes(200), _BAD),
         "xbm": (b"#define x_width 99999\n#define x_height 99999\nstatic char x_bits[] = {0};", _BAD),

@@ -13,6 +13,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import flatbuffers
+
 from tests.hostile.case import EITHER, ERROR, OK, Case, altered, detflow, put
 from tests.hostile.images import image_tables, jpeg
 from tests.hostile.texts import DIGITS
@@ -28,6 +30,41 @@ def _seeds():
     command = [sys.executable, "-m", "tests.hostile.seed_models", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     return folder
+
+
+def _flat_bomb(subgraphs, tensors, operators):
+    """Return a model whose vectors hold one table again and again."""
+    builder = flatbuffers.Builder(1 << 16)
+
+    def vector(items):
+        builder.StartVector(4, len(items), 4)
+        for item in reversed(items):
+            builder.PrependUOffsetTRelative(item)
+        return int(builder.EndVector())
+
+    def table(slots, fields):
+        builder.StartObject(slots)
+        for slot, value in fields.items():
+            builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+        return int(builder.EndObject())
+
+    name = builder.CreateString("x" * 1000)
+    builder.StartVector(4, 1000, 4)
+    for _ in range(1000):
+        builder.PrependInt32(0)
+    numbers = builder.EndVector()
+    tensor = table(8, {0: numbers, 3: name})
+    operator = table(9, {1: numbers, 2: numbers})
+    fields = {0: vector([tensor] * tensors), 1: numbers, 2: numbers, 3: vector([operator] * operators)}
+    graph = table(5, {**fields, 4: name})
+    code, buffer = table(4, {1: name}), table(1, {})
+    pair = table(2, {0: name})
+    signature = table(5, {0: vector([pair] * tensors), 1: vector([pair] * tensors), 2: name})
+    counts = {1: (code, tensors), 2: (graph, subgraphs), 4: (buffer, tensors), 6: (pair, tensors)}
+    counts |= {7: (signature, subgraphs)}
+    model = {slot: vector([item] * count) for slot, (item, count) in counts.items()}
+    builder.Finish(table(8, model), b"TFL3")
+    return bytes(builder.Output())
 
 
 def _zipped(content, name, data, method=zipfile.ZIP_STORED):
@@ -55,6 +92,9 @@ def _tflite(name, chance):
         "root": lambda: b"\xff\xff\xff\x7fTFL3" + bytes(100),
         "cut": lambda: good[: len(good) * int(number) // 10],
         "flip": lambda: _flipped(good, chance),
+        "bomb_tensors": lambda: _flat_bomb(1500, 1500, 1),
+        "bomb_operators": lambda: _flat_bomb(1500, 1, 1500),
+        "bomb_wide": lambda: _flat_bomb(1, 100_000, 100_000),
         "zip_bomb": lambda: _zipped(good, "labels.txt", b"a\n" * 200_000_000, zipfile.ZIP_DEFLATED),
         "zip_lzma": lambda: _zipped(good, "labels.txt", b"a\n", zipfile.ZIP_LZMA),
         "zip_dotdot": lambda: _zipped(good, "../../labels.txt", b"a\nb\n"),
@@ -65,8 +105,8 @@ def _tflite(name, chance):
 
 
 def _tflite_cases():
-    names = "empty text magic garbage root zip_bomb zip_lzma zip_dotdot zip_control"
-    plain = [*names.split(), "sparse_5GB", *(f"cut-{n}" for n in range(1, 10, 2))]
+    names = "empty text magic garbage root bomb_tensors bomb_operators bomb_wide zip_bomb zip_lzma zip_dotdot"
+    plain = [*names.split(), "zip_control", "sparse_5GB", *(f"cut-{n}" for n in range(1, 10, 2))]
     verbs = {
         "inspect": detflow("inspect", "{in}/m.tflite"),
         "bench": detflow("bench", "{in}/m.tflite", "--runs", "2"),
@@ -157,6 +197,39 @@ def _saved_model_cases():
             yield Case(f"saved_model/inspect_{name}", inspect, build, EITHER, **LOADED)
 
 
+def _index(path, shape, kind=1, **fields):
+    """Write the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    from tests.support.checkpoint_damage import write_table
+
+    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
+    header.version.producer = 1
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=kind, **fields)
+    for size in shape:
+        entry.shape.dim.add().size = size
+    names = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"model/.ATTRIBUTES/VARIABLE_VALUE")
+    entries = dict.fromkeys(names, entry.SerializeToString())
+    write_table(path, {b"": header.SerializeToString(), **entries})
+
+
+_SHAPES = {
+    "overflow": ([2**62, 2**62], {"size": 4}),
+    "2e62": ([2**62], {"size": 2**62}),
+    "negative": ([-5], {"size": 4}),
+    "300": ([1] * 300, {"size": 4}),
+    "255": ([2] * 255, {"size": 4}),
+    "zero_overflow": ([0, 2**62, 2**62], {"size": 0}),
+    "offset": ([1], {"size": 4, "offset": 2**62}),
+    "offset_negative": ([1], {"size": 4, "offset": -1}),
+    "size_negative": ([1], {"size": -1}),
+    "shard": ([1], {"size": 4, "shard_id": 2**30}),
+    "kind": ([1], {"size": 4, "kind": 9999}),
+    "kind_text": ([2**40], {"size": 2**40, "kind": 7}),
+    "kind_variant": ([1], {"size": 4, "kind": 21}),
+}
+
+
 def _checkpoint(change):
     def build(folder, chance):
         for name in ("ckpt-0.index", "ckpt-0.data-00000-of-00001"):
@@ -180,6 +253,9 @@ def _checkpoint_cases():
         "data_pipe": lambda folder, chance: _pipe(data)(folder),
         "pickle": lambda folder, chance: put(folder / index, b"cos\nsystem\n(S'touch PWNED'\ntR."),
     }
+    for name, (shape, fields) in _SHAPES.items():
+        write = functools.partial(_index, shape=shape, **fields)
+        changes[f"shape_{name}"] = lambda folder, chance, write=write: write(folder / index)
     for number in range(8):
         changes[f"flip_{number}"] = lambda folder, chance: _flip(folder / index, chance)
     given = ("--checkpoint", "{in}/ckpt-0", "--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
@@ -192,7 +268,7 @@ def _predict(image, place="{out}/p"):
     return detflow("predict", "--model", "{in}/m", image, "--output", place)
 
 
-_IMAGES = "jpeg_one_byte jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
+_IMAGES = "jpeg_empty jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
 _PLACES = {
     "pipe": "{in}/pipe.jpg",
     "device": "/dev/zero",

@@ -1,6 +1,7 @@
 """Odd paths, push destinations and workspaces that were damaged, and arguments that make no sense."""
 
 import json
+import os
 import shutil
 
 from tests.hostile.case import EITHER, ERROR, OK, REFUSED, Case, detflow, put, step, using
@@ -69,17 +70,33 @@ def _destination(folder, change=lambda root: None):
 
 
 _POINTERS = {
+    "empty": "",
+    "cut": '{"version": 17',
+    "list": "[]",
+    "text": '{"version": "abc", "rolled_back": []}',
+    "half": '{"version": 1.5, "rolled_back": []}',
     "dotdot": '{"version": "../../../x", "rolled_back": ["../../y"]}',
     "digits": '{"version": ' + "9" * 5000 + ', "rolled_back": []}',
+    "brackets": "[" * 100_000,
+    "rolled_back_null": '{"version": 5, "rolled_back": null}',
+    "binary": b"\xff\xfe\x00",
 }
 _RECORDS = {
+    "empty": "",
+    "list": "[]",
     "more": '{"number": 1, "colour": 2}',
     "path": '{"number": "../../../../tmp/x"}',
+    "binary": b"\xff\xfe",
 }
 
 
 def _link_lock(root):
     (root / ".lock").symlink_to(root.parent / "victim")
+
+
+def _pipe(root):
+    (root / "current.json").unlink()
+    os.mkfifo(root / "current.json")
 
 
 def _device(root):
@@ -99,8 +116,10 @@ def _precious(folder, out, text):
 _CHANGES = {
     "good": (lambda root: None, (OK,)),
     "versions_are_file": (_file_for_versions, (ERROR,)),
+    "superscript": (lambda root: put(root / "versions/\u00b2.json", "{}"), EITHER),
     "lock_is_folder": (lambda root: (root / ".lock").mkdir(), (ERROR,)),
     "lock_is_link": (_link_lock, EITHER),
+    "pointer_is_pipe": (_pipe, (ERROR,)),
     "pointer_is_device": (_device, (ERROR,)),
     "no_models": (lambda root: shutil.rmtree(root / "saved_model"), (ERROR,)),
 }
@@ -126,8 +145,17 @@ _RUN = {"run_id": "r1", "pipeline_name": "t", "settings_text": "x", "workspace":
 _RUN |= {"started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:01:00+00:00", "steps": []}
 _EVALUATOR = {"id": "evaluator", "component": "evaluator", "state": "executed"}
 _RUNS = {
+    "empty": "",
+    "list": "[]",
+    "nothing": "{}",
+    "brackets": "[" * 100_000,
     "digits": json.dumps(_RUN).replace('"steps": []', '"steps": [' + "9" * 5000 + "]"),
+    "status": json.dumps({**_RUN, "status": "exploded"}),
+    "steps_text": json.dumps({**_RUN, "steps": "abc"}),
+    "types": json.dumps({**_RUN, "started": 5, "pipeline_name": None}),
+    "dotdot": json.dumps({**_RUN, "run_id": "../../../escaped"}),
     "control": json.dumps({**_RUN, "pipeline_name": "\x1b]0;pwned\x07"}),
+    "outputs_text": json.dumps({**_RUN, "steps": [_EVALUATOR | {"outputs": "text"}]}),
     "output_passwd": json.dumps({**_RUN, "steps": [_EVALUATOR | {"outputs": {"evaluation": "/etc/passwd"}}]}),
 }
 

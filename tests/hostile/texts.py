@@ -55,9 +55,45 @@ YAML = {
     "scalar_10MB": "name: " + "x" * 10_000_000 + "\n",
     "indent_1e5": "".join(" " * i + "a:\n" for i in range(1500)),
 }
+_VALUES = {
+    "null": "null",
+    "int": "7",
+    "negative": "-7",
+    "infinite": ".inf",
+    "nan": ".nan",
+    "digits": "1" + "0" * 400,
+    "text": "some text",
+    "empty": '""',
+    "true": "true",
+    "list": "[1, {a: b}, null]",
+    "map": "{a: {b: [c]}}",
+    "map_int": "{1: 2, x: 3}",
+    "date": "2026-01-01",
+    "null_character": '"\\0"',
+    "nested": "[[[]]]",
+    "binary": "!!binary aGVsbG8=",
+}
+_KEYS = {
+    "": "name workspace data model train evaluate quantize export push kubeflow schedule",
+    "data": "path format splits span window label_map quarantine_limit shard_examples compression shards_uri",
+    "model": "config override_files overrides",
+    "train": "warm_start overrides weights_mirror",
+    "evaluate": "split thresholds pictures",
+    "quantize": "enabled overrides",
+    "export": "formats max_map_drop max_detections",
+    "push": "destination keep_versions",
+    "beam": "args",
+    "kubeflow": "image host connection defaults steps",
+    "kubeflow.defaults": "cpu memory gpu pvcs env retries",
+    "schedule": "cron interval start time_zone parameters",
+}
 _LABEL_MAPS = {
+    "same_name": ('item{id:1 name:"cat"} item{id:2 name:"cat"}', (ERROR,)),
+    "zero": ('item{id:0 name:"cat"}', (ERROR,)),
+    "negative": ('item{id:-1 name:"cat"}', (ERROR,)),
     "int32_max": ('item{id:1 name:"cat"} item{id:2147483647 name:"b"}', (ERROR,)),
     "overflow": ('item{id:99999999999 name:"cat"}', (ERROR,)),
+    "no_name": ("item{id:1}", (ERROR,)),
     "empty": ("", (ERROR,)),
     "not_closed": ('item{id:1 name:"cat"', (ERROR,)),
     "control": ('item{id:1 name:"cat" display_name:"\\033[31m\\000"}', EITHER),
@@ -120,6 +156,18 @@ _VALIDATE = detflow("validate", "{in}/s.yaml")
 
 
 def _setting_cases():
+    keys = [f"{above}.{key}".removeprefix(".") for above, names in _KEYS.items() for key in names.split()]
+    for number, key in enumerate(keys):
+        # A third of the values for each key, others for the next.
+        for name, value in list(_VALUES.items())[number % 3 :: 3]:
+            tree = settings_of(schedule={"cron": "0 0 3 * * *"})
+            *above, last = key.split(".")
+            node = tree
+            for part in above:
+                node = node.setdefault(part, {})
+            node[last] = "@VALUE@"
+            text = json.dumps(tree).replace('"@VALUE@"', f"{value} ")
+            yield Case(f"setting/{key}_{name}", _VALIDATE, _file("s.yaml", text), EITHER)
     literal = json.dumps(settings_of(workspace="${HOME}/$(touch {in}/PWNED)/`id`"))
     yield Case("setting/shell", _VALIDATE, _file("s.yaml", literal), EITHER)
     yield Case("setting/good", _VALIDATE, _file("s.yaml", json.dumps(settings_of())), (OK,))

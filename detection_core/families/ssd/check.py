@@ -7,9 +7,13 @@ from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
 from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
-from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
-from detection_core.config.messages.post_processing import CLIP_RANGE, OPERATION
-from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.detector_parts import CLIP_RANGE, OPERATION
+from detection_core.config.messages.sizes import (
+    Laid,
+    fixed_size_problems,
+    one_size_problems,
+    prediction_problems,
+)
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.families.ssd.extractors import (

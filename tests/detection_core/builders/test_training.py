@@ -22,10 +22,11 @@ from detection_core.builders.train_plan import (
     build_train_options,
     build_train_plan,
     build_training_identity,
+    build_training_outline,
     build_validation,
+    build_without_data,
     freezes_batch_norm,
 )
-from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.check import check_message, check_pipeline_config, check_training, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import label_problems

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import REASONS
 from detection_core.datasets.layout_search import find_layout, find_layouts
-from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
+from detection_core.datasets.readers import READERS, find_reader, register_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
@@ -149,5 +149,5 @@ def test_every_format_is_on_the_page_and_one_from_outside_may_be_named_by_settin
         refused(ValueError, "'toy', which is taken", register_reader, "toy", READERS["voc"])
         refused(ValueError, "coco", lambda: DataSettings(path="data", format="yolo9"))
     finally:
-        unregister_reader("toy")
+        READERS.pop("toy", None)
     refused(ConfigError, "found 'toy'", find_reader, "toy")

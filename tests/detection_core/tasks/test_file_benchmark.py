@@ -9,7 +9,7 @@ import tensorflow as tf
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.benchmark import Machine
 from detection_core.builders.datasets import representative_pixels
-from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.automl.hparams import load_hyperparameters
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import AutomlResizer
 from detection_core.errors import ConfigError, ModelError

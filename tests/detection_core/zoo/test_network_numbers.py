@@ -1,9 +1,9 @@
 import pytest
 
-from detection_core.config.automl.typed_values import MODELS
+from detection_core.config.automl.hparams import MODELS
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.num_classes import configured_classes, with_classes
+from detection_core.config.model_fields import configured_classes, with_classes
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.networks import SPEEDS, find_network, list_networks

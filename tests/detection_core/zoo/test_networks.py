@@ -11,7 +11,7 @@ from detection_core.zoo.networks import find_model, list_models, read_networks
 from tests.support.cases import cases, refused
 from tests.support.zoo_configs import ZOO, published_config
 
-# What the published configurations set and nothing here follows; see `config.refusals`.
+# What the published configurations set and nothing here follows; see `config.check`.
 _WITHOUT_EFFECT = {
     "inplace_batchnorm_update", "use_matmul_gather", "op", "resize_masks", "use_static_shapes",
     "use_matmul_crop_and_resize", "use_static_balanced_label_sampler", "use_matmul_gather_in_matcher",

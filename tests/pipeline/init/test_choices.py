@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.model_fields import fit_anchors
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layouts import Layout
 from detection_core.detectors.family import family_of, model_message

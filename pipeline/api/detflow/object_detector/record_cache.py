@@ -17,8 +17,7 @@ from typing import Any
 
 import yaml
 
-from detection_core.config.automl.hparams_text import read_yaml_file
-from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
+from detection_core.config.automl.hparams import read_yaml_file, resolve_label_map, to_label_map
 from detection_core.data.label_map import BACKGROUND, LabelMap
 from detection_core.data.record_format import count_local_records, write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
