@@ -43,7 +43,7 @@ def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
 
 
 def read_verdict(folder: str) -> BlessingReasons:
-    """Read a verdict; a model is not blessed if marker and reasons disagree, and the reasons then say so.
+    """Read a verdict; a model is not blessed if marker and reasons disagree; the reasons then name that.
 
     TFX's Evaluator writes only a marker, so its verdict has no reasons.
     """
