@@ -35,7 +35,7 @@ from detection_core.api import evaluate, train
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.zoo.fine_tuning import fine_tuning_recipe
+from detection_core.zoo.fine_tuning import config_fields, fine_tuning_recipe
 from detection_core.zoo.networks import find_model
 
 PACKAGE, ASSETS = "@mediapipe/objectron@0.4.1675468480", "package/objectron_solution_packed_assets.data"
@@ -165,8 +165,8 @@ def main() -> None:
             batch_size=arguments.batch,
             num_steps=arguments.steps,
         )
-        rates = _times(recipe.overrides()[RATE], arguments.rate)
-        faster = _times(recipe.overrides()[RATE], FROM_SCRATCH_RATE)
+        rates = _times(config_fields(recipe)[RATE], arguments.rate)
+        faster = _times(config_fields(recipe)[RATE], FROM_SCRATCH_RATE)
         start: dict[str, Any] = {f"{TRAIN}.fine_tune_checkpoint": checkpoint}
         start[f"{TRAIN}.fine_tune_checkpoint_type"] = "detection"
         heads = {f"{TRAIN}.load_all_detection_checkpoint_vars": True}
@@ -181,9 +181,9 @@ def main() -> None:
                 continue
             side = "model.ssd.image_resizer.fixed_shape_resizer"
             size = {f"{side}.height": arguments.size, f"{side}.width": arguments.size}
-            text = recipe.model.text(classes)
+            text = find_model(NETWORK).text(classes)
             config = apply_overrides(
-                parse_pipeline_config(text), {**recipe.overrides(), RATE: rates, **changes, **size}
+                parse_pipeline_config(text), {**config_fields(recipe), RATE: rates, **changes, **size}
             )
             folder, began = output / name.replace(" ", "_").replace(",", ""), time.monotonic()
             trained = train(config, output=folder, examples=examples)

@@ -40,8 +40,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.ops.objects import new_truth
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant
+from detection_core.optimizers.optimization import Constant, Optimization
 from detection_core.structures import Batch, Images
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, computing_in

@@ -13,7 +13,7 @@ import bz2
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 Scalar = str | int | float | bool
 _SHOWN = 300
@@ -116,23 +116,44 @@ class PackedText(_Text):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonObject(_Text):
-    """A map, as a JSON object.
+class _Json(_Text):
+    """A value as one line of JSON.
 
     Attributes:
         example: a valid value, shown in messages.
+    """
+
+    example: str
+    _kind: ClassVar[str] = "a JSON object"
+
+    @property
+    def form(self) -> str:
+        """The kind of JSON, with the example."""
+        return f"{self._kind} such as {self.example}"
+
+    def _parse(self, carried: Scalar) -> Any:
+        """Parse JSON; a ValueError also covers too deep nesting and too long numbers."""
+        try:
+            return json.loads(str(carried))
+        except (ValueError, RecursionError) as e:
+            raise ValueError(f"expected {self.form}, found {shorten(carried)} ({e})") from e
+
+    def _require(self, fits: bool, carried: Scalar) -> None:
+        if not fits:
+            raise ValueError(f"expected {self.form}, found {shorten(carried)}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonObject(_Json):
+    """A map, as a JSON object.
+
+    Attributes:
         of_objects: whether each value is an object too.
         ordered: whether the order of the keys matters; otherwise they are sorted.
     """
 
-    example: str
     of_objects: bool = False
     ordered: bool = False
-
-    @property
-    def form(self) -> str:
-        """A JSON object, with the example."""
-        return f"a JSON object such as {self.example}"
 
     def encode(self, value: Mapping[str, Any]) -> str:
         """Return the map as one line of JSON."""
@@ -140,28 +161,17 @@ class JsonObject(_Text):
 
     def decode(self, carried: Scalar) -> dict[str, Any]:
         """Return the map."""
-        value = _parse(carried, self.form)
-        if not isinstance(value, dict):
-            raise _unexpected(self.form, carried)
-        if self.of_objects and not all(isinstance(inner, dict) for inner in value.values()):
-            raise _unexpected(self.form, carried)
-        return value
+        value = self._parse(carried)
+        self._require(isinstance(value, dict), carried)
+        self._require(not self.of_objects or all(isinstance(v, dict) for v in value.values()), carried)
+        return dict(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonList(_Text):
-    """A tuple of texts, as a JSON list; "" stands for an empty one.
+class JsonList(_Json):
+    """A tuple of texts, as a JSON list; "" stands for an empty one."""
 
-    Attributes:
-        example: a valid value, shown in messages.
-    """
-
-    example: str
-
-    @property
-    def form(self) -> str:
-        """A JSON list, with the example."""
-        return f"a JSON list of texts such as {self.example}"
+    _kind: ClassVar[str] = "a JSON list of texts"
 
     def encode(self, value: tuple[str, ...]) -> str:
         """Return the texts as one line of JSON."""
@@ -169,10 +179,30 @@ class JsonList(_Text):
 
     def decode(self, carried: Scalar) -> tuple[str, ...]:
         """Return the texts."""
-        value = _parse(carried or "[]", self.form)
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise _unexpected(self.form, carried)
+        value = self._parse(carried or "[]")
+        self._require(isinstance(value, list) and all(isinstance(text, str) for text in value), carried)
         return tuple(value)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonFields(_Json):
+    """A dataclass whose fields are tuples of texts, as a JSON object; "" if all are empty."""
+
+    type: type
+
+    def encode(self, value: Any) -> str:
+        """Return the fields as one line of JSON."""
+        return "" if value == self.type() else json.dumps(dataclasses.asdict(value))
+
+    def decode(self, carried: Scalar) -> Any:
+        """Return the dataclass."""
+        if not carried:
+            return self.type()
+        value = self._parse(carried)
+        names = {field.name for field in dataclasses.fields(self.type)}
+        self._require(isinstance(value, dict) and value.keys() <= names, carried)
+        self._require(all(isinstance(texts, list) for texts in value.values()), carried)
+        return self.type(**{name: tuple(map(str, texts)) for name, texts in value.items()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,39 +221,6 @@ class CommaSeparated(_Text):
     def decode(self, carried: Scalar) -> tuple[str, ...]:
         """Return the names, stripped."""
         return tuple(name.strip() for name in str(carried).split(",") if name.strip())
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class JsonFields(_Text):
-    """A dataclass whose fields are tuples of texts, as a JSON object; "" if all are empty.
-
-    Attributes:
-        example: a valid value, shown in messages.
-    """
-
-    type: type
-    example: str
-
-    @property
-    def form(self) -> str:
-        """A JSON object, with the example."""
-        return f"a JSON object such as {self.example}"
-
-    def encode(self, value: Any) -> str:
-        """Return the fields as one line of JSON."""
-        return "" if value == self.type() else json.dumps(dataclasses.asdict(value))
-
-    def decode(self, carried: Scalar) -> Any:
-        """Return the dataclass."""
-        if not carried:
-            return self.type()
-        value = _parse(carried, self.form)
-        names = {field.name for field in dataclasses.fields(self.type)}
-        if not isinstance(value, dict) or not value.keys() <= names:
-            raise _unexpected(self.form, carried)
-        if not all(isinstance(texts, list) for texts in value.values()):
-            raise _unexpected(self.form, carried)
-        return self.type(**{name: tuple(map(str, texts)) for name, texts in value.items()})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -269,18 +266,6 @@ def shorten(value: Any) -> str:
     """Return a value for a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
-
-
-def _parse(carried: Scalar, expected: str) -> Any:
-    """Parse JSON; a ValueError also covers too deep nesting and too long numbers."""
-    try:
-        return json.loads(str(carried))
-    except (ValueError, RecursionError) as e:
-        raise ValueError(f"expected {expected}, found {shorten(carried)} ({e})") from e
-
-
-def _unexpected(expected: str, carried: Scalar) -> ValueError:
-    return ValueError(f"expected {expected}, found {shorten(carried)}")
 
 
 # Shorter texts stay readable in packages and runs.

@@ -12,45 +12,19 @@ from typing import Any, ClassVar
 from tfx import types
 from tfx.types import component_spec, standard_artifacts
 
-from component_specs import (
-    JOBS,
-    BaselineResolverJob,
-    ConfigGenJob,
-    DataValidatorJob,
-    EvaluatorJob,
-    ExampleGenJob,
-    PusherJob,
-    QuantizationRewriterJob,
-    RunCheckerJob,
-    TFLiteExporterJob,
-    TrainerJob,
-)
+from component_specs import JOBS
 from component_specs.annotations import ArtifactType, job_fields
 
 
-class PipelineConfig(types.Artifact):
-    """A pipeline.config."""
-
-    TYPE_NAME = "PipelineConfig"
-
-
-class DataBlessing(types.Artifact):
-    """Verdict on whether examples may be used for training."""
-
-    TYPE_NAME = "DataBlessing"
+def _artifact_type(name: str) -> Any:
+    attributes = {"__module__": __name__, "TYPE_NAME": name}
+    return types_module.new_class(name, (types.Artifact,), exec_body=lambda body: body.update(attributes))
 
 
-class TFLiteModel(types.Artifact):
-    """TensorFlow Lite files of a detector."""
-
-    TYPE_NAME = "TFLiteModel"
-
-
-class QuantizationReport(types.Artifact):
-    """Report of the quantized and unquantized parts of a detector."""
-
-    TYPE_NAME = "QuantizationReport"
-
+PipelineConfig = _artifact_type("PipelineConfig")
+DataBlessing = _artifact_type("DataBlessing")
+TFLiteModel = _artifact_type("TFLiteModel")
+QuantizationReport = _artifact_type("QuantizationReport")
 
 _OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, DataBlessing, TFLiteModel, QuantizationReport)}
 
@@ -97,16 +71,8 @@ def job_spec(job_type: type) -> Any:
     )
 
 
-RunCheckerSpec = job_spec(RunCheckerJob)
-ConfigGenSpec = job_spec(ConfigGenJob)
-ExampleGenSpec = job_spec(ExampleGenJob)
-BaselineResolverSpec = job_spec(BaselineResolverJob)
-DataValidatorSpec = job_spec(DataValidatorJob)
-TrainerSpec = job_spec(TrainerJob)
-EvaluatorSpec = job_spec(EvaluatorJob)
-QuantizationRewriterSpec = job_spec(QuantizationRewriterJob)
-TFLiteExporterSpec = job_spec(TFLiteExporterJob)
-PusherSpec = job_spec(PusherJob)
+# ML Metadata and TFX know a spec by module and name, such as `TrainerSpec`.
+globals().update({spec.__name__: spec for spec in map(job_spec, JOBS.values())})
 
 COMPONENT = "registered_component"
 """Parameter that names the component in nodes of external components."""

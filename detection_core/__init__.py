@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         StorageError,
     )
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.export import TFLiteExportOptions
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
 _MODULES = {
     "load_config": "api",
@@ -64,7 +64,7 @@ _MODULES = {
     "TrainEvalPipelineConfig": "protos.pipeline_pb2",
     "Detector": "detectors.base",
     "EvaluateOptions": "builders.evaluation_settings",
-    "TFLiteExportOptions": "tasks.export",
+    "TFLiteExportOptions": "tasks.exporting.parity",
     "TrainReport": "artifacts.model_run",
     "EvalReport": "artifacts.evaluation",
     "QuantizationReport": "artifacts.model_run",

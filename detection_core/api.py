@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-    from detection_core.tasks.export import TFLiteExportOptions
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
 Path = str | os.PathLike[str]
 """A local path, or a URI of an object store."""

@@ -86,7 +86,7 @@ _REMEDIES = {
     errno.EEXIST: "a file stands where a folder should be; remove it, or choose another path",
     errno.ENOTDIR: "a file stands where a folder should be; remove it, or choose another path",
     errno.EISDIR: "a folder stands where a file should be; remove it, or choose another path",
-    errno.ENXIO: "a socket or a device that is not there stands in place of a file; choose another path",
+    errno.ENXIO: "the path is a socket, or a device that does not exist; choose the path of a file",
     errno.ELOOP: "a link leads to itself; remove it",
     errno.ENAMETOOLONG: "name a shorter one",
     errno.EIO: "check the disk; then run again: what is finished is kept",

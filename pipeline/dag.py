@@ -12,6 +12,7 @@ from component_specs.kfp_outputs import CODE_VERSIONS, KFP_OUTPUTS
 from component_specs.run_checker import DEPLOYED
 from detection_core.config.load import has_graph_rewriter, with_line
 from detection_core.config.messages.pipeline import tflite_problems
+from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError
 from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
@@ -43,14 +44,15 @@ def build_dag(settings: PipelineSettings) -> Dag:
     """Return the steps of a workflow.
 
     It has a quantized branch if the pipeline.config has a `graph_rewriter` block, and the steps registered in
-    `pipeline.registered_steps`.
+    `pipeline.registered_steps`. A family without TensorFlow Lite files is published without them.
 
     Raises:
         ConfigError: for an invalid pipeline.config or override, or one that cannot be converted to TensorFlow
-            Lite.
+            Lite though its family can.
     """
     config = training_config(settings, quantize=False)
-    for problem in tflite_problems(config):
+    tflite = family_of(config.model).tflite is not None
+    for problem in tflite_problems(config) if tflite else ():
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     check_classes(settings, config)
     check_thresholds(settings, config)
@@ -63,7 +65,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
     check_formats(settings, training_config(settings, quantize=True) if quantized else None)
     if quantized:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
-    steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
+    if tflite:
+        steps.append(_tflite_exporter(settings, quantized))
+    steps.append(_pusher(settings, quantized=quantized, tflite=tflite))
     steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])
     check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
@@ -239,14 +243,15 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
     )
 
 
-def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
+def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Step:
     inputs = {
         "model": FromStep(TRAINER, "model"),
         "evaluation": FromStep(EVALUATOR, "evaluation"),
         "blessing": FromStep(EVALUATOR, "blessing"),
-        "tflite": FromStep(TFLITE_EXPORTER, "tflite"),
-        "tflite_blessing": FromStep(TFLITE_EXPORTER, "blessing"),
     }
+    if tflite:
+        inputs["tflite"] = FromStep(TFLITE_EXPORTER, "tflite")
+        inputs["tflite_blessing"] = FromStep(TFLITE_EXPORTER, "blessing")
     if settings.validation.enabled:
         inputs["statistics"] = FromStep(DATA_VALIDATOR, "statistics")
     if quantized:

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from detection_core.capabilities import capability
-from detection_core.config import starting_point
+from detection_core.config import model_fields
 from detection_core.config.check import raise_first
 from detection_core.config.load import (
     GRAPH_REWRITER,
@@ -23,7 +23,7 @@ from detection_core.config.load import (
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
-from detection_core.config.num_classes import classes_field, configured_classes
+from detection_core.config.model_fields import classes_field, configured_classes
 from detection_core.config.paths.overrides import UNSET
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
@@ -51,7 +51,7 @@ def fine_tune_checkpoint(settings: PipelineSettings) -> str:
     Raises:
         ConfigError: as in `training_config`.
     """
-    return starting_point.fine_tune_checkpoint(training_config(settings, quantize=False))
+    return model_fields.fine_tune_checkpoint(training_config(settings, quantize=False))
 
 
 def start_overrides(settings: PipelineSettings) -> dict[str, Any]:

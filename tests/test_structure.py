@@ -25,20 +25,19 @@ TESTED_IN = {
     "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",
     "detection_core/families/ssd/test_check.py": (
         "detection_core/config/messages/anchors"
-        " detection_core/config/messages/extractors detection_core/config/messages/image_resizers"
-        " detection_core/config/messages/box_predictors"
-        " detection_core/config/messages/losses"
-        " detection_core/config/messages/post_processing"
+        " detection_core/config/messages/detector_parts detection_core/config/messages/extractors"
     ),
-    "detection_core/config/messages/test_training.py": ("augmentations fine_tuning input_reader optimizers"),
+    "detection_core/config/messages/test_training.py": "fine_tuning training_input",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_runner.py": "detection_core/optional/ensembles/ensemble_runner",
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
     "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
-    "pipeline/cli/test_bench.py": "accuracy_loss inspect",
+    "pipeline/cli/test_bench.py": "inspect",
+    "pipeline/cli/test_cluster.py": "doctor schedule",
     "pipeline/cli/test_config.py": "zoo",
+    "pipeline/cli/test_data.py": "inference",
     "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
     "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",
@@ -69,27 +68,25 @@ CONFIG_SECTIONS = {
 WITHOUT_TEST = (
     "components/*/__main__.py",
     "detection_core/detectors/base.py",
-    "detection_core/loggers/base.py",
     "detection_core/parts/backbones/base.py",
     "pipeline/cli/__main__.py",
 )
 # Names that stand in several folders: why, the folders, the names.
 BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
-OPS, SSD = "detection_core/ops", "detection_core/families/ssd"
 PARTS = "detection_core/parts"
-EFFICIENTDET, TRAINING = "detection_core/families/efficientdet", "detection_core/training"
+SSD, EFFICIENTDET = "detection_core/families/ssd", "detection_core/families/efficientdet"
 CENTER_NET, FASTER_RCNN = "detection_core/families/center_net", "detection_core/families/faster_rcnn"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
         (BUILDERS, MESSAGES),
-        ("anchors losses post_processing"),
+        "detector_parts",
     ),
     (
         "a step's file, and the part of a page that shows it",
         (ARTIFACTS, REPORT),
-        "evaluation pictures",
+        "evaluation",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
@@ -121,7 +118,11 @@ SAME_NAME = (
         (MESSAGES, SSD, CENTER_NET, FASTER_RCNN),
         "extractors",
     ),
-    ("a family's own anchors beside those that families share", (EFFICIENTDET, SSD), "anchors"),
+    (
+        "a family's own anchors, and the messages that families share",
+        (EFFICIENTDET, SSD, MESSAGES),
+        "anchors",
+    ),
     (
         "a family's own parts beside those that families share",
         (EFFICIENTDET, CENTER_NET, FASTER_RCNN, PARTS),
@@ -133,9 +134,8 @@ SAME_NAME = (
         (BUILDERS, CENTER_NET),
         "backbones",
     ),
-    ("a kind of part, and the builder of it", (BUILDERS, PARTS), "heads losses"),
+    ("a kind of part, and the builder of it", (BUILDERS, PARTS), "heads"),
     ("how a format names variables, and a family's names", ("detection_core/detectors",), "checkpoint_names"),
-    ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (
         "what SSD puts into a TensorFlow Lite file, and its conversion",
         (SSD, "detection_core/exporters"),
@@ -146,15 +146,9 @@ SAME_NAME = (
         ("detection_core/zoo", MESSAGES),
         "fine_tuning",
     ),
-    ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
     ("the verb, and the module of Model Maker's name", ("pipeline/cli",), "config"),
-    (
-        "Keras' learning-rate schedules, and the schedules of Kubeflow Pipelines",
-        ("detection_core/optimizers", "pipeline/kubeflow"),
-        "schedules",
-    ),
 )
 # Names that the layout gives every component, command or protocol.
 BY_LAYOUT = ("__main__.py", "base.py", "run.py")
@@ -172,11 +166,11 @@ NAMES_OF_OTHERS = re.compile(
 )
 NAMES_A_FAMILY = {
     "detection_core/detectors/family.py": "the table of families",
-    "detection_core/builders/a*.py": "builders of parts that the schema names after SSD",
+    "detection_core/builders/detector_parts.py": "anchors that the schema names after SSD",
     "detection_core/config/automl/*.py": "the hyper-parameters of google/automl, a format of one family",
     "detection_core/config/legacy/*.py": "names of TensorFlow 1, also of families that are not built here",
     "detection_core/config/messages/*.py": "messages that suggest a family, and readers of a message",
-    "detection_core/config/num_classes.py": "the type of an arm",
+    "detection_core/config/model_fields.py": "the type of an arm",
     "detection_core/config/paths/short_names.py": "short names of fields",
     "detection_core/exporters/tflite_description.py": "metadata that names MediaPipe's decoder",
     "detection_core/tasks/serving_driver.py": "google/automl's ServingDriver",
@@ -330,7 +324,7 @@ def test_no_two_modules_have_one_name_without_a_reason():
 def test_a_collision_is_found():
     for added in (
         ["pipeline/local/records.py", "pipeline/report/records.py"],
-        ["detection_core/builders/anchors.py", "detection_core/ops/anchors.py"],
+        ["detection_core/builders/heads.py", "detection_core/ops/heads.py"],
         ["pipeline/cli/verbs.py", "pipeline/kubeflow/verbs.py"],
     ):
         assert _collisions(map(Path, added)) == {Path(added[0]).name: added}

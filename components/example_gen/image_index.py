@@ -107,8 +107,6 @@ class ImageIndex:
 
 
 class _Rows(Collection[T]):
-    """The rows of a split in a table."""
-
     def __init__(self, index: ImageIndex, table: str, split: str) -> None:
         self._index, self._table, self._split = index, table, split
 
@@ -162,11 +160,8 @@ def read_record(fields: list[Any]) -> AnnotatedImage:
     if masks:
         items = [item._replace(mask=_mask(mask)) for item, mask in zip(items, masks, strict=True)]
     labels = [ImageLabel(*label) for label in more[0]] if more else ()
-    return AnnotatedImage._make([*before, items, labels or (), *_rest(more)])
-
-
-def _rest(more: list[Any]) -> list[Any]:
-    return [*more[1:], *_MORE_DEFAULTS[max(1, len(more)) :]]
+    more = [labels or (), *more[1:], *_MORE_DEFAULTS[max(1, len(more)) :]]
+    return AnnotatedImage._make([*before, items, *more])
 
 
 _encode_any = json.JSONEncoder(check_circular=False).encode

@@ -16,7 +16,12 @@ from detection_core.config.label_map_file import find_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
 from detection_core.datasets.card import count_reasons
-from detection_core.datasets.classes import make_label_map, merge_keypoint_names, similar_names
+from detection_core.datasets.classes import (
+    make_label_map,
+    merge_keypoint_names,
+    similar_names,
+    with_keypoint_names,
+)
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
 from detection_core.datasets.layouts import split_at, split_position
@@ -33,7 +38,7 @@ class Dataset:
     Attributes:
         index: of the images, on disk.
         split_names: in alphabetical order.
-        label_map: made from the categories.
+        label_map: made from the categories, with the keypoints of the records.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
         unannotated: split to images without annotations.
         background: whether these are kept as images without objects; else they are skipped.
@@ -85,11 +90,12 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
     label_map = label_map or make_label_map([found.categories for _, found in read], refused)
     for names in similar_names(item.name for item in label_map.items):
         _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
+    keypoint_names = merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
     dataset = Dataset(
         index=index,
         split_names=data.splits.names,
-        label_map=label_map,
-        keypoint_names=merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text),
+        label_map=with_keypoint_names(label_map, keypoint_names),
+        keypoint_names=keypoint_names,
         unannotated=unannotated,
         background=background,
     )
@@ -102,7 +108,6 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
 def _read_source(
     data: InputData, source: Source, label_map: LabelMap | None, index: ImageIndex
 ) -> Annotations:
-    """Read a source into the index; return the rest."""
     if data.reader.read_named is not None:
         label_map = label_map or find_label_map(source.folder)
     names = label_map.texts_by_id if label_map else None

@@ -295,7 +295,6 @@ class PushDestination:
         return deployment
 
     def _is_half(self, number: int) -> bool:
-        """Tell whether a version's SavedModel is incomplete."""
         here = files.is_dir(self.saved_model_dir(number))
         return here and not self._folders.is_complete(WITHDRAWN, number)
 

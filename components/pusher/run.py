@@ -9,7 +9,7 @@ from typing import Any
 
 from component_specs import PusherJob
 from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
-from detection_core.artifacts.blessing import Verdict, read_verdict
+from detection_core.artifacts.blessing import BlessingReasons, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.evaluation import METRICS, EvalReport
@@ -90,7 +90,7 @@ def _not_pushed(*reasons: str) -> PushReport:
     return PushReport(pushed=False, version=None, reasons=list(reasons))
 
 
-def _verdicts(job: PusherJob) -> dict[str, Verdict]:
+def _verdicts(job: PusherJob) -> dict[str, BlessingReasons]:
     gates = {
         "evaluator": job.blessing,
         "evaluator of the quantized model": job.quantized_blessing,

@@ -88,7 +88,6 @@ def _filled(job: RunCheckerJob) -> RunCheckerJob:
 
 
 def _thresholds(job: RunCheckerJob) -> Thresholds:
-    """Parse the thresholds, whose placeholders are filled, as Evaluator will."""
     thresholds: Thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
     return thresholds
 

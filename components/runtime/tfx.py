@@ -21,7 +21,7 @@ from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
 from component_specs.registration import run_module
 from components.runtime.bind import bind_artifacts
-from detection_core.artifacts.blessing import is_blessed
+from detection_core.artifacts.blessing import read_verdict
 from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 
 RESULTS = "results"
@@ -88,7 +88,7 @@ def _describe_examples(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
 
 def _describe_blessing(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
     # Without the model's id, LatestBlessedModelStrategy silently finds nothing.
-    artifact.set_int_custom_property("blessed", int(is_blessed(artifact.uri)))
+    artifact.set_int_custom_property("blessed", int(read_verdict(artifact.uri).blessed))
     if inputs.get("model"):
         artifact.set_string_custom_property("current_model", inputs["model"][0].uri)
         artifact.set_int_custom_property("current_model_id", inputs["model"][0].id)

@@ -6,7 +6,8 @@ from typing import Any
 
 from component_specs.tflite_exporter import TFLiteExporterJob
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
 
 def run(job: TFLiteExporterJob) -> dict[str, Any]:

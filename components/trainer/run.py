@@ -10,9 +10,9 @@ from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_config
+from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.fitting.starting_files import starting_files
@@ -34,8 +34,8 @@ def run(job: TrainerJob) -> dict[str, Any]:
     """
     if job.stop_reasons:
         raise DataError(
-            f"expected examples that may be trained on, found what the settings stop at: {job.stop_reasons};"
-            " mend the data, or change validation.checks",
+            f"expected examples that pass the checks with severity stop, found: {job.stop_reasons};"
+            " correct the data, or change validation.checks",
             where=job.examples,
         )
     check_split(job.examples, "train")

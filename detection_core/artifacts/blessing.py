@@ -31,19 +31,6 @@ REASONS = JsonFile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """A gate's verdict on a model.
-
-    Attributes:
-        blessed: whether it may be published. Also False if marker and reasons disagree.
-        reasons: why, or what is wrong with the verdict; empty if another tool wrote it.
-    """
-
-    blessed: bool
-    reasons: tuple[str, ...] = ()
-
-
 def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
     """Write TFX's empty marker file and reasons.json.
 
@@ -55,28 +42,24 @@ def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
     files.write_text(os.path.join(folder, BLESSED if blessed else NOT_BLESSED), "")
 
 
-def read_verdict(folder: str) -> Verdict:
-    """Read a verdict and check that marker and reasons agree. TFX's Evaluator writes only a marker."""
+def read_verdict(folder: str) -> BlessingReasons:
+    """Read a verdict; a model is not blessed if marker and reasons disagree, and the reasons then say so.
+
+    TFX's Evaluator writes only a marker, so its verdict has no reasons.
+    """
     markers = [n for n in (BLESSED, NOT_BLESSED) if files.exists(os.path.join(folder, n))]
     if len(markers) != 1:
         found = " and ".join(markers) or "neither"
         return _refused(folder, f"expected one of {BLESSED} and {NOT_BLESSED}, found {found}")
-    blessed = markers == [BLESSED]
+    verdict = BlessingReasons(blessed=markers == [BLESSED], reasons=[])
     try:
-        said = REASONS.find(folder)
+        said = REASONS.find(folder) or verdict
     except ContractError as error:
-        return Verdict(False, (str(error),))
-    if said is None:
-        return Verdict(blessed)
-    if said.blessed is not blessed:
+        return BlessingReasons(blessed=False, reasons=[str(error)])
+    if said.blessed is not verdict.blessed:
         return _refused(folder, f"expected {REASONS.name} to agree with {markers[0]}, found the contrary")
-    return Verdict(blessed, tuple(said.reasons))
+    return said
 
 
-def _refused(folder: str, what: str) -> Verdict:
-    return Verdict(False, (f"{folder}: {what}; evaluate again",))
-
-
-def is_blessed(folder: str) -> bool:
-    """Return whether the artifact holds a consistent blessing."""
-    return read_verdict(folder).blessed
+def _refused(folder: str, what: str) -> BlessingReasons:
+    return BlessingReasons(blessed=False, reasons=[f"{folder}: {what}; evaluate again"])

@@ -7,10 +7,11 @@ them. Each has a separate folder with a few kilobytes, so its examples are not n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile
@@ -141,25 +142,30 @@ _logger = logging.getLogger(__name__)
 _FAILURES = (OSError, DetectionError)
 
 
+@contextlib.contextmanager
+def _skipping(message: str, *names: str) -> Iterator[None]:
+    """Log a warning for a file that cannot be read, in place of the error."""
+    try:
+        yield
+    except _FAILURES as error:
+        _logger.warning(message, *names, error)
+
+
 def span_names(folder: str) -> list[str]:
     """List the folder of a history; warn and return nothing if it cannot be read."""
-    try:
-        return [name.rstrip("/") for name in files.list_dir(folder)] if files.is_dir(folder) else []
-    except _FAILURES as error:
-        _logger.warning("spans | earlier ones are not compared with: %s", error)
-        return []
+    names: list[str] = []
+    with _skipping("spans | earlier ones are not compared with: %s"):
+        names = files.list_dir(folder) if files.is_dir(folder) else []
+    return [name.rstrip("/") for name in names]
 
 
 def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
     """Return span to a digest of its statistics; skip unreadable ones with a warning."""
     found = {}
     for span in spans:
-        try:
+        with _skipping("spans | span %s is not compared with: %s", span):
             data = files.read_bytes(SPAN_STATISTICS.path(files.join(folder, span)))
-        except _FAILURES as error:
-            _logger.warning("spans | span %s is not compared with: %s", span, error)
-            continue
-        found[span] = hashlib.sha256(data).hexdigest()[:16]
+            found[span] = hashlib.sha256(data).hexdigest()[:16]
     return found
 
 
@@ -167,12 +173,8 @@ def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]
     """Return span to statistics, in the order of `spans`; skip unreadable ones with a warning."""
     found = {}
     for span in spans:
-        try:
-            kept = SPAN_STATISTICS.read(files.join(folder, span))
-        except _FAILURES as error:
-            _logger.warning("validate | the statistics of span %s are left out: %s", span, error)
-            continue
-        found[span] = kept.statistics
+        with _skipping("validate | the statistics of span %s are left out: %s", span):
+            found[span] = SPAN_STATISTICS.read(files.join(folder, span)).statistics
     return found
 
 

@@ -37,27 +37,10 @@ class PictureEntry:
     caption: str = ""
     file: str
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PictureFile:
-    """A picture that the index names.
-
-    Attributes:
-        kind: one of `KINDS`, `SAMPLE` or `SMALLEST`.
-        caption: description of the picture.
-        source_id: id of the image.
-        path: of the JPEG file.
-    """
-
-    kind: str
-    caption: str
-    source_id: str
-    path: str
-
     def read(self) -> bytes:
-        """Return the file's bytes; empty if it is not a JPEG, because a shared page embeds it."""
+        """Return a listed picture's bytes; empty if it is not a JPEG, because a shared page embeds it."""
         try:
-            data = files.read_regular(self.path, _MAX_BYTES)
+            data = files.read_regular(self.file, _MAX_BYTES)
         except OSError:
             return b""
         return data if data.startswith(_JPEG) else b""
@@ -66,8 +49,11 @@ class PictureFile:
 PICTURES = JsonList(name="index.json", content=PictureEntry)
 
 
-def list_pictures(evaluation_dir: str) -> list[PictureFile]:
-    """Return the pictures in `pictures/index.json`, except those outside its folder; empty if missing."""
+def list_pictures(evaluation_dir: str) -> list[PictureEntry]:
+    """Return the pictures in `pictures/index.json`, except those outside its folder; empty if missing.
+
+    The `file` of each is its whole path.
+    """
     folder = files.join(evaluation_dir, FOLDER)
     found = []
     for picture in PICTURES.read_valid(folder):
@@ -77,12 +63,5 @@ def list_pictures(evaluation_dir: str) -> list[PictureFile]:
                 "%s: the picture %r is left out: it is no file of this folder", PICTURES.path(folder), name
             )
             continue
-        found.append(
-            PictureFile(
-                kind=picture.kind,
-                caption=picture.caption,
-                source_id=picture.source_id,
-                path=files.join(folder, name),
-            )
-        )
+        found.append(dataclasses.replace(picture, file=files.join(folder, name)))
     return found

@@ -37,7 +37,7 @@ class DetectedObject:
         score: 0 to 1.
         box: ymin, xmin, ymax, xmax, normalised to the image.
         mask: mask of the object; None if the detector has no masks.
-        keypoints: y, x of each, normalised to the image; empty if the detector has none.
+        keypoints: y, x of each, normalised to the image; empty if the class has none.
     """
 
     label: int = dataclasses.field(metadata={JSON_KEY: "class"})

@@ -11,9 +11,10 @@ heads). The function works for files of all layouts and formats.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ai_edge_litert.schema_py_generated import BuiltinOperator, Model, TensorType
@@ -60,10 +61,22 @@ def verify_tflite(content: bytes, *, where: str = "") -> None:
     Raises:
         ModelError: saying what is wrong.
     """
+    with checked_model(content, where=where):
+        pass
+
+
+@contextlib.contextmanager
+def checked_model(content: bytes | bytearray, *, where: str = "") -> Iterator[Any]:
+    """Yield the root table of a verified file; the block may read it with `flatbuffer_table`.
+
+    Raises:
+        ModelError: as `verify_tflite`; also for a `FlatbufferError` in the block.
+    """
     if not Model.ModelBufferHasIdentifier(content, 0):
         raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
     try:
         _verify_model(read_root(Model, content))
+        yield read_root(Model, content)
     except FlatbufferError as error:
         raise damaged(error, where) from error
 
@@ -204,8 +217,12 @@ class TFLiteGraph:
 
     def operator_counts(self) -> dict[str, int]:
         """Return how often each operation occurs, the most frequent first."""
-        counts = collections.Counter(operator.name for operator in self.operators)
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return by_number(operator.name for operator in self.operators)
+
+
+def by_number(names: Iterable[str]) -> dict[str, int]:
+    """Return how often each name occurs, the most frequent first."""
+    return dict(sorted(collections.Counter(names).items(), key=lambda item: (-item[1], item[0])))
 
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
@@ -214,11 +231,8 @@ def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
-    verify_tflite(content, where=where)
-    try:
-        return _graph(read_root(Model, content))
-    except FlatbufferError as error:
-        raise damaged(error, where) from error
+    with checked_model(content, where=where) as model:
+        return _graph(model)
 
 
 def _graph(model: Any) -> TFLiteGraph:

@@ -22,11 +22,10 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.schema_py_generated import Model
 from flatbuffers import number_types as types
 
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, read_root, tables
-from detection_core.artifacts.tflite_file import damaged, verify_tflite
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, tables
+from detection_core.artifacts.tflite_file import checked_model
 from detection_core.errors import ModelError
 
 METADATA_IDENTIFIER = b"M001"
@@ -152,20 +151,16 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
     Raises:
         ModelError: when it is not a TensorFlow Lite file, is damaged, or has unreadable labels.
     """
-    verify_tflite(content, where=where)
-    try:
-        model = read_root(Model, content)
+    with checked_model(content, where=where) as model:
         options, name = _normalisation(model)
-        if options is not None:
-            mean = options.floats(NormalizationOptions.MEAN)
-            std = options.floats(NormalizationOptions.STD)
-            labels = _read_labels(content, where)
-            thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
-            threshold = max(thresholds, default=0.0)
-            return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
-    except FlatbufferError as error:
-        raise damaged(error, where) from error
-    return None
+        if options is None:
+            return None
+        mean = options.floats(NormalizationOptions.MEAN)
+        std = options.floats(NormalizationOptions.STD)
+        labels = _read_labels(content, where)
+        thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
+        threshold = max(thresholds, default=0.0)
+        return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
 
 
 def with_score_threshold(content: bytes, threshold: float) -> bytes:
@@ -174,12 +169,9 @@ def with_score_threshold(content: bytes, threshold: float) -> bytes:
     Raises:
         ModelError: when it is not a TensorFlow Lite file, is damaged, or has no field for the threshold.
     """
-    verify_tflite(content)
     changed = bytearray(content)  # the metadata below are a view of it
-    try:
-        thresholdings = [o for o in _thresholdings(read_root(Model, changed)) if o.place(_THRESHOLD)]
-    except FlatbufferError as error:
-        raise damaged(error, "") from error
+    with checked_model(changed) as model:
+        thresholdings = [o for o in _thresholdings(model) if o.place(_THRESHOLD)]
     if not thresholdings:
         raise ModelError(
             "expected metadata with a score threshold, found none; export the file with `detflow export`"
@@ -195,16 +187,12 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
-    verify_tflite(content, where=where)
-    try:
-        graphs = metadata_graphs(read_root(Model, content))[:1]
+    with checked_model(content, where=where) as model:
         inputs, outputs = (
-            tuple(t.text(TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
+            tuple(t.text(TensorMetadata.NAME) for g in metadata_graphs(model)[:1] for t in g.tables(slot))
             for slot in (SubGraphMetadata.INPUT_TENSOR_METADATA, SubGraphMetadata.OUTPUT_TENSOR_METADATA)
         )
-    except FlatbufferError as error:
-        raise damaged(error, where) from error
-    return inputs, outputs
+        return inputs, outputs
 
 
 def _normalisation(model: Any) -> tuple[Table | None, str]:
@@ -306,15 +294,12 @@ def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
     Raises:
         ModelError: when it is not a TensorFlow Lite file, or damaged.
     """
-    verify_tflite(content, where=where)
-    try:
-        for graph in metadata_graphs(read_root(Model, content)):
+    with checked_model(content, where=where) as model:
+        for graph in metadata_graphs(model):
             for entry in graph.tables(SubGraphMetadata.CUSTOM_METADATA):
                 if entry.text(CustomMetadata.NAME) == DECODING_NAME:
                     return _decoding(Table.root(entry.raw(CustomMetadata.DATA), entry.allowance))
-    except FlatbufferError as error:
-        raise damaged(error, where) from error
-    return None
+        return None
 
 
 def _decoding(detector: Table) -> BoxDecoding:

@@ -6,10 +6,11 @@ contains no time and no path: the same checkpoint gives the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile
@@ -115,31 +116,40 @@ def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
         ContractError: when the provenance is invalid or of a newer version.
     """
     verify_tflite(content, where=where)
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        return None
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if PROVENANCE.name not in archive.namelist():
-                return None
-            with archive.open(PROVENANCE.name) as file:
-                text = file.read(MAX_BYTES + 1)[:MAX_BYTES].decode()
-    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
-        raise _damaged_archive(error, where) from error
+    with _archive_of(content, where) as archive:
+        if archive is None or PROVENANCE.name not in archive.namelist():
+            return None
+        with archive.open(PROVENANCE.name) as file:
+            text = file.read(MAX_BYTES + 1)[:MAX_BYTES].decode()
     return PROVENANCE.parse(text, where)
 
 
 def _parts(content: bytes) -> tuple[bytes, dict[str, bytes]]:
     """Split a file into the model and the entries of its archive."""
     verify_tflite(content)
+    with _archive_of(content) as archive:
+        if archive is None:
+            return content, {}
+        infos = archive.infolist()
+        start = min((info.header_offset for info in infos), default=archive.start_dir)
+        return content[:start], {info.filename: archive.read(info) for info in infos}
+
+
+@contextlib.contextmanager
+def _archive_of(content: bytes, where: str = "") -> Iterator[zipfile.ZipFile | None]:
+    """Yield the archive at a file's end, None without one; a ModelError says that it is damaged."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        return content, {}
+        yield None
+        return
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            infos = archive.infolist()
-            start = min((info.header_offset for info in infos), default=archive.start_dir)
-            return content[:start], {info.filename: archive.read(info) for info in infos}
+            yield archive
     except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
-        raise _damaged_archive(error, "") from error
+        raise ModelError(
+            f"expected an archive at the file's end that can be read, found a damaged one ({error}); export"
+            " the file again",
+            where=where,
+        ) from error
 
 
 def _archive(entries: Mapping[str, bytes]) -> bytes:
@@ -148,11 +158,3 @@ def _archive(entries: Mapping[str, bytes]) -> bytes:
         for name, data in entries.items():
             archive.writestr(zipfile.ZipInfo(name, ZIP_TIME), data)
     return stream.getvalue()
-
-
-def _damaged_archive(error: Exception, where: str) -> ModelError:
-    return ModelError(
-        f"expected an archive at the file's end that can be read, found a damaged one ({error}); export the"
-        " file again",
-        where=where,
-    )

@@ -212,9 +212,7 @@ class OneOfCrops:
         return tf.switch_case(choice, windows)
 
 
-def ssd_crops(
-    covered: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
-) -> tuple[RandomCropImage, ...]:
+def ssd_crops() -> tuple[RandomCropImage, ...]:
     """Return the SSD paper's crops: one per covered fraction of a box."""
     return tuple(
         RandomCropImage(
@@ -225,7 +223,7 @@ def ssd_crops(
             clip_boxes=True,
             random_coef=0.15,
         )
-        for fraction in covered
+        for fraction in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     )
 
 

@@ -51,15 +51,13 @@ def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor
     return tf.ensure_shape(tf.concat([pixels[:top], rows, pixels[bottom:]], axis=0), pixels.shape)
 
 
-def fill_square(
-    image: tf.Tensor, centre: tf.Tensor, reach: tf.Tensor, value: tf.Tensor | int = REPLACEMENT
-) -> tf.Tensor:
-    """Fill a part of uint8 [h, w, 3] around `centre` with one value, uint8 [] or [3].
+def fill_square(image: tf.Tensor, centre: tf.Tensor, reach: tf.Tensor) -> tf.Tensor:
+    """Fill a part of uint8 [h, w, 3] around `centre` with grey.
 
     `reach`, int32 [2], is the extent up and to the left; it is one pixel less down and to the right.
     """
     inside = _in_rectangle(image, centre - reach, centre + reach)
-    return tf.where(inside, tf.cast(value, tf.uint8), image)
+    return tf.where(inside, tf.constant(REPLACEMENT, tf.uint8), image)
 
 
 def _in_rectangle(image: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:

@@ -20,8 +20,8 @@ from detection_core.augment import (
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.augment.mixing import MixedAugmentations, Mixing
 from detection_core.builders.oneof import build_oneof, from_fields, same_fields
-from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
+from detection_core.config.messages.training_input import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.text.text_proto import format_message
 from detection_core.protos import preprocessor_pb2 as pb

@@ -170,8 +170,3 @@ def register_backbone(name: str, entry: BackboneEntry) -> None:
     if name in BACKBONES:
         raise ValueError(f"expected a new name for a backbone, found {name!r}, which is taken; rename it")
     BACKBONES[name] = entry
-
-
-def unregister_backbone(name: str) -> None:
-    """Remove an external backbone, as tests do."""
-    BACKBONES.pop(name, None)

@@ -20,7 +20,7 @@ from detection_core.builders.input_pipeline import (
     score_columns,
 )
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.messages.epochs import fields_in_epochs, in_steps
+from detection_core.config.messages.training import fields_in_epochs, in_steps
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.decode import decode_pixels, parse_record
@@ -162,15 +162,6 @@ def iterate_training_pairs(
     samples = reader.training_samples(seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
     with naming_bad_records(reader.paths, reader.decode):
         yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
-
-
-def count_train_examples(config: CheckedConfig, *, label_map: LabelMap) -> int:
-    """Count the examples of an epoch of the train_input_reader.
-
-    Raises:
-        DataError: when there are no records, or a file is damaged.
-    """
-    return train_reader(config, label_map).examples()
 
 
 def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
@@ -369,5 +360,5 @@ def with_steps(config: CheckedConfig) -> CheckedConfig:
     if not fields_in_epochs(config.train_config):
         return config
     label_map = load_label_map(config.train_input_reader.label_map_path)
-    examples = count_train_examples(config, label_map=label_map)
+    examples = train_reader(config, label_map).examples()
     return in_steps(config, examples / config.train_config.batch_size)

@@ -12,8 +12,8 @@ from detection_core.augment.augmentation import Augmentations
 from detection_core.augment.mixing import MixedAugmentations, Pool
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.oneof import build_oneof, from_fields, same_fields
-from detection_core.config.messages.detectors import model_resizer
-from detection_core.config.num_classes import ModelMessage, foreground_classes
+from detection_core.config.messages.pipeline import model_resizer
+from detection_core.config.model_fields import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import LabelTargets, network_input
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
@@ -29,7 +29,7 @@ from detection_core.data.resize import (
     PadToMultipleResizer,
     Resizer,
 )
-from detection_core.data.sequence import SequenceOptions, element_at, window_size, with_following
+from detection_core.data.sequence import SequenceOptions, element_at, with_following
 from detection_core.detectors.family import model_message
 from detection_core.protos import image_resizer_pb2 as resizer_pb
 from detection_core.protos import input_reader_pb2 as pb
@@ -109,7 +109,7 @@ def build_input_reader(
         groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
         weights=weights,
         decoding=build_decoding(message, scores),
-        table=class_text_table(label_map.items),
+        table=class_text_table(label_map),
         sequence=from_fields(SequenceOptions, message),
         max_boxes=message.max_number_of_boxes,
         prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
@@ -182,7 +182,7 @@ class TrainingStream:
             return sample, self._finished(sample, self.augment(sample, seed))
         position, window = drawn
         sample, seed = element_at(window, tf.constant(0, tf.int64))
-        pool = Pool(size=window_size(window), read=lambda number: element_at(window, number)[0])
+        pool = Pool(size=window.cardinality(), read=lambda number: element_at(window, number)[0])
         return sample, self._finished(sample, self.augment(pool, seed, mixes=position < self.mixed))
 
     @tf.autograph.experimental.do_not_convert

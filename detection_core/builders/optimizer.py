@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof, same_fields
-from detection_core.optimizers import schedules
+from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
 
 _logger = logging.getLogger(__name__)
 
-_Rated = TypeVar(
-    "_Rated",
-    optimizer_pb2.RMSPropOptimizer,
-    optimizer_pb2.MomentumOptimizer,
-    optimizer_pb2.AdamOptimizer,
-)
-"""An optimizer's message; each has a learning rate."""
 
-
-def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
-    return schedules.ManualStep(
+def _manual(message: optimizer_pb2.ManualStepLearningRate) -> optimization.Schedule:
+    return optimization.ManualStep(
         initial_learning_rate=message.initial_learning_rate,
         boundaries=tuple(entry.step for entry in message.schedule),
         learning_rates=tuple(entry.learning_rate for entry in message.schedule),
@@ -33,25 +25,25 @@ def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule
     )
 
 
-LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
-    "constant_learning_rate": same_fields(schedules.Constant),
-    "exponential_decay_learning_rate": same_fields(schedules.ExponentialDecay),
+LEARNING_RATES: dict[str, Callable[[Any], optimization.Schedule]] = {
+    "constant_learning_rate": same_fields(optimization.Constant),
+    "exponential_decay_learning_rate": same_fields(optimization.ExponentialDecay),
     "manual_step_learning_rate": _manual,
-    "cosine_decay_learning_rate": same_fields(schedules.CosineDecay),
-    "automl_cosine_learning_rate": same_fields(schedules.AutomlCosine),
-    "automl_polynomial_learning_rate": same_fields(schedules.AutomlPolynomial),
-    "automl_stepwise_learning_rate": same_fields(schedules.AutomlStepwise),
+    "cosine_decay_learning_rate": same_fields(optimization.CosineDecay),
+    "automl_cosine_learning_rate": same_fields(optimization.AutomlCosine),
+    "automl_polynomial_learning_rate": same_fields(optimization.AutomlPolynomial),
+    "automl_stepwise_learning_rate": same_fields(optimization.AutomlStepwise),
 }
 
 
-def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedule:
+def build_learning_rate(message: optimizer_pb2.LearningRate) -> optimization.Schedule:
     """Build the learning rate of a checked message."""
     return build_oneof(message, "learning_rate", LEARNING_RATES)
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API passes RMSProp's
 # `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 version set rho.
-def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
+def _rms_prop(message: optimizer_pb2.RMSPropOptimizer) -> Any:
     if message.decay:
         _logger.warning(
             "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as in the Object"
@@ -60,34 +52,32 @@ def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule)
             message.decay,
         )
     return tf_keras.optimizers.legacy.RMSprop(
-        learning_rate=rate,
+        learning_rate=build_learning_rate(message.learning_rate),
         decay=message.decay,
         momentum=message.momentum_optimizer_value,
         epsilon=message.epsilon,
     )
 
 
-def _momentum(message: optimizer_pb2.MomentumOptimizer, rate: schedules.Schedule) -> Any:
-    return tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=message.momentum_optimizer_value)
-
-
-def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any:
-    return tf_keras.optimizers.legacy.Adam(
-        learning_rate=rate, beta_1=message.beta_1, beta_2=message.beta_2, epsilon=message.epsilon
+def _momentum(message: optimizer_pb2.MomentumOptimizer) -> Any:
+    return tf_keras.optimizers.legacy.SGD(
+        learning_rate=build_learning_rate(message.learning_rate), momentum=message.momentum_optimizer_value
     )
 
 
-def _with_rate(make: Callable[[_Rated, schedules.Schedule], Any]) -> Callable[[_Rated], Any]:
-    def build(message: _Rated) -> Any:
-        return make(message, build_learning_rate(message.learning_rate))
-
-    return build
+def _adam(message: optimizer_pb2.AdamOptimizer) -> Any:
+    return tf_keras.optimizers.legacy.Adam(
+        learning_rate=build_learning_rate(message.learning_rate),
+        beta_1=message.beta_1,
+        beta_2=message.beta_2,
+        epsilon=message.epsilon,
+    )
 
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
-    "rms_prop_optimizer": _with_rate(_rms_prop),
-    "momentum_optimizer": _with_rate(_momentum),
-    "adam_optimizer": _with_rate(_adam),
+    "rms_prop_optimizer": _rms_prop,
+    "momentum_optimizer": _momentum,
+    "adam_optimizer": _adam,
 }
 
 
@@ -96,10 +86,8 @@ def build_optimizer(message: optimizer_pb2.Optimizer) -> Optimization:
 
     Call it inside the distribution strategy's scope: the optimizer creates variables.
     """
-    optimizer = build_oneof(message, "optimizer", OPTIMIZERS)
-    decay = message.moving_average_decay if message.use_moving_average else 0.0
     return Optimization(
-        optimizer=optimizer,
-        average_decay=decay,
+        optimizer=build_oneof(message, "optimizer", OPTIMIZERS),
+        average_decay=message.moving_average_decay if message.use_moving_average else 0.0,
         average_from_weights=message.moving_average_from_weights,
     )

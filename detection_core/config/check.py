@@ -1,30 +1,235 @@
-"""Check configs, whole or in part, before any tensor is created. Each config is checked once."""
+"""Check configs, whole or in part, before any tensor is created. Each config is checked once.
+
+Refused are unsupported, missing and contradictory fields, and numbers out of range.
+"""
 
 from __future__ import annotations
 
 import itertools
+import logging
+import math
 from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from detection_core.config.messages.detectors import missing_classes_problems
-from detection_core.config.messages.pipeline import size_problems
-from detection_core.config.messages.table import RULES
+from detection_core.allowed_values import FACTOR, FRACTION, POSITIVE, POSITIVE_FRACTION, Range, up_to
+from detection_core.config.messages.pipeline import missing_classes_problems, size_problems
+from detection_core.config.messages.table import RULES, rules_of
 from detection_core.config.messages.training import endless_training_problems, validation_problems
-from detection_core.config.num_classes import with_classes
+from detection_core.config.model_fields import with_classes
+from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.refusals import (
-    contradictions,
-    find_refused,
-    message_problems,
-    range_problems,
-    warn_without_effect,
-)
-from detection_core.config.text.positions import nearest_line
+from detection_core.config.text.source_text import nearest_line
 from detection_core.config.text.text_proto import line_of
+from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import FAMILIES, family_name, find_family
+from detection_core.detectors.rules import Rules, missing_arm
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+_logger = logging.getLogger(__name__)
+
+BY_FIELD_NAME: Mapping[str, Range] = {
+    "probability": FRACTION,
+    "random_coef": FRACTION,
+    "min_object_covered": FRACTION,
+    "overlap_thresh": FRACTION,
+    "max_area": FRACTION,
+    "momentum_optimizer_value": FRACTION,
+    "min_aspect_ratio": POSITIVE,
+    "max_aspect_ratio": POSITIVE,
+    "iou_threshold": FRACTION,
+    "dropout_keep_probability": POSITIVE_FRACTION,
+    "depth_multiplier": FACTOR,
+    "pad_to_multiple": up_to(1_024),
+    "num_classes": Range(-math.inf, MAX_CLASS_ID, f"a number up to {MAX_CLASS_ID:,}"),
+    "logit_scale": POSITIVE,
+    "y_scale": POSITIVE,
+    "x_scale": POSITIVE,
+    "height_scale": POSITIVE,
+    "width_scale": POSITIVE,
+    "length_scale": POSITIVE,
+}
+"""Ranges of fields that have the same meaning in every message."""
+
+# Upper bounds for which 0 means no limit.
+_ZERO_IS_OFF = {"max_depth", "max_image_height", "max_image_width"}
+# Name parts of lower bounds and of their upper bounds.
+_PAIRS = (("min_", "max_"), ("minval", "maxval"), ("_min", "_max"), ("lower_bound", "upper_bound"))
+_ORDERED = {FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_FLOAT}
+
+
+def message_problems(message: Message, where: str) -> Iterator[Problem]:
+    """Find all that is wrong with a message and its submessages, without relation to other messages."""
+    yield from find_refused(message, where)
+    yield from contradictions(message, where)
+    yield from range_problems(message, where)
+
+
+def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
+    """Find fields that request unsupported features; a default value requests nothing."""
+    for path, field, value, rules in _asked(config, where):
+        if field.name in rules.refused and not _is_family(config, path):
+            expected = "none" if field.message_type or field.is_repeated else _text(field, None)
+            message = f"expected {expected}, found {_text(field, value)}: {rules.refused[field.name]}"
+            yield Problem(path=path, message=message)
+        reasons = rules.refused_values.get(field.name, {})
+        if field.enum_type is not None and _text(field, value) in reasons:
+            others = [v.name for v in field.enum_type.values if v.name not in reasons]
+            found = _text(field, value)
+            yield Problem(
+                path=path, message=f"expected {' or '.join(others)}, found {found}: {reasons[found]}"
+            )
+
+
+def _is_family(config: Message, path: str) -> bool:
+    """Tell whether a refused field is the arm of a model with a registered family."""
+    model = getattr(config, "model", None)
+    return path.rpartition(".")[0] == "model" and model is not None and find_family(model) is not None
+
+
+def find_without_effect(config: Message) -> list[Problem]:
+    """Return the fields that are set to a non-default value and have no effect here."""
+    return [
+        Problem(path=path, message=rules.without_effect[field.name])
+        for path, field, _, rules in _asked(config)
+        if field.name in rules.without_effect
+    ]
+
+
+def warn_without_effect(config: Message, where: str = "") -> None:
+    """Log one line that lists fields without effect, once per process.
+
+    A config without a known file does not repeat that file's warnings.
+    """
+    found = find_without_effect(config)
+    if found:
+        _warn_once(where, "; ".join(f"{field.path} ({field.message})" for field in found))
+
+
+_WARNED: dict[str, set[str]] = {}
+
+
+def _warn_once(where: str, listed: str) -> None:
+    files = _WARNED.setdefault(listed, set())
+    if where in files or (files and not where):
+        return
+    files.add(where)
+    _logger.warning("%s: without effect here: %s", where or "config", listed)
+
+
+def _asked(config: Message, where: str = "") -> Iterator[tuple[str, FieldDescriptor, Any, Rules]]:
+    """Yield every field with a non-default value, without fields inside refused ones."""
+    refused: tuple[str, ...] = ()
+    for path, message, rules in _parts(config, where):
+        if path.startswith(refused or ("\0",)):
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is None and not field.is_repeated and value == field.default_value:
+                continue
+            yield child_path(path, field), field, value, rules
+            if field.name in rules.refused or field.name in rules.without_effect:
+                refused = (*refused, f"{child_path(path, field)}.", f"{child_path(path, field)}[")
+
+
+def _text(field: FieldDescriptor, value: Any) -> str:
+    """Format a field's value as in the config; None: its default."""
+    if field.message_type is not None:
+        return f"{field.name} {{...}}"
+    if field.is_repeated:
+        return f"{len(value)} of them"
+    value = field.default_value if value is None else value
+    if field.enum_type is not None:
+        return str(field.enum_type.values_by_number[value].name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def contradictions(message: Message, path: str) -> Iterator[Problem]:
+    """Find missing or contradictory fields in a message and its submessages.
+
+    Submessages come first, so that they are valid before their parent uses them. Those that must be set are
+    accepted if everything that they need has a default.
+    """
+    for location, part, rules in _parts(message, path, parts_first=True):
+        for oneof in rules.oneofs:
+            yield from missing_arm(part, oneof, location, refused=rules.refused)
+        for name in rules.parts:
+            if not part.HasField(name):
+                yield from contradictions(getattr(part, name), f"{location}.{name}".lstrip("."))
+        yield from rules.check(part, location)
+
+
+def range_problems(message: Message, path: str) -> Iterator[Problem]:
+    """Find numbers out of range or not finite, and swapped bounds, also in submessages."""
+    for location, part, rules in _parts(message, path):
+        yield from _not_finite(location, part)
+        yield from _out_of_range(location, part, rules.ranges)
+        yield from _bounds(location, part)
+
+
+def _not_finite(path: str, message: Message) -> Iterator[Problem]:
+    for field, value in message.ListFields():
+        if field.cpp_type != FieldDescriptor.CPPTYPE_FLOAT:
+            continue
+        for index, element in _elements(field, value):
+            if not math.isfinite(element):
+                text = f"expected a finite number of 32 bits, found {element}"
+                yield Problem(path=child_path(path, field, index), message=text)
+
+
+def _out_of_range(path: str, message: Message, own: Mapping[str, Range]) -> Iterator[Problem]:
+    for field in cast(Descriptor, message.DESCRIPTOR).fields:
+        if field.name in own:
+            allowed = own[field.name]
+        elif field.name in BY_FIELD_NAME and message.HasField(field.name):
+            allowed = BY_FIELD_NAME[field.name]
+        else:
+            continue
+        elements = _elements(field, getattr(message, field.name))
+        wrong = next(
+            (pair for pair in elements if math.isfinite(pair[1]) and not allowed.holds(pair[1])), None
+        )
+        if wrong is not None:
+            text = f"expected {allowed.text}, found {_shown(wrong[1])}"
+            yield Problem(path=child_path(path, field, wrong[0]), message=text)
+
+
+def _elements(field: FieldDescriptor, value: Any) -> Iterator[tuple[int | None, float]]:
+    """Yield the numbers of a field, with their index in a list."""
+    if field.is_repeated:
+        yield from enumerate(value)
+    else:
+        yield None, value
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _bounds(path: str, message: Message) -> Iterator[Problem]:
+    """Compare bounds if at least one is set; the other may be the schema's default."""
+    fields = cast(Descriptor, message.DESCRIPTOR).fields_by_name
+    for low in fields.values():
+        high = next((fields.get(low.name.replace(a, b, 1)) for a, b in _PAIRS if a in low.name), None)
+        if high is None or high is low or low.is_repeated or low.cpp_type not in _ORDERED:
+            continue
+        low_value, high_value = getattr(message, low.name), getattr(message, high.name)
+        given = message.HasField(low.name) or message.HasField(high.name)
+        off = high.name in _ZERO_IS_OFF and high_value == 0
+        if given and not off and low_value > high_value:
+            text = f"expected at most {high.name}, which is {high_value:g}, found {low_value:g}"
+            yield Problem(path=child_path(path, low), message=text)
+
+
+def _parts(message: Message, path: str, *, parts_first: bool = False) -> Iterator[tuple[str, Message, Rules]]:
+    """Yield a message and every present submessage as `walk_messages` does, with the rules of each."""
+    for location, part in walk_messages(message, path, parts_first=parts_first):
+        yield location, part, rules_of(part.DESCRIPTOR)
+
 
 _LISTED = 30
 _LONGEST = 600  # maximum characters of one problem

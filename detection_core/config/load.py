@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import Message
 
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.text.positions import field_lines, nearest_line
-from detection_core.config.text.text_edits import with_comments
+from detection_core.config.text.source_text import field_lines, nearest_line, with_comments
 from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
-from detection_core.protos.eval_pb2 import EvalConfig
-from detection_core.protos.graph_rewriter_pb2 import GraphRewriter
-from detection_core.protos.input_reader_pb2 import InputReader
-from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.storage import files
 
 _ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
@@ -103,52 +95,24 @@ def write_as_run(config: TrainEvalPipelineConfig, path: str) -> None:
     files.write_text(path, format_pipeline_config(config))
 
 
-M = TypeVar("M", bound=Message)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SplitConfigPaths:
-    """Files of a split config; a part with an empty path is left out.
-
-    Attributes:
-        model: a `DetectionModel`.
-        train_config: a `TrainConfig`.
-        train_input_reader: an `InputReader`.
-        eval_config: an `EvalConfig`.
-        eval_input_readers: an `InputReader` each.
-        graph_rewriter: a `GraphRewriter`.
-    """
-
-    model: str = ""
-    train_config: str = ""
-    train_input_reader: str = ""
-    eval_config: str = ""
-    eval_input_readers: tuple[str, ...] = ()
-    graph_rewriter: str = ""
-
-
-def load_split_configs(paths: SplitConfigPaths) -> TrainEvalPipelineConfig:
+def load_split_configs(paths: Mapping[str, str | Sequence[str]]) -> TrainEvalPipelineConfig:
     """Read the parts of a config and put them together.
+
+    Args:
+        paths: field of the config to the file of its message, or to several for `eval_input_reader`. A part
+            with an empty path is left out.
 
     Raises:
         ConfigError: when a file cannot be read or does not fit its message, with line and field.
     """
     config = TrainEvalPipelineConfig()
-    _read(paths.model, config.model, DetectionModel)
-    _read(paths.train_config, config.train_config, TrainConfig)
-    _read(paths.train_input_reader, config.train_input_reader, InputReader)
-    _read(paths.eval_config, config.eval_config, EvalConfig)
-    _read(paths.graph_rewriter, config.graph_rewriter, GraphRewriter)
-    for path in paths.eval_input_readers:
-        _read(path, config.eval_input_reader.add(), InputReader)
+    for field, given in paths.items():
+        for path in filter(None, [given] if isinstance(given, str) else given):
+            part = getattr(config, field) if isinstance(given, str) else getattr(config, field).add()
+            text = read_text_file(path, what=f"{part.DESCRIPTOR.name} message")
+            part.CopyFrom(parse_message(text, type(part), where=path))
+            part.SetInParent()
     return config
-
-
-def _read(path: str, part: M, message_type: type[M]) -> None:
-    if path:
-        text = read_text_file(path, what=f"{message_type.DESCRIPTOR.name} message")
-        part.CopyFrom(parse_message(text, message_type, where=path))
-        part.SetInParent()
 
 
 GRAPH_REWRITER = "graph_rewriter"

@@ -73,11 +73,6 @@ def register_metric_set(
     REGISTERED_SETS[name] = RegisteredMetricSet(prefix=prefix, compute=compute)
 
 
-def unregister_metric_set(name: str) -> None:
-    """Remove a registered metric set, for tests."""
-    REGISTERED_SETS.pop(name, None)
-
-
 KEYPOINT_SET = "coco_keypoint_metrics"
 
 

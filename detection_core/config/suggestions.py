@@ -28,6 +28,12 @@ def near_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
     return difflib.get_close_matches(name, list(known), n=limit, cutoff=0.6)
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint at the known name most similar to `name`, or `otherwise`."""
+    near = near_names(name, known, limit=1)
+    return f"did you mean {near[0]}?" if near else otherwise
+
+
 def describe_unknown_field(name: str, message: Descriptor) -> str:
     """Describe an unknown field of a message, with similar names."""
     removed = REMOVED_FIELDS.get((message.name, name))

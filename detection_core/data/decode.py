@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
 from detection_core.data.image_cache import ImageCache
-from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS
+from detection_core.data.label_map import LabelMap
+from detection_core.data.records import CLASS_COLUMNS, OPTIONAL_COLUMNS, SIDES
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
 
@@ -20,25 +21,6 @@ TargetSize = Callable[[tf.Tensor], tf.Tensor]
 
 # Scales at which libjpeg can decode, as divisors of the image's size; it rounds up.
 _RATIOS = (1, 2, 4, 8)
-
-
-class NamedClass(Protocol):
-    """The part of a label map's item that decoding needs."""
-
-    @property
-    def id(self) -> int:
-        """Class id, from 1."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Name in the records."""
-        ...
-
-    @property
-    def display_name(self) -> str:
-        """An alternative name in the records; may be empty."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,15 +63,9 @@ class DecodedExample(NamedTuple):
     labelled: tf.Tensor
 
 
-def class_text_table(items: Iterable[NamedClass]) -> tf.lookup.StaticHashTable:
-    """Make the table from class text to class id; unknown text gives -1.
-
-    Both name and display name match. If two classes share a text, the larger id wins.
-    """
-    ids: dict[str, int] = {}
-    for item in items:
-        for text in {item.name, item.display_name} - {""}:
-            ids[text] = max(item.id, ids.get(text, item.id))
+def class_text_table(label_map: LabelMap) -> tf.lookup.StaticHashTable:
+    """Make the table from class text, see `LabelMap.ids_by_text`, to class id; unknown text gives -1."""
+    ids = label_map.ids_by_text
     initializer = tf.lookup.KeyValueTensorInitializer(
         tf.constant(list(ids), tf.string, [len(ids)]), tf.constant(list(ids.values()), tf.int64, [len(ids)])
     )
@@ -100,23 +76,20 @@ def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
     return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
 
 
+_LISTS = {
+    tf.int64: ("object/class/label", "object/is_crowd", "object/difficult", "object/group_of", "class/label"),
+    tf.string: ("object/class/text", "class/text"),
+    tf.float32: ("object/weight", "object/area", "object/class/confidence"),
+}
+
+
 def _features(options: DecodeOptions) -> dict[str, Any]:
     features: dict[str, Any] = {
         "image/encoded": tf.io.FixedLenFeature([], tf.string, ""),
         "image/source_id": tf.io.FixedLenFeature([], tf.string, ""),
-        "image/object/class/label": _list_of(tf.int64),
-        "image/object/class/text": _list_of(tf.string),
-        "image/object/weight": _list_of(tf.float32),
-        "image/object/area": _list_of(tf.float32),
-        "image/object/is_crowd": _list_of(tf.int64),
-        "image/object/difficult": _list_of(tf.int64),
-        "image/object/group_of": _list_of(tf.int64),
-        "image/class/label": _list_of(tf.int64),
-        "image/class/text": _list_of(tf.string),
-        "image/object/class/confidence": _list_of(tf.float32),
+        **{key: _list_of(tf.float32) for key in SIDES},
+        **{f"image/{key}": _list_of(dtype) for dtype, keys in _LISTS.items() for key in keys},
     }
-    for side in ("ymin", "xmin", "ymax", "xmax"):
-        features[f"image/object/bbox/{side}"] = _list_of(tf.float32)
     if options.masks:
         features["image/object/mask"] = _list_of(tf.string if options.masks == "PNG_MASKS" else tf.float32)
     if options.keypoints:
@@ -218,20 +191,16 @@ def _masks(
     """Return uint8 [G, h, w], zero if the record has no masks; statically [G, 0, 0] if masks are not read."""
     if not options.masks:
         return tf.ensure_shape(tf.zeros([count, 0, 0], tf.uint8), [None, 0, 0])
-    size = tf.shape(image)[:2]
-    none = tf.zeros(tf.concat([[count], size], 0), tf.uint8)
-    stored = fields["image/object/mask"]
-    if options.masks == "NUMERICAL_MASKS":
-        shape = tf.concat([[count], size], 0)
-        return tf.cond(
-            tf.size(stored) > 0, lambda: tf.cast(tf.reshape(stored, shape) > 0, tf.uint8), lambda: none
-        )
-    decoded = tf.TensorSpec([None, None], tf.uint8)
-    return tf.cond(
-        tf.size(stored) > 0,
-        lambda: tf.map_fn(_decode_png_mask, stored, fn_output_signature=decoded),
-        lambda: none,
-    )
+    shape, stored = tf.concat([[count], tf.shape(image)[:2]], 0), fields["image/object/mask"]
+
+    def read() -> tf.Tensor:
+        if options.masks == "NUMERICAL_MASKS":
+            return tf.cast(tf.reshape(stored, shape) > 0, tf.uint8)
+        decoded = tf.TensorSpec([None, None], tf.uint8)
+        return tf.map_fn(_decode_png_mask, stored, fn_output_signature=decoded)
+
+    none = tf.zeros(shape, tf.uint8)
+    return tf.cond(tf.size(stored) > 0, read, lambda: none)
 
 
 def _keypoints(
@@ -285,8 +254,7 @@ def decode_example(
     fields = parse_record(serialized, options)
     encoded = fields["image/encoded"]
     image = _image(encoded, options)
-    sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
-    boxes = tf.stack(sides, axis=-1)
+    boxes = tf.stack([fields[key] for key in SIDES], axis=-1)
     count = tf.shape(boxes)[0]
     with tf.control_dependencies([_columns_agree(fields, count)]):
         classes = tf.cast(_class_ids(fields, table) - 1, tf.int32)

@@ -32,23 +32,19 @@ IMAGE_FAULTS = {
 
 
 class ImageHeader(NamedTuple):
-    """An image file's format (`jpeg`, `png` or another name), rows and columns."""
+    """What the structure of an image file says.
+
+    Attributes:
+        format: `jpeg`, `png` or another name.
+        height: rows; 0 for a format whose structure is not parsed.
+        width: columns; likewise.
+        has_notes: whether it has EXIF, XMP or text, which may contain an orientation.
+    """
 
     format: str
     height: int
     width: int
-
-
-class ImageStructure(NamedTuple):
-    """The parsed structure of an image file.
-
-    Attributes:
-        header: format and size.
-        has_notes: whether it has EXIF, XMP or text, which may contain an orientation.
-    """
-
-    header: ImageHeader
-    has_notes: bool
+    has_notes: bool = False
 
 
 class ImageFault(DataError):
@@ -64,11 +60,6 @@ class ImageFault(DataError):
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Return the header of an image file; see `read_structure`."""
-    return read_structure(data).header
-
-
-def read_structure(data: bytes) -> ImageStructure:
     """Parse the structure of a whole image file once.
 
     JPEG: every marker segment up to the end marker, and unexpected markers in the entropy-coded data. PNG:
@@ -81,13 +72,13 @@ def read_structure(data: bytes) -> ImageStructure:
     name = find_format(data)
     walk = _WALKERS.get(name)
     if walk is None:
-        return ImageStructure(ImageHeader(name, 0, 0), _MAY_HAVE_NOTES[name](data))
+        return ImageHeader(name, 0, 0, _MAY_HAVE_NOTES[name](data))
     try:
         height, width, has_notes = walk(data)
     except (IndexError, struct.error) as e:
         raise ImageFault("truncated_image", f"the {name.upper()} file ends too early; copy it again") from e
     check_size(height, width)
-    return ImageStructure(ImageHeader(name, height, width), has_notes)
+    return ImageHeader(name, height, width, has_notes)
 
 
 def find_format(data: bytes) -> str:

@@ -71,16 +71,6 @@ def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset
     return records.filter(lambda record: tf.reduce_all(tf.not_equal(digest_of(record), known)))
 
 
-def load_left_out(folder: str) -> list[LeftOut]:
-    """Return the records that a training run has skipped so far, from its folder."""
-    return LEFT_OUT.read(folder)
-
-
-def save_left_out(folder: str, left_out: Sequence[LeftOut]) -> None:
-    """Write the list, so that a resumed training run skips the same records."""
-    LEFT_OUT.write(folder, left_out)
-
-
 def left_out_table(folder: str) -> dict[str, str]:
     """Return the list as a file of the model run, name to text; empty if no record is skipped."""
     path = LEFT_OUT.path(folder)

@@ -49,7 +49,7 @@ def read_orientation(data: bytes, image_format: str) -> int:
     """Return an image file's EXIF orientation, 1 to 8; 1 if it has none or an unreadable one.
 
     Opening a file costs more than encoding it. So call this only for files with metadata, see
-    `image_header.read_structure`.
+    `image_header.read_header`.
     """
     from PIL import Image
 

@@ -9,9 +9,9 @@ import collections
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -246,11 +246,18 @@ OPTIONAL_COLUMNS = (
 """Optional columns; if present, they have an entry per box."""
 
 
+def _features_of(record: bytes) -> Mapping[str, Any] | None:
+    """Return a record's features by key; None if it is not a tf.Example."""
+    try:
+        return Example.FromString(record).features.feature
+    except DecodeError:
+        return None
+
+
 def column_fault(record: bytes) -> str:
     """Name the columns of a serialised `tf.train.Example` with a wrong number of entries, or return ""."""
-    try:
-        feature = Example.FromString(record).features.feature
-    except DecodeError:
+    feature = _features_of(record)
+    if feature is None:
         return "it is no tf.Example"
     counts = {
         key: len(getattr(value, value.WhichOneof("kind")).value) if value.WhichOneof("kind") else 0
@@ -267,11 +274,7 @@ def column_fault(record: bytes) -> str:
 
 def image_name(record: bytes) -> str:
     """Return a record's source id or file name, or both if they differ."""
-    try:
-        feature = Example.FromString(record).features.feature
-    except DecodeError:
-        return "without a name"
-    names = []
+    feature, names = _features_of(record) or {}, []
     for key in ("image/source_id", "image/filename"):
         values = feature[key].bytes_list.value if key in feature else ()
         names += [value.decode("utf-8", "backslashreplace") for value in values[:1] if value]
@@ -280,10 +283,7 @@ def image_name(record: bytes) -> str:
 
 def encoded_image(record: bytes) -> bytes:
     """Return a record's image file; empty if it has none or is not a tf.Example."""
-    try:
-        feature = Example.FromString(record).features.feature
-    except DecodeError:
-        return b""
+    feature = _features_of(record) or {}
     values = feature["image/encoded"].bytes_list.value if "image/encoded" in feature else ()
     return bytes(values[0]) if values else b""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -30,28 +31,25 @@ class Resized(NamedTuple):
     true_size: tf.Tensor
 
 
-class Resizer(Protocol):
-    """An image resizer.
-
-    `static_shape` gives (height, width, channels) of the output, None where they depend on the image.
-    """
+class Resizer(abc.ABC):
+    """An image resizer. Unless it says otherwise, images keep their sizes."""
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
-        ...
+        """(height, width, channels) of every output, None where they depend on the image."""
+        return None, None, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
         """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
-        ...
+        return size
 
+    @abc.abstractmethod
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FixedShapeResizer:
+class FixedShapeResizer(Resizer):
     """Stretch every image to one size, whatever its aspect ratio.
 
     Attributes:
@@ -66,16 +64,12 @@ class FixedShapeResizer:
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
         return self.height, self.width, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], always the same size."""
-        del size
         return tf.constant([self.height, self.width], tf.int32)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method)
         return Resized(resized, resize_masks(masks, size), size)
@@ -86,7 +80,7 @@ def _scaled_size(size: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KeepAspectRatioResizer:
+class KeepAspectRatioResizer(Resizer):
     """Scale the shorter side to `min_dimension`, or less if the longer would exceed `max_dimension`.
 
     Attributes:
@@ -104,31 +98,24 @@ class KeepAspectRatioResizer:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for `min_dimension` above `max_dimension`, or a colour without three values."""
+        """Raise ValueError for `min_dimension` above `max_dimension`."""
         if self.min_dimension > self.max_dimension:
             raise ValueError(
                 f"min_dimension ({self.min_dimension}) must not be above max_dimension ({self.max_dimension})"
             )
-        if len(self.per_channel_pad_value) not in (0, 3):
-            raise ValueError(
-                f"per_channel_pad_value needs 3 values or none, found {len(self.per_channel_pad_value)}"
-            )
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
         side = self.max_dimension if self.pad_to_max_dimension else None
         return side, side, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
         sides = tf.cast(size, tf.float32)
         large = _scaled_size(size, self.min_dimension / tf.reduce_min(sides))
         small = _scaled_size(size, self.max_dimension / tf.reduce_max(sides))
         return tf.where(tf.reduce_max(large) > self.max_dimension, small, large)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized, masks = resize_pixels(image, size, self.resize_method), resize_masks(masks, size)
         if self.pad_to_max_dimension:
@@ -138,21 +125,8 @@ class KeepAspectRatioResizer:
         return Resized(resized, masks, size)
 
 
-class _AnySize:
-    """A resizer whose outputs differ in size."""
-
-    @property
-    def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
-        return None, None, 3
-
-    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the image's size, unchanged."""
-        return size
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConditionalShapeResizer(_AnySize):
+class ConditionalShapeResizer(Resizer):
     """Scale only images that are too large or too small, and keep the aspect ratio.
 
     Unlike the other resizers, it aligns the corner samples of input and output. Published detectors with this
@@ -169,7 +143,6 @@ class ConditionalShapeResizer(_AnySize):
     resize_method: Method = "BILINEAR"
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the size that an image of int32 [2] `size` gets."""
         if self.condition == "GREATER":
             side = tf.reduce_max(size)
             applies = side > self.size_threshold
@@ -180,7 +153,6 @@ class ConditionalShapeResizer(_AnySize):
         return tf.where(applies, scaled, size)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method, align_corners=True)
         masks = resize_masks(masks, size, align_corners=True)
@@ -188,7 +160,7 @@ class ConditionalShapeResizer(_AnySize):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PadToMultipleResizer(_AnySize):
+class PadToMultipleResizer(Resizer):
     """Pad below and to the right to multiples.
 
     Attributes:
@@ -197,13 +169,7 @@ class PadToMultipleResizer(_AnySize):
 
     multiple: int = 1
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a multiple below 1."""
-        if self.multiple <= 0:
-            raise ValueError(f"multiple must be above 0, found {self.multiple}")
-
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.shape(image)[:2]
         padded = (size + self.multiple - 1) // self.multiple * self.multiple
         resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
@@ -211,7 +177,7 @@ class PadToMultipleResizer(_AnySize):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AutomlResizer:
+class AutomlResizer(Resizer):
     """Scale the image to fit, keep the aspect ratio, and pad below and to the right.
 
     As in google/automl's EfficientDet, scaled sides are truncated to whole numbers and samples lie at half
@@ -229,17 +195,14 @@ class AutomlResizer:
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of every output."""
         return self.height, self.width, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """Return int32 [2], the size before padding, of an image of int32 [2] `size`; at least one pixel."""
         sides = tf.cast(size, tf.float32)
         scale = tf.reduce_min(tf.constant([self.height, self.width], tf.float32) / sides)
         return tf.maximum(tf.cast(sides * scale, tf.int32), 1)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size, whole = self.resized_size(tf.shape(image)[:2]), tf.constant([self.height, self.width])
         resized = resize_pixels(image, size, half_pixel_centers=True)
         masks = resize_masks(masks, size, half_pixel_centers=True)
@@ -248,9 +211,8 @@ class AutomlResizer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IdentityResizer(_AnySize):
+class IdentityResizer(Resizer):
     """Leave every image as it is."""
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Return uint8 or float32 [H, W, 3] as float32, and the masks."""
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image)[:2])

@@ -247,8 +247,3 @@ def _one_dataset(*fields: Any) -> tf.data.Dataset:
 def element_at(window: tf.data.Dataset, number: tf.Tensor) -> Any:
     """Return the element at an int64 [] index of a window."""
     return window.skip(number).take(1).get_single_element()
-
-
-def window_size(window: tf.data.Dataset) -> tf.Tensor:
-    """Return the number of elements in a window, int64 []."""
-    return window.cardinality()

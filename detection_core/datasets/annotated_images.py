@@ -110,12 +110,12 @@ class AnnotatedObject(NamedTuple):
 
     name: str
     box: tuple[float, float, float, float]
-    area: float
-    crowd: int
-    difficult: int | None
-    truncated: int | None
-    pose: str | None
-    label: str
+    area: float = 0.0
+    crowd: int = 0
+    difficult: int | None = None
+    truncated: int | None = None
+    pose: str | None = None
+    label: str = ""
     mask: Mask | None = None
     keypoints: Sequence[Keypoint] | None = None
     group_of: int | None = None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.data.encode import KeypointColumns
-from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
+from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem, label_map_from_names
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
 from detection_core.errors import DataError, shorten
 
@@ -121,6 +121,18 @@ def merge_keypoint_names(
     return {
         label: merged[label] for label in sorted(merged.keys() & label_ids.keys(), key=label_ids.__getitem__)
     }
+
+
+def with_keypoint_names(label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]]) -> LabelMap:
+    """Return the label map with the keypoints of records; classes that name their own keep these."""
+    layout = make_layout(keypoint_names)
+
+    def named(item: LabelMapItem) -> LabelMapItem:
+        places = layout.places.get(item.name) or layout.places.get(item.display_name, ())
+        found = tuple(Keypoint(id=place, label=layout.names[place]) for place in places)
+        return dataclasses.replace(item, keypoints=item.keypoints or found)
+
+    return LabelMap(items=tuple(map(named, label_map.items)))
 
 
 def keypoint_columns(

@@ -133,6 +133,7 @@ _TOTALS = (
     "images", "empty_images", "converted_images", "decoded_images", "turned_images", "annotated_as_stored",
     "passed_through", "image_bytes", "objects", "clipped_boxes",
 )  # fmt: skip
+_FLAGS = operator.attrgetter("converted", "decoded", "turned", "annotated_as_stored", "passed_through")
 _CROWD = operator.itemgetter(AnnotatedObject._fields.index("crowd"))
 _COUNTED_FIELDS = operator.itemgetter(
     *(AnnotatedObject._fields.index(name) for name in ("name", "area", "crowd", "difficult", "truncated"))
@@ -189,22 +190,8 @@ class Counts:
     def add(self, example: CheckedExample) -> None:
         """Count an example."""
         image, objects, boxes = example.image, example.objects, example.boxes
-        self._images.append(
-            (
-                1,
-                not objects,
-                example.converted,
-                example.decoded,
-                example.turned,
-                example.annotated_as_stored,
-                example.passed_through,
-                len(image.data),
-                len(objects),
-                example.clipped,
-                image.width,
-                image.height,
-            )
-        )
+        numbers = len(image.data), len(objects), example.clipped, image.width, image.height
+        self._images.append((1, not objects, *_FLAGS(example), *numbers))
         self._formats.append(image.format)
         self._objects += map(_COUNTED_FIELDS, objects)
         self._boxes += boxes

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import io
 import itertools
 import json
 import math
@@ -19,9 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from detection_core.artifacts.dataset_card import QUARANTINE
-from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
+from detection_core.data.image_header import MAX_FILE_BYTES
 from detection_core.data.label_map import LabelMap
-from detection_core.data.pixels import open_picture
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -31,17 +29,18 @@ from detection_core.datasets.annotated_images import (
     Polygons,
     Rejected,
     Rejection,
-    RunLengths,
     path_inside,
 )
 from detection_core.datasets.card import write_quarantine
 from detection_core.datasets.classes import make_label_map, merge_keypoint_names
+from detection_core.datasets.formats.coco import EXTRA_FIELDS
 from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import Layout, is_by_ratio
+from detection_core.datasets.masks import read_mask
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.shapes import place_mask, place_objects
-from detection_core.errors import ConfigError, DataError, is_exhausted
+from detection_core.errors import ConfigError, DataError
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
@@ -189,12 +188,6 @@ def _first(rejected: Mapping[str, Sequence[Rejection]]) -> str:
     return next((f"{r.file}: {r.detail}" for rejections in rejected.values() for r in rejections), "no image")
 
 
-BESIDE = {
-    "attributes": ("difficult", "truncated", "occluded"),
-    "detflow": ("pose", "group_of", "depiction", "confidence", "weight"),
-}
-"""Key of an annotation to the object's fields in it, if the source has them."""
-
 _KEPT_IN_MEMORY = 1 << 24
 
 
@@ -293,7 +286,7 @@ def _annotation(
     if item.keypoints is not None:
         entry["keypoints"] = list(itertools.chain(*item.keypoints))
         entry["num_keypoints"] = sum(1 for *_, seen in item.keypoints if seen)
-    for key, names in BESIDE.items():
+    for key, names in EXTRA_FIELDS.items():
         values = {name: getattr(item, name) for name in names if getattr(item, name) is not None}
         entry |= {key: values} if values else {}
     return entry
@@ -303,20 +296,9 @@ def _segmentation(mask: Mask, size: tuple[int, int]) -> Any:
     if isinstance(mask, Polygons):
         return [list(ring) for ring in mask.rings]
     if isinstance(mask, MaskFile):
-        mask = _read_mask(mask.path, size)
+        try:
+            mask = place_mask(read_mask(mask.path, *size[::-1]), 0, 0, *size)
+        except ValueError as e:
+            raise Rejected("malformed_mask", str(e)) from e
     counts = mask.counts if isinstance(mask.counts, str) else list(mask.counts)
     return {"size": [mask.height, mask.width], "counts": counts}
-
-
-def _read_mask(path: str, size: tuple[int, int]) -> RunLengths:
-    import numpy as np
-
-    try:
-        data = files.read_regular(path, MAX_FILE_BYTES)
-        with open_picture(io.BytesIO(data)) as picture:
-            pixels = np.asarray(picture.convert("L").resize(size, 0)) > 0
-    except (OSError, ImageFault) as e:
-        if is_exhausted(e):
-            raise
-        raise Rejected("malformed_mask", f"expected a picture of a mask at {path!r:.120}: {e}") from e
-    return place_mask(pixels, 0, 0, *size)

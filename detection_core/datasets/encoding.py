@@ -18,7 +18,7 @@ from detection_core.data.encode import (
     serialise_features,
 )
 from detection_core.data.example_wire import merge_example
-from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_structure
+from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 from detection_core.data.orientation import (
     CONVERTIBLE,
     UPRIGHT,
@@ -233,8 +233,8 @@ def _load_image(
     """Return the upright image, the frame of its file, and whether the file had another format."""
     data = _part_of(record, original) if original else _read_file(record.path)
     try:
-        header, has_notes = read_structure(data)
-        orientation = read_orientation(data, header.format) if has_notes else UPRIGHT
+        header = read_header(data)
+        orientation = read_orientation(data, header.format) if header.has_notes else UPRIGHT
         frame, converted = Frame(header.width, header.height, orientation), header.format in CONVERTIBLE
         if converted:
             data, header = convert_to_png(data, header.format)

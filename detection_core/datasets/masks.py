@@ -64,7 +64,8 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
             if not has_area(item.mask) or item.mask is None:
                 edges.append(np.zeros(0, np.int64))
             elif isinstance(item.mask, MaskFile):
-                edges.append(_file_edges(item.mask, height, width))
+                down = read_mask(item.mask.path, height, width).T.ravel()
+                edges.append(np.flatnonzero(np.diff(down, prepend=False, append=False)))
             elif isinstance(item.mask, RunLengths) and not isinstance(item.mask.counts, str):
                 edges.append(_checked_edges(np.asarray(item.mask.counts), item.mask, height, width))
             else:
@@ -191,23 +192,27 @@ def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: in
     return edges
 
 
-def _file_edges(mask: MaskFile, height: int, width: int) -> np.ndarray:
+def read_mask(path: str, height: int, width: int) -> np.ndarray:
+    """Return a mask file as bool [height, width], true where a pixel is not zero.
+
+    Raises:
+        ValueError: if it cannot be read.
+    """
     from PIL import Image
 
     try:
-        data = files.read_regular(mask.path, MAX_FILE_BYTES)
+        data = files.read_regular(path, MAX_FILE_BYTES)
         with open_picture(io.BytesIO(data)) as picture:
             pixels = np.asarray(picture.convert("RGB") if picture.mode in _COLOURS else picture)
     except (OSError, ImageFault) as e:
         if is_exhausted(e):
             raise
-        raise ValueError(f"expected a mask, found a file that cannot be read: {mask.path} ({e})") from e
+        raise ValueError(f"expected a mask, found a file that cannot be read: {path} ({e})") from e
     inside = pixels.any(axis=-1) if pixels.ndim > 2 else pixels != 0
     if inside.shape != (height, width):
         stretched = Image.fromarray(inside).resize((width, height), Image.Resampling.NEAREST)
         inside = np.asarray(stretched)
-    down = inside.T.ravel()
-    return np.flatnonzero(np.diff(down, prepend=False, append=False))
+    return inside
 
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -21,17 +21,11 @@ from detection_core.datasets.formats import (
     via,
     voc,
     yolo,
-    yolo_layout,
 )
 from detection_core.datasets.image_parts import keep_part, locate_part, part_names
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
-
-
-def find_nothing(listing: FolderListing) -> Layout | None:
-    """Find no data set: for formats that are read only if settings name them."""
-    return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +37,7 @@ class AnnotationReader:
         read: (root, location) to the annotations. A location is the value of `splits` for a split, or None
             for a set that is split by ratio.
         find: folder listing to the data set of this format in it, or None. It checks names and the beginnings
-            of files, and raises DataError for a set that it cannot divide.
+            of files, and raises DataError for a set that it cannot divide. By default, settings must name it.
         looks_for: the files that `find` looks for, in one line.
         background: whether an image without annotations has no objects in this format; else it counts as
             not annotated yet.
@@ -53,7 +47,7 @@ class AnnotationReader:
 
     locate: Callable[[str, Any], Sequence[str]]
     read: Callable[[str, Any], Annotations]
-    find: Callable[[FolderListing], Layout | None] = find_nothing
+    find: Callable[[FolderListing], Layout | None] = lambda _: None
     looks_for: str = ""
     background: bool = False
     read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
@@ -114,13 +108,7 @@ def _reader(module: _Format) -> AnnotationReader:
 READERS: dict[str, AnnotationReader] = {
     "coco": _reader(coco),
     "voc": _reader(voc),
-    "yolo": AnnotationReader(
-        locate=yolo.locate,
-        read=yolo.read,
-        find=yolo_layout.find,
-        looks_for=yolo_layout.LOOKS_FOR,
-        background=True,
-    ),
+    "yolo": dataclasses.replace(_reader(yolo), background=True),
     "cvat": _reader(cvat),
     "label_studio": _reader(label_studio),
     "labelme": _reader(labelme),
@@ -144,11 +132,6 @@ def register_reader(data_format: str, reader: AnnotationReader) -> None:
             f"expected a new name for a format, found {data_format!r}, which is taken; rename it"
         )
     READERS[data_format] = reader
-
-
-def unregister_reader(data_format: str) -> None:
-    """Remove a registered format, for tests."""
-    READERS.pop(data_format, None)
 
 
 def find_reader(data_format: str) -> AnnotationReader:

@@ -17,7 +17,6 @@ from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
-    Keypoint,
     Malformed,
     Mask,
     Polygons,
@@ -34,28 +33,6 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 _CORNERS_OF_ELLIPSE = 64
-
-
-def make_object(
-    name: str,
-    box: tuple[float, float, float, float],
-    label: str,
-    mask: Mask | None = None,
-    keypoints: Sequence[Keypoint] | None = None,
-) -> AnnotatedObject:
-    """Return an object with a box (xmin, ymin, xmax, ymax) in pixels, a mask and keypoints."""
-    return AnnotatedObject(
-        name=name,
-        box=box,
-        area=0.0,
-        crowd=0,
-        difficult=None,
-        truncated=None,
-        pose=None,
-        label=label,
-        mask=mask,
-        keypoints=keypoints,
-    )
 
 
 def box_around(points: Iterable[Point]) -> tuple[float, float, float, float]:
@@ -75,7 +52,7 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
         if len(ring) < 3 or not all(map(math.isfinite, itertools.chain(*ring))):
             raise Malformed(f"{label}: expected a polygon of 3 points or more, found {ring!r:.120}")
     mask = Polygons([list(itertools.chain(*ring)) for ring in rings])
-    return make_object(name, box_around(itertools.chain(*rings)), label, mask)
+    return AnnotatedObject(name, box_around(itertools.chain(*rings)), label=label, mask=mask)
 
 
 def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    Annotations,
+    Polygons,
+    Rejected,
+)
+from detection_core.datasets.classes import make_label_map, merge_keypoint_names
 from detection_core.datasets.image_files import left_over, shown_sizes
 from detection_core.datasets.layouts import (
     Reservoir,
@@ -49,6 +56,9 @@ class Survey:
         unannotated: images without annotations, if the format does not take them for background.
         rejected: reason to images and annotations that cannot be used, from the annotations alone.
         classes: to objects, the most frequent first; 0 for a listed class without objects.
+        masks: number of objects with a mask that is not merely their box.
+        keypoints: class to objects with keypoints.
+        keypoint_names: class to the names of its keypoints, in the order of the label map.
         most_objects: in one image.
         sizes: rows and columns of sampled images, int [S, 2].
         boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
@@ -66,6 +76,9 @@ class Survey:
     unannotated: int
     rejected: Mapping[str, int]
     classes: Mapping[str, int]
+    masks: int
+    keypoints: Mapping[str, int]
+    keypoint_names: Mapping[str, Sequence[str]]
     most_objects: int
     sizes: np.ndarray
     boxes: np.ndarray
@@ -127,7 +140,7 @@ def survey(
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
             f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that"
-            " holds the data set alone",
+            " holds only the data set",
             where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
@@ -143,6 +156,9 @@ def survey(
         unannotated=sum(map(len, left_over(counting.unannotated, counting.about))),
         rejected=dict(sorted(counting.rejected.items(), key=lambda item: (-item[1], item[0]))),
         classes=dict(counting.classes.most_common()),
+        masks=counting.masks,
+        keypoints=dict(+counting.keypoints),
+        keypoint_names=counting.keypoint_names(),
         most_objects=counting.most_objects,
         sizes=np.array([size for _, size in sizes] or np.zeros((0, 2)), np.int64),
         boxes=boxes,
@@ -160,7 +176,10 @@ class _Counting:
         self.annotated_splits: collections.Counter[str] = collections.Counter()
         self.classes: collections.Counter[str] = collections.Counter()
         self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
-        self.empty = self.most_objects = 0
+        self.empty = self.most_objects = self.masks = 0
+        self.keypoints: collections.Counter[str] = collections.Counter()
+        self._names: list[Mapping[str, Sequence[str]]] = []
+        self._categories: list[Mapping[str, int]] = []
         self.images: Reservoir[AnnotatedImage] = Reservoir(_LOOKED_AT)
         self.objects: Reservoir[tuple[AnnotatedImage, int]] = Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
@@ -187,15 +206,24 @@ class _Counting:
             self.most_objects = max(self.most_objects, len(image.objects))
             for number, item in enumerate(image.objects):
                 self.classes[item.name] += 1
+                self.masks += _has_outline(item)
+                self.keypoints[item.name] += any(seen for *_, seen in item.keypoints or ())
                 self.objects.add((image, number))
                 shown = self._of_class.setdefault(item.name, [])
                 if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
                     shown.append(image)
         # Complete after the last image.
         self.classes.update(dict.fromkeys(found.categories, 0))
+        self._categories.append(found.categories)
+        self._names.append(found.keypoint_names)
         self.rejected.update(rejection.reason for rejection in found.rejected)
         if found.rejected and not self.rejection:
             self.rejection = one_line(f"{found.rejected[0].file}: {found.rejected[0].detail}", 200)
+
+    def keypoint_names(self) -> Mapping[str, Sequence[str]]:
+        """Return class to names of keypoints, in the order of the label map."""
+        ids = make_label_map(self._categories).ids_by_text if any(self._names) else {}
+        return merge_keypoint_names(self._names, ids)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
         """Choose images from each split and folder, then of rare classes, then from the sample."""
@@ -208,6 +236,13 @@ class _Counting:
         mixed = [*spread(places, max(1, 2 * count // 3)), *rare, *spread(self.images.kept, count)]
         unique = {image.path: image for image in mixed}
         return list(unique.values())[:count]
+
+
+def _has_outline(item: AnnotatedObject) -> bool:
+    """Tell whether an object's mask is more than its box, which some tools write as a polygon."""
+    if not isinstance(item.mask, Polygons):
+        return item.mask is not None
+    return any(len({*ring[side::2]}) > 2 for ring in item.mask.rings for side in (0, 1))
 
 
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:

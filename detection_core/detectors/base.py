@@ -61,6 +61,11 @@ class Detector(tf.Module, abc.ABC):
         A property, so that checkpoints track each network under the family's attribute.
         """
 
+    def runs_per_image(self, name: str) -> int:
+        """Return how many times a network of `networks` runs to detect the objects of an image, at most."""
+        del name
+        return 1
+
     @property
     @abc.abstractmethod
     def input_shape(self) -> InputShape:

@@ -321,12 +321,6 @@ def register_family(family: Family) -> None:
     FAMILIES[family.name] = family
 
 
-def unregister_family(name: str) -> None:
-    """Remove a registered family, for tests; an unknown name is ignored."""
-    if isinstance(FAMILIES.get(name), Family):
-        del FAMILIES[name]
-
-
 def family_name(model: Any) -> str:
     """Return the family name in a `model` message; "" if it has none."""
     arm = model.WhichOneof("model")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+
+from google.protobuf.message import Message
 
 from detection_core.allowed_values import Range
 from detection_core.errors import Problem
@@ -41,3 +43,19 @@ class Rules:
     without_effect: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused_values: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+
+def missing_arm(
+    message: Message, oneof: str, path: str, *, refused: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yield a problem if no arm of a oneof is set; refused arms are not suggested."""
+    if message.WhichOneof(oneof) is None:
+        fields = message.DESCRIPTOR.oneofs_by_name[oneof].fields
+        arms = [field.name for field in fields if field.name not in refused]
+        expected = f"one of {', '.join(arms)}" if len(arms) > 1 else arms[0]
+        yield Problem(path=path, message=f"expected {expected}, found none; add the one you want")
+
+
+def message_name(descriptor: Any) -> str:
+    """Return a message type's full name without the package, as in `Loss.EqualizationLoss`."""
+    return str(descriptor.full_name).removeprefix(f"{descriptor.file.package}.")

@@ -21,7 +21,7 @@ from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import longest_tails
 from detection_core.datasets.masks import pack_run_lengths
 from detection_core.errors import DataError, shorten
-from detection_core.evaluation.coco_objects import detected_objects
+from detection_core.evaluation.coco_metrics import detected_objects
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
 

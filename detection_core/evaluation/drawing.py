@@ -41,8 +41,7 @@ class LabelledBox:
         colour: RGB; None: the colour of the class.
         mask: COCO's compressed RLE of a mask of the whole picture; empty for none.
         mask_size: rows and columns of the mask.
-        keypoints: (y, x) of each, normalised. NaN is not drawn, and neither are keypoints that are all 0:
-            detectors return these for classes without keypoints.
+        keypoints: (y, x) of each, normalised; NaN is not drawn.
         edges: pairs of keypoint indices to draw a line between.
     """
 
@@ -82,18 +81,6 @@ def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
         return picture
     size = tuple(max(1, round(s * scale)) for s in picture.size)
     return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.BICUBIC)
-
-
-def draw_objects(pixels: np.ndarray, boxes: Sequence[LabelledBox], *, sides: tuple[int, int]) -> Image.Image:
-    """Return a picture with boxes, the first ones on top.
-
-    Args:
-        pixels: uint8 [H, W, 3].
-        boxes: to draw.
-        sides: least and most pixels of the picture's longer side.
-    """
-    smallest, longest = sides
-    return draw_boxes(fit(pixels, longest=longest, smallest=smallest), boxes)
 
 
 def jpeg_bytes(picture: Image.Image) -> bytes:
@@ -147,7 +134,7 @@ def _with_masks(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Ima
 
 def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox) -> None:
     """Draw the skeleton's lines in the object's colour, then each keypoint in its own colour."""
-    if not np.any(item.keypoints):
+    if not item.keypoints:
         return
     width, height = size
     radius = max(2.0, min(size) / 90)

@@ -95,8 +95,8 @@ def checked_detections(
 
     Args:
         outputs: float32 boxes [D, 4], scores [D] and classes [D], whole numbers from 0. Optional, as in
-            `Detections`: masks [D, h, w] in the frame of the box, and keypoints [D, K, 2]. Others are left
-            out.
+            `Detections`: masks [D, h, w] in the frame of the box, and keypoints [D, K, 2], which become NaN
+            where an object's are all 0. Others are left out.
         count: number of rows that are detections.
         size: rows and columns of the image, pixels.
         source_id: of the image.
@@ -125,6 +125,9 @@ def checked_detections(
         )
     order = np.argsort(-found["scores"], kind="stable")
     found = {name: values[order].astype(np.float32) for name, values in found.items()}
+    if "keypoints" in found:
+        # Detectors return zeros for an object whose class has no keypoints.
+        found["keypoints"][~found["keypoints"].any(axis=(1, 2))] = np.nan
     if "masks" in found:
         found["masks"] = paste_masks(found["masks"], found["boxes"], *size)
     found["classes"] = np.rint(classes[order]).astype(np.int32)

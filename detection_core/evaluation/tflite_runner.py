@@ -243,8 +243,8 @@ def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str,
     boxes, scores = (shapes.get(name, ()) for name in ("location", "score"))
     if len(details) != 2 or len(boxes) != 3 or boxes[2] != 4 or scores[:2] != boxes[:2]:
         raise ModelError(
-            "expected the heads `location` [1, A, 4] and `score` [1, A, C], of which the metadata say how"
-            f" they are decoded, found {shapes}; export the file again",
+            "expected the heads `location` [1, A, 4] and `score` [1, A, C], with their decoding in the"
+            f" metadata, found {shapes}; export the file again",
             where=path,
         )
     return {name: d["index"] for name, d in zip(names, details, strict=True)}

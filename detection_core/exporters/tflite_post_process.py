@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.allowed_values import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION, Range
-from detection_core.config.messages.post_processing import OPERATION
+from detection_core.config.messages.detector_parts import OPERATION
 from detection_core.errors import ExportError
 
 # The float32 next to 1: a factor of 1 would be folded.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
 import heapq
@@ -19,7 +18,7 @@ from detection_core.artifacts.dataset_card import (
     QuarantinedEntry,
     SplitCard,
 )
-from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
+from detection_core.artifacts.pictures import FOLDER, SAMPLE, SMALLEST, PictureEntry, list_pictures
 from detection_core.report.figures import (
     Chart,
     HeatMap,
@@ -28,13 +27,11 @@ from detection_core.report.figures import (
     profile_charts,
     profile_maps,
 )
-from detection_core.report.page import render
-from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.report.page import Picture, PictureBudget, render
 from detection_core.storage import files
 
 _EXAMPLES = 5
 _FINDING_BYTES = 1_500_000
-_PICTURES = "pictures"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,16 +67,14 @@ class FindingsSummary:
     @property
     def shown(self) -> list[ShownFinding]:
         """The findings with their pictures, within the byte budget."""
-        left, shown = _FINDING_BYTES, []
-        for finding in self.found.findings:
-            pictures = []
-            for example in finding.examples:
-                data = self._read(example)
-                if data and len(data) <= left:
-                    left -= len(data)
-                    pictures.append(Picture(source_id=_ids(example), caption=example.note, data=data))
-            shown.append(ShownFinding(finding=finding, pictures=pictures))
-        return shown
+        budget = PictureBudget(_FINDING_BYTES)
+        return [
+            ShownFinding(
+                finding=finding,
+                pictures=[p for example in finding.examples if (p := self._picture(example, budget))],
+            )
+            for finding in self.found.findings
+        ]
 
     @property
     def not_made(self) -> dict[str, str]:
@@ -92,17 +87,13 @@ class FindingsSummary:
         """Path of the complete list."""
         return FINDINGS.path(self.folder)
 
-    def _read(self, example: FoundExample) -> str:
+    def _picture(self, example: FoundExample, budget: PictureBudget) -> Picture | None:
         # Only a file name, never a path: the file may come from elsewhere.
         name = example.picture
         if not name or "/" in name or "\\" in name or name.startswith("."):
-            return ""
-        path = files.join(self.folder, _PICTURES, name)
-        if not files.exists(path):
-            return ""
-        data = files.read_bytes(path)
-        is_jpeg = data.startswith(b"\xff\xd8\xff")
-        return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}" if is_jpeg else ""
+            return None
+        path = files.join(self.folder, FOLDER, name)
+        return budget.embed_one(PictureEntry(caption=example.note, source_id=_ids(example), file=path))
 
 
 def _ids(example: FoundExample) -> str:
@@ -203,7 +194,7 @@ def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Pi
 
     A folder without `pictures/index.json`, or "", has none.
     """
-    entries: dict[str, list[PictureFile]] = {}
+    entries: dict[str, list[PictureEntry]] = {}
     for entry in list_pictures(folder) if folder else []:
         if entry.kind in (SAMPLE, SMALLEST):
             entries.setdefault("" if entry.kind == SMALLEST else entry.caption, []).append(entry)
@@ -211,10 +202,10 @@ def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Pi
     smallest = entries.pop("", [])
     rounds = [row for row in itertools.zip_longest(*entries.values())]
     rounds.insert(1, tuple(smallest))
-    embedded = {entry.path: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
+    embedded = {entry.file: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
 
-    def shown(some: Sequence[PictureFile]) -> list[Picture]:
-        return [picture for entry in some if (picture := embedded[entry.path]) is not None]
+    def shown(some: Sequence[PictureEntry]) -> list[Picture]:
+        return [picture for entry in some if (picture := embedded[entry.file]) is not None]
 
     samples = {name: shown(some) for name, some in entries.items()}
     return {name: pictures for name, pictures in samples.items() if pictures}, shown(smallest)

@@ -8,7 +8,7 @@ from typing import Any
 
 from detection_core.artifacts.evaluation import COCO_METRICS, Confusion, Curves, EvalReport, ThresholdVerdict
 from detection_core.report.figures import SERIES, Chart, Line, line_chart
-from detection_core.report.pictures import Picture
+from detection_core.report.page import Picture
 
 WORDS = dict(
     zip(

@@ -127,7 +127,7 @@ def open_regular(path: str, limit: int = sys.maxsize) -> IO[bytes]:
     return store.open_regular(path, limit)
 
 
-IRREGULAR = (errno.EINVAL, errno.EFBIG)  # errors of `open_regular` for an existing path
+IRREGULAR = (errno.EINVAL, errno.EFBIG, errno.ENXIO)  # errors of `open_regular` for an existing path
 
 
 def exists(path: str) -> bool:

@@ -324,7 +324,6 @@ def _sync(path: str) -> None:
 
 
 def _sync_tree(folder: str) -> None:
-    """Sync all files and folders below a folder."""
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)

@@ -100,7 +100,6 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _is_still(path: str, descriptor: int) -> bool:
-    """Return whether the path still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -303,7 +303,7 @@ class ObjectStore(StoreConnection):
 
 def _changed(path: str) -> DataError:
     return DataError(
-        "expected an object that stays as it is while it is read, found that it was changed; run again",
+        "expected an object that does not change while it is read, found that it was changed; run again",
         where=path,
     )
 

@@ -102,8 +102,8 @@ class _Held:
                 self._version = self._write(unique_content(), self._version)
             if self._version is None:
                 raise StorageError(
-                    "expected to hold this lock still, found that another writer took it over while this one"
-                    " did not renew it; run again: what is finished is kept",
+                    "expected to still hold this lock, found that another writer took it over, because it"
+                    " was not renewed in time; run again: finished work is kept",
                     where=self._path,
                 )
 

@@ -99,13 +99,10 @@ def compare_file(
     networks = ExportNetworks(source, float_layers={kind.network: origin.float_layers})
     form = TFLITE_FORMS[0] if read_decoding(content, where=path) is None else "headless"
     inputs = _inputs(path, source, options)
-    with ReferenceNetwork(networks.function(kind.network, _outputs(form))) as reference:
+    # The options of the post-processing do not matter here.
+    outputs = TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
+    with ReferenceNetwork(networks.function(kind.network, outputs)) as reference:
         return compare_network(path, reference, inputs, kind.tolerance)
-
-
-def _outputs(form: str) -> TFLiteOutputOptions:
-    """Return the options of a form; options of the post-processing do not matter here."""
-    return TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
 
 
 def _inputs(path: str, source: ExportSource, options: CompareOptions) -> list[np.ndarray]:

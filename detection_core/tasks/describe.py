@@ -9,12 +9,14 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.detector import configured_model
-from detection_core.builders.train_plan import build_fine_tune_options
-from detection_core.builders.training_outline import build_training_outline, build_without_data
+from detection_core.builders.train_plan import (
+    build_fine_tune_options,
+    build_training_outline,
+    build_without_data,
+)
 from detection_core.config.check import check_classes_filled_in
-from detection_core.config.num_classes import configured_classes
+from detection_core.config.model_fields import configured_classes, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
@@ -93,6 +95,7 @@ def describe(config: CheckedConfig) -> Description:
     detector = configured.build(seed=None)
     model = configured.describe(detector)
     fixed = detector.input_shape.size is not None
+    flops = sum(count_flops(net) * detector.runs_per_image(name) for name, net in detector.networks.items())
     return Description(
         architecture=configured.architecture,
         model=model,
@@ -101,7 +104,7 @@ def describe(config: CheckedConfig) -> Description:
         classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
-        flops=sum(count_flops(network) for network in detector.networks.values()) if fixed else 0,
+        flops=flops if fixed else 0,
         parts=dict(model.parts) | _parts(config),
     )
 
@@ -160,7 +163,6 @@ def _start(config: CheckedConfig) -> str:
 
 
 def _parts(config: CheckedConfig) -> dict[str, str]:
-    """Return the config's other choices as text."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
         steps = "no num_steps, which training needs;"

@@ -109,7 +109,6 @@ def _report(
     *,
     seconds_per_image: float,
 ) -> EvalReport:
-    """Compute the metrics, compare them with the baseline's, and check the thresholds."""
     split, demanded = splits[_MODEL], [t.metric for t in thresholds]
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
     resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
@@ -130,7 +129,6 @@ def _report(
 
 
 def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
-    """Write the curves, the pictures and the mistakes."""
     CURVES.write(folder, make_curves(split, split.best_score))
     score_threshold = split.best_score if options.min_score is None else options.min_score
     plan = plan_pictures(split, options.pictures, score_threshold)

@@ -10,7 +10,6 @@ from importlib import metadata
 
 import numpy as np
 
-from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
@@ -26,7 +25,6 @@ from detection_core.config.input_paths import (
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_runner import MOST_DETECTIONS
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
@@ -42,61 +40,11 @@ from detection_core.tasks.exporting.export_networks import (
 )
 from detection_core.tasks.exporting.parity import (
     Candidate,
-    Limits,
-    ParityOptions,
-    check_limits,
+    TFLiteExportOptions,
     measure_parity,
 )
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TFLiteExportOptions:
-    """Files to write and their accuracy bounds.
-
-    Attributes:
-        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute. There is no default,
-            because only the user knows how much accuracy a file may lose.
-        formats: of `tflite_formats.FORMATS`.
-        split: split of the examples on which every file is measured.
-        max_detections: boxes that the post-processing operation keeps.
-        classes_per_detection: best classes that each box is reported with. One costs accuracy: the SavedModel
-            suppresses class by class, and may report a box with all its classes.
-        use_regular_nms: suppress class by class, as the SavedModel does. Off: boxes of all classes suppress
-            each other, which is faster.
-        form: output layout, of `TFLITE_FORMS`. Without post-processing (`headless`) the three options above
-            have no effect. Boxes of all classes then suppress each other as in MediaPipe, with one class a
-            box.
-        representative_examples: training images for the ranges of post-training quantization.
-        latency_runs: timed inferences of each file; 0 does not measure.
-        limits: format to bounds on its files, by keys of `parity.LIMITS`.
-    """
-
-    max_map_drop: float
-    formats: tuple[str, ...] = ("float32", "int8")
-    split: str = "eval"
-    max_detections: int = 100
-    classes_per_detection: int = 3
-    use_regular_nms: bool = False
-    form: str = TFLITE_FORMS[0]
-    representative_examples: int = 100
-    latency_runs: int = 20
-    limits: Limits = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.form not in TFLITE_FORMS:
-            raise ConfigError(f"expected one of {', '.join(TFLITE_FORMS)}, found {self.form}", where="form")
-        unknown = [name for name in self.formats if name not in FORMATS]
-        if unknown or not self.formats:
-            raise ConfigError(
-                f"expected some of {', '.join(FORMATS)}, found {', '.join(unknown) or 'none'}",
-                where="formats",
-            )
-        for name in ("max_detections", "representative_examples"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"expected at least 1, found {getattr(self, name)}", where=name)
-        check_limits(self.limits, self.formats)
 
 
 def export_tflite(
@@ -169,13 +117,7 @@ def export_tflite_config(
     config, detector, candidates = _written(
         model_dir, config, options, tflite_dir, quantized_model_dir, choice_config
     )
-    parity = ParityOptions(
-        split=options.split,
-        max_map_drop=options.max_map_drop,
-        latency_runs=options.latency_runs,
-        limits=options.limits,
-    )
-    report = measure_parity(model_dir, candidates, config, detector.label_map, parity)
+    report = measure_parity(model_dir, candidates, config, detector.label_map, options)
     PARITY.write(parity_dir, report)
     return report
 

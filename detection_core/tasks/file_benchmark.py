@@ -18,7 +18,7 @@ from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Machi
 from detection_core.artifacts.tflite_file import TFLiteGraph, read_graph, read_tflite
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_trial import try_tflite
-from detection_core.exporters.cold_start import measure_cold_start
+from detection_core.exporters.cold_start import ColdStart, measure_cold_start
 from detection_core.exporters.operator_times import (
     DELEGATES,
     Delegation,
@@ -89,8 +89,7 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
             times = _take_turns(contents, threads, delegate, options.runs)
             for path in found:
                 cold = measure_cold_start(local[path], threads=threads, delegate=delegate)
-                timing = _timing(times[path], threads, delegate)
-                timings[path].append(dataclasses.replace(timing, **dataclasses.asdict(cold)))
+                timings[path].append(_timing(times[path], threads, delegate, cold))
     measured = [_measured(path, contents[path], graphs[path], timings[path], options) for path in found]
     machine = _machine()
     return Benchmark(machine=machine, files=measured, notes=_notes(machine, measured))
@@ -115,7 +114,6 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _local(contents: dict[str, bytes]) -> Iterator[dict[str, str]]:
-    """Yield local copies of files."""
     with ScratchFolder() as folder:
         local = {}
         for place, (path, content) in enumerate(contents.items()):
@@ -135,7 +133,7 @@ def _take_turns(contents: dict[str, bytes], threads: int, delegate: str, runs: i
     return {path: some[:runs] for path, some in times.items()}
 
 
-def _timing(times: list[float], threads: int, delegate: str) -> Timing:
+def _timing(times: list[float], threads: int, delegate: str, cold: ColdStart) -> Timing:
     p50, p90, p99 = (float(np.percentile(times, share)) for share in (50, 90, 99))
     mean = float(np.mean(times))
     return Timing(
@@ -148,9 +146,7 @@ def _timing(times: list[float], threads: int, delegate: str) -> Timing:
         p90_ms=p90,
         p99_ms=p99,
         images_per_second=1000 / mean,
-        load_ms=0.0,
-        first_ms=0.0,
-        peak_memory_bytes=None,
+        **dataclasses.asdict(cold),
     )
 
 

@@ -8,7 +8,7 @@ from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_classes_filled_in
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import classes_field
+from detection_core.config.model_fields import classes_field
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.detectors.checkpoint_names import FineTuneOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import hashlib
 import os
@@ -21,7 +20,7 @@ from detection_core.artifacts.published import (
     read_version,
     version_file,
 )
-from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, read_graph, read_tflite
+from detection_core.artifacts.tflite_file import TFLiteGraph, by_number, read_graph, read_tflite
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, find_description, read_tensor_names
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
 from detection_core.errors import ContractError
@@ -131,7 +130,7 @@ def _tensors(
     found = []
     for place, index in enumerate(indices):
         tensor = graph.tensors[index]
-        scale, zero_point = _one_scale(tensor)
+        codes = tensor.quantization
         found.append(
             TensorFacts(
                 index=index,
@@ -140,17 +139,11 @@ def _tensors(
                 described_as=described[place] if place < len(described) else "",
                 dtype=tensor.dtype,
                 shape=tensor.shape,
-                scale=scale,
-                zero_point=zero_point,
+                scale=codes.scale[0] if codes else None,
+                zero_point=codes.zero_point[0] if codes else None,
             )
         )
     return tuple(found)
-
-
-def _one_scale(tensor: TensorInfo) -> tuple[float | None, int | None]:
-    if tensor.quantization is None:
-        return None, None
-    return tensor.quantization.scale[0], tensor.quantization.zero_point[0]
 
 
 def _inspect_saved_model(path: str) -> Inspection:
@@ -158,9 +151,12 @@ def _inspect_saved_model(path: str) -> Inspection:
     saved, content = read_saved_model(files.join(folder, layout.SAVED_MODEL), folder)
     meta = saved.meta_graphs[0]
     served = meta.signature_def[SERVING_SIGNATURE]  # empty if missing
-    info = None
-    if files.exists(layout.extra_file(path, layout.MODEL_INFO)):
-        info = layout.read_info(path)
+    nodes = [meta.graph_def.node, *(function.node_def for function in meta.graph_def.library.function)]
+    info = layout.read_info(path) if files.exists(layout.extra_file(path, layout.MODEL_INFO)) else None
+    provenance = None
+    if info:
+        origin = provenance_of_training(info.extra)
+        provenance = dataclasses.replace(origin, model=info.name, format=info.kind)
     return Inspection(
         path=path,
         kind="saved_model",
@@ -168,8 +164,8 @@ def _inspect_saved_model(path: str) -> Inspection:
         sha256=hashlib.sha256(content).hexdigest(),
         inputs=_signature_tensors(served.inputs),
         outputs=_signature_tensors(served.outputs),
-        operators=_operations(meta.graph_def),
-        provenance=_trained_as(info),
+        operators=by_number(node.op for part in nodes for node in part),
+        provenance=provenance,
         detector=info,
         published=_published(folder, (IN_SERVICE, WITHDRAWN)),
     )
@@ -188,18 +184,6 @@ def _signature_tensors(tensors: Mapping[str, Any]) -> tuple[TensorFacts, ...]:
         )
         for place, (name, tensor) in enumerate(sorted(tensors.items()))
     )
-
-
-def _operations(graph: Any) -> dict[str, int]:
-    nodes = [graph.node, *(function.node_def for function in graph.library.function)]
-    counts = collections.Counter(node.op for part in nodes for node in part)
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _trained_as(info: layout.DetectorInfo | None) -> Provenance | None:
-    if info is None:
-        return None
-    return dataclasses.replace(provenance_of_training(info.extra), model=info.name, format=info.kind)
 
 
 def _published(folder: str, below: tuple[str, ...]) -> dict[str, Any] | None:

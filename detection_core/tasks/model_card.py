@@ -12,7 +12,7 @@ from detection_core.artifacts.tflite_provenance import Provenance, provenance_of
 from detection_core.config.label_map_file import parse_label_map
 from detection_core.errors import DetectionError
 from detection_core.redaction import visible
-from detection_core.report.formats import metric, size
+from detection_core.report.page import metric, size
 from detection_core.storage import files
 
 MODEL_CARD = "model_card.md"
@@ -55,9 +55,8 @@ def model_card(model_dir: str, measured: EvalReport, *, tflite_dir: str = "") ->
 
 
 def _about(model_dir: str) -> Iterator[str]:
-    info = None
-    if files.exists(layout.extra_file(model_dir, layout.MODEL_INFO)):
-        info = layout.read_info(model_dir)
+    has_info = files.exists(layout.extra_file(model_dir, layout.MODEL_INFO))
+    info = layout.read_info(model_dir) if has_info else None
     origin = provenance_of_training(info.extra) if info else Provenance()
     yield f"# {_cell(info.name) if info else 'Detector'}"
     yield ""

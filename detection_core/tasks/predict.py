@@ -20,6 +20,7 @@ from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
@@ -37,6 +38,8 @@ def predict(
     min_score: float = 0.5,
     *,
     trust: bool = False,
+    coco_images: str = "",
+    needs_one: bool = True,
 ) -> list[Prediction]:
     """Detect objects in images; write a picture and a JSON file for each if a folder is given.
 
@@ -46,48 +49,21 @@ def predict(
         model_path: a push destination, a detector folder, a SavedModel, a .tflite file or the folder of an
             ensemble.
         images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
-            uint8 [H, W, 3], RGB.
+            uint8 [H, W, 3], RGB. Files only, if `coco_images` is given.
         output_dir: folder for `NAME.jpg` and `NAME.json`; created if missing. "": nothing is written.
-        min_score: detections below it are left out.
+        min_score: detections below it are left out of pictures and of each image's JSON.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
+        coco_images: COCO JSON with the ids of the images. `COCO_RESULTS` is then written with detections of
+            every score, see `evaluation.coco_results`. "": that file is not written.
+        needs_one: raise if no image can be used.
 
     Returns:
-        One prediction for each usable image, in order.
+        One prediction for each image, in order; that of an unusable image has an `error`.
 
     Raises:
         ConfigError: if `min_score` is not a number, or `output_dir` is the folder of an image.
         ModelError: if the model cannot be run.
-        DataError: if none of the images can be used.
-    """
-    results = predict_each(model_path, images, output_dir, min_score, trust=trust)
-    failed = [r for r in results if r.error]
-    if failed and len(failed) == len(results):
-        raise DataError(failed[0].error, where=failed[0].image)
-    return results
-
-
-def predict_each(
-    model_path: str,
-    images: Sequence[str | np.ndarray],
-    output_dir: str = "",
-    min_score: float = 0.5,
-    *,
-    trust: bool = False,
-    coco_images: str = "",
-) -> list[Prediction]:
-    """Do the same as `predict`, but do not raise if no image is usable.
-
-    Args:
-        model_path: as in `predict`, like the other arguments.
-        images: files only, if `coco_images` is given.
-        output_dir: folder for the files.
-        min_score: for pictures and each image's JSON.
-        trust: as in `predict`.
-        coco_images: COCO JSON with the ids of the images. `COCO_RESULTS` is then written with detections of
-            every score, see `evaluation.coco_results`. "": that file is not written.
-
-    Raises:
-        DataError: also for an image that `coco_images` does not list.
+        DataError: if none of the images can be used, or `coco_images` does not list one.
     """
     ids = _ids_of(images, coco_images) if coco_images else {}
     if not math.isfinite(min_score):
@@ -95,17 +71,34 @@ def predict_each(
     model_path = find_model(model_path)
     _refuse_overwriting(images, output_dir)
     runner = load_runner(model_path, trust=trust)
-    names = known_classes(model_path)
     if output_dir:
         files.make_dirs(output_dir)
+    results, found = _predict_each(runner, images, ids, known_classes(model_path), output_dir, min_score)
+    if ids:
+        write_coco_results(files.join(output_dir, COCO_RESULTS), found)
+    failed = [result for result in results if result.error]
+    if needs_one and failed and len(failed) == len(results):
+        raise DataError(failed[0].error, where=failed[0].image)
+    return results
+
+
+def _predict_each(
+    runner: Runner,
+    images: Sequence[str | np.ndarray],
+    ids: Mapping[str, int],
+    names: dict[int, str],
+    output_dir: str,
+    min_score: float,
+) -> tuple[list[Prediction], list[tuple[int, Instances]]]:
+    """Return the prediction of each image, and all detections of each usable one that has an id."""
     results: list[Prediction] = []
-    detections: list[tuple[int | str, Instances]] = []
+    detections: list[tuple[int, Instances]] = []
     taken: set[str] = set()
     with Progress("predict", total=len(images), unit="image") as progress:
         for i, given in enumerate(images):
             source = given if isinstance(given, str) else f"image {i}"
             try:
-                pixels = read_image(given) if isinstance(given, str) else _checked_pixels(given, source)
+                pixels = read_image(given) if isinstance(given, str) else checked_pixels(given, source)
             except DataError as error:
                 _logger.warning("predict | %s", error)
                 results.append(Prediction(image=source, error=error.message))
@@ -116,9 +109,7 @@ def predict_each(
                 if ids:
                     detections.append((ids[source], found))
             progress.advance()
-    if ids:
-        write_coco_results(files.join(output_dir, COCO_RESULTS), detections)
-    return results
+    return results, detections
 
 
 def _ids_of(images: Sequence[str | np.ndarray], coco_images: str) -> dict[str, int]:
@@ -158,14 +149,20 @@ def read_image(path: str) -> np.ndarray:
         raise DataError(
             f"expected an image, found a file that cannot be read ({error})", where=path
         ) from error
+    return decode_image(data, path)
+
+
+def decode_image(data: bytes, where: str) -> np.ndarray:
+    """Decode an image file's content as `read_image` does; a DataError names the image `where`."""
     try:
         find_format(data)
         return read_pixels(io.BytesIO(data), upright=True)
     except ImageFault as error:
-        raise DataError(error.message, where=path) from error
+        raise DataError(error.message, where=where) from error
 
 
-def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+def checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+    """Return the pixels; a DataError names the image `where` if they are not uint8 [H, W, 3]."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise DataError(
             f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",
@@ -217,7 +214,7 @@ def detected_objects(
             score=score,
             box=tuple(box),
             mask=MaskRuns(size=size, counts=mask.decode("ascii")) if mask else None,
-            keypoints=tuple((y, x) for y, x in keypoints),
+            keypoints=tuple((y, x) for y, x in keypoints if math.isfinite(y)),
         )
         for box, score, label, mask, keypoints in rows
     )

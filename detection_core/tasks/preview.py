@@ -19,8 +19,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import side_by_side
 from detection_core.evaluation.pictures import draw_truth, host_truth
-from detection_core.report.page import render
-from detection_core.report.pictures import Picture
+from detection_core.report.page import Picture, render
 from detection_core.storage import files
 from detection_core.structures import Batch, Sample
 
@@ -129,7 +128,6 @@ def _padded(picture: Image.Image, height: int) -> Image.Image:
 
 
 def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
-    """Arrange pictures in rows of `_COLUMNS`."""
     rows = [pictures[first : first + _COLUMNS] for first in range(0, len(pictures), _COLUMNS)]
     widths = [sum(p.width for p in row) + _GAP * (len(row) - 1) for row in rows]
     heights = [max(p.height for p in row) for row in rows]

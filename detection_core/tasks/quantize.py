@@ -9,8 +9,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization
 from detection_core.builders.datasets import naming_bad_train_records, representative_pixels, with_steps
-from detection_core.builders.detector import build_quantization_options, configured_model
-from detection_core.builders.multi_scale import uses_multi_scale
+from detection_core.builders.detector import build_quantization_options, configured_model, uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
 from detection_core.config.pipeline_config import CheckedConfig
@@ -182,7 +181,6 @@ def _write(
     report: QuantizationReport,
     described: Quantization,
 ) -> None:
-    """Write the detector folder with the detector's present weights."""
     summary = {
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,

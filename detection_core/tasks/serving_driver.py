@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import read_info
+from detection_core.config.automl.hparams import load_hyperparameters, resolve_label_map
 from detection_core.config.automl.hyperparameters import HyperParameters
-from detection_core.config.automl.label_maps import resolve_label_map
 from detection_core.config.automl.translation import check_made_with, is_efficientdet
-from detection_core.config.automl.typed_values import load_hyperparameters
-from detection_core.data.image_header import ImageFault, find_format
-from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.measure import known_classes
@@ -26,6 +22,7 @@ from detection_core.evaluation.served_file import BatchDetections, ServedFile, S
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+from detection_core.tasks.predict import checked_pixels, decode_image
 from detection_core.tasks.serving_benchmark import time_requests
 
 _logger = logging.getLogger(__name__)
@@ -131,7 +128,7 @@ class ServingDriver:
         Raises:
             DataError: for an array that is not an image.
         """
-        images = [_checked(image, place) for place, image in enumerate(image_arrays)]
+        images = [checked_pixels(np.asarray(image), f"image {i}") for i, image in enumerate(image_arrays)]
         if not images:
             raise DataError("expected images, found none", where="image_arrays")
         found = [self._model(np.stack([images[i] for i in group])) for group in stacked(images)]
@@ -148,7 +145,7 @@ class ServingDriver:
         Raises:
             DataError: for a file that is not an image.
         """
-        return self.serve([_decoded(content, place) for place, content in enumerate(image_files)])
+        return self.serve([decode_image(data, f"image {i}") for i, data in enumerate(image_files)])
 
     def serve_base64(self, image_files: Sequence[str | bytes]) -> BatchDetections:
         """Detect objects in image files in base64, plain or web-safe, as a REST client sends them.
@@ -285,24 +282,6 @@ def _check_parameters(path: str, params: Mapping[str, Any], model_name: str) -> 
         check_made_with(config, params, model_name, where="model_params")
     elif params:
         _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
-
-
-def _checked(image: np.ndarray, place: int) -> np.ndarray:
-    image = np.asarray(image)
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise DataError(
-            f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",
-            where=f"image {place}",
-        )
-    return image
-
-
-def _decoded(content: bytes, place: int) -> np.ndarray:
-    try:
-        find_format(content)
-        return read_pixels(io.BytesIO(content), upright=True)
-    except ImageFault as error:
-        raise DataError(error.message, where=f"image {place}") from error
 
 
 def _from_base64(text: str | bytes, place: int) -> bytes:

@@ -11,14 +11,12 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
 from detection_core.builders.datasets import with_steps
-from detection_core.builders.detector import configured_model
-from detection_core.builders.multi_scale import build_multi_scale_model
+from detection_core.builders.detector import build_multi_scale_model, configured_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import classes_field
+from detection_core.config.model_fields import classes_field, fine_tune_checkpoint
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import Detector, count_parameters
@@ -98,7 +96,8 @@ def train(
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
             _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
-            text, tables = TRAIN_REPORT.format(report), _tables(start, folder)
+            tables = start.tables() | left_out_table(folder) | skipped_table(folder)
+            text = TRAIN_REPORT.format(report)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
@@ -159,7 +158,6 @@ def _check(plan: TrainPlan, replicas: int) -> None:
 def _fit(
     request: FitRequest, warm_start_dir: str, progress: Reporter | None
 ) -> tuple[StartingWeights, TrainingResult]:
-    """Load the starting weights and train the model."""
     check_classes(request.model, request.label_map, classes_field(request.config))
     start = fill_starting_weights(request.model, request.config, warm_start_dir)
     return start, fit(request, job="train", progress=progress)
@@ -187,11 +185,6 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
             " correct it, or leave it out, and it follows the label map",
             where=where,
         )
-
-
-def _tables(start: StartingWeights, folder: str) -> dict[str, str]:
-    """Return further files of the training's record, name to text."""
-    return start.tables() | left_out_table(folder) | skipped_table(folder)
 
 
 def _report(request: FitRequest, result: TrainingResult, start: StartingWeights) -> TrainReport:

@@ -17,7 +17,7 @@ from detection_core.capabilities import capability, has_capability
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import with_classes
+from detection_core.config.model_fields import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.encoding import Decoding
@@ -175,7 +175,6 @@ def _write_page(
     options: ValidationOptions,
     folder: str,
 ) -> None:
-    """Write the page of the data and its sources beside the findings."""
     label_map, view = known
     splits = {split: found.objects.card(label_map) for split, found in passes.items()}
     CARD.write(folder, CARD.find(examples_dir) or counted_card(label_map, splits))

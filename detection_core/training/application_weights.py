@@ -66,9 +66,9 @@ def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: boo
         return False
     if frozen:
         consequence = (
-            "with freeze_batchnorm: true nothing is normalised, and a learning rate that is meant for"
-            " normalised layers diverges; set freeze_batchnorm: false, so that statistics are measured, or a"
-            " learning rate of a hundredth"
+            "with freeze_batchnorm: true nothing is normalised, and training diverges with a learning rate"
+            " for normalised layers; set freeze_batchnorm: false, so that statistics are measured, or"
+            " divide the learning rate by 100"
         )
     else:
         consequence = (

@@ -18,7 +18,7 @@ from detection_core.errors import DataError
 from detection_core.optimizers.optimization import MovingAverage, Optimization, with_average
 from detection_core.progress import RateMeter
 from detection_core.storage import files
-from detection_core.training.actions import TrainingAction
+from detection_core.training.actions import DataWait, TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import SKIPPED_UPDATES, StepOutputs
@@ -27,7 +27,6 @@ from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.memory import device_memory, host_memory
 from detection_core.training.multi_scale import MultiScaleModel
 from detection_core.training.precision import LOSS_SCALE
-from detection_core.training.profiling import DataWait
 from detection_core.training.step import TrainableModel, TrainState, compile_steps
 from detection_core.training.stop_signal import StopSignal
 from detection_core.training.trial_updates import is_out_of_memory, too_large

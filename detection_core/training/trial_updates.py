@@ -44,7 +44,7 @@ def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError
     found = _MEMORY.search(str(error))
     reason = found[0] if found else type(error).__name__
     return BatchTooLargeError(
-        f"expected a batch that the memory holds, found {images}, which it does not ({reason})",
+        f"expected a batch that fits into memory, found {images}, which do not fit ({reason})",
         where="train_config.batch_size",
     )
 

@@ -153,15 +153,22 @@ class _HistogramCounter:
         self._total_squares += int((totals**2).sum())
 
     def histogram(self) -> Histogram:
-        counts, squares, products, images = (row.tolist() for row in self._sums)
-        return Histogram(
-            bins=self._bins,
-            counts=counts,
-            squares=squares,
-            products=products,
-            images=images,
-            total_squares=self._total_squares,
-        )
+        return _histogram(self._bins, self._sums, self._total_squares)
+
+
+_SUMS = ("counts", "squares", "products", "images")
+
+
+def _sums(histogram: Histogram, bins: Sequence[str]) -> np.ndarray:
+    """Return `_SUMS` of a histogram in the order of given bins, int64 [4, B]; 0 for bins that it lacks."""
+    at = {name: place for place, name in enumerate(bins)}
+    found: np.ndarray = np.zeros((len(_SUMS), len(bins)), np.int64)
+    found[:, [at[name] for name in histogram.bins]] = [getattr(histogram, name) for name in _SUMS]
+    return found
+
+
+def _histogram(bins: list[str], sums: np.ndarray, total_squares: int) -> Histogram:
+    return Histogram(bins=bins, **dict(zip(_SUMS, sums.tolist(), strict=True)), total_squares=total_squares)
 
 
 def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
@@ -180,22 +187,8 @@ def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
 def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
     """Add histograms of the same name; later samples may have more classes."""
     bins = list(dict.fromkeys(b for part in parts for b in part.bins))
-
-    def total(field: str) -> list[int]:
-        sums = dict.fromkeys(bins, 0)
-        for part in parts:
-            for name, value in zip(part.bins, getattr(part, field), strict=True):
-                sums[name] += value
-        return list(sums.values())
-
-    return Histogram(
-        bins=bins,
-        counts=total("counts"),
-        squares=total("squares"),
-        products=total("products"),
-        images=total("images"),
-        total_squares=sum(part.total_squares for part in parts),
-    )
+    sums: np.ndarray = np.sum([_sums(part, bins) for part in parts], axis=0)
+    return _histogram(bins, sums, sum(part.total_squares for part in parts))
 
 
 LEAST_IMAGES_OF_A_BIN = 10
@@ -228,13 +221,16 @@ def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
         None if no bin has enough images, or nothing varies.
     """
     bins = sorted({*sample.bins, *reference.bins})
-    here, there = _Sums.of(sample, bins), _Sums.of(reference, bins)
-    if not here.total or not there.total:
+    here, there = _sums(sample, bins), _sums(reference, bins)
+    (p_counts, *_, p_images), (q_counts, *_, q_images) = here, there
+    if not p_counts.any() or not q_counts.any():
         return None
-    p, q = here.counts / here.total, there.counts / there.total
-    pooled = (here.counts + there.counts) / (here.total + there.total)
-    variance = here.variance(pooled) + there.variance(pooled)
-    compared = np.flatnonzero((here.images + there.images >= LEAST_IMAGES_OF_A_BIN) & (variance > 0))
+    p, q = p_counts / p_counts.sum(), q_counts / q_counts.sum()
+    pooled = (p_counts + q_counts) / (p_counts.sum() + q_counts.sum())
+    variance = _variance(here, sample.total_squares, pooled) + _variance(
+        there, reference.total_squares, pooled
+    )
+    compared = np.flatnonzero((p_images + q_images >= LEAST_IMAGES_OF_A_BIN) & (variance > 0))
     if not len(compared):
         return None
     deviations = np.abs(p - q)[compared] / np.sqrt(variance[compared])
@@ -250,43 +246,12 @@ def compare(sample: Histogram, reference: Histogram) -> Comparison | None:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Sums:
-    """The sums of a histogram, in the order of common bins; see `Histogram`."""
-
-    counts: np.ndarray
-    squares: np.ndarray
-    products: np.ndarray
-    images: np.ndarray
-    total_squares: int
-
-    @classmethod
-    def of(cls, histogram: Histogram, bins: Sequence[str]) -> _Sums:
-        at = {name: place for place, name in enumerate(bins)}
-        places = [at[name] for name in histogram.bins]
-
-        def column(values: Sequence[int]) -> np.ndarray:
-            found: np.ndarray = np.zeros(len(bins))
-            found[places] = values
-            return found
-
-        return cls(
-            counts=column(histogram.counts),
-            squares=column(histogram.squares),
-            products=column(histogram.products),
-            images=column(histogram.images),
-            total_squares=histogram.total_squares,
-        )
-
-    @property
-    def total(self) -> float:
-        return float(self.counts.sum())
-
-    def variance(self, share: np.ndarray) -> np.ndarray:
-        """Return the variance of sum(x) / sum(n) for each bin, if `share` is the true share."""
-        squares = self.squares - 2 * share * self.products + share**2 * self.total_squares
-        result: np.ndarray = np.clip(squares, 0.0, None) / self.total**2
-        return result
+def _variance(sums: np.ndarray, total_squares: int, share: np.ndarray) -> np.ndarray:
+    """Return the variance of sum(x) / sum(n) for each bin, if `share` is the true share."""
+    counts, squares, products, _ = sums
+    found = squares - 2 * share * products + share**2 * total_squares
+    result: np.ndarray = np.clip(found, 0.0, None) / float(counts.sum()) ** 2
+    return result
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:

@@ -142,6 +142,11 @@ def _limit(name: str, values: Mapping[str, Any], where: str) -> Limit:
     return Limit(threshold=float(threshold), severity=severity)
 
 
+def example(split: str, record: int, note: str, **more: Any) -> FoundExample:
+    """Return an example of a finding; its id is filled in by a second pass over the records."""
+    return FoundExample(split=split, source_id="", record=record, note=note, **more)
+
+
 class FindingList:
     """Collects the findings of all checks."""
 
@@ -204,6 +209,10 @@ class FindingList:
         if measured > self.threshold(check):
             self.add(check, about, message, measured=measured, **rest)
 
+    def add_classes(self, check: str, about: str, names: Sequence[str], message: str) -> None:
+        """Add a finding if it is about more classes than the threshold."""
+        self.add_above(check, about, message, measured=len(names), count=len(names))
+
     def add_share(
         self, check: str, about: str, count: int, total: int, what: str, *, more: str = "", **rest: Any
     ) -> None:
@@ -248,14 +257,9 @@ def check_classes(
 
 def _check_train(counts: Mapping[str, int], classes: Sequence[str], findings: FindingList) -> None:
     missing = [name for name in classes if not counts.get(name)]
-    findings.add_above(
-        "class_without_objects",
-        TRAIN,
-        f"{_number(missing)} of the label map without an object in {TRAIN}: {_names(missing)};"
-        " annotate some, or leave them out of the label map",
-        measured=len(missing),
-        count=len(missing),
-    )
+    what = f"of the label map without an object in {TRAIN}: {names_of(missing)}; annotate some, or leave them"
+    text = f"{number_of_classes(missing)} {what} out of the label map"
+    findings.add_classes("class_without_objects", TRAIN, missing, text)
     least = findings.threshold("rare_class")
     rare = [name for name in classes if 0 < counts.get(name, 0) < least]
     if rare:
@@ -264,8 +268,8 @@ def _check_train(counts: Mapping[str, int], classes: Sequence[str], findings: Fi
         findings.add(
             "rare_class",
             TRAIN,
-            f"{_number(rare)} with fewer than {least:g} objects in {TRAIN}: {found}{_more(rare)}; annotate"
-            " more",
+            f"{number_of_classes(rare)} with fewer than {least:g} objects in {TRAIN}: {found}{_more(rare)};"
+            " annotate more",
             measured=fewest,
             count=len(rare),
         )
@@ -275,30 +279,30 @@ def _check_other(
     split: str, counts: Mapping[str, int], trained: Mapping[str, int], findings: FindingList
 ) -> None:
     untrained = [name for name, count in counts.items() if count and not trained.get(name)]
-    findings.add_above(
+    findings.add_classes(
         "class_not_trained",
         split,
-        f"{_number(untrained)} with objects in {split} and none in train: {_names(untrained)}; every one of"
-        " these objects will be missed; divide the images into splits again",
-        measured=len(untrained),
-        count=len(untrained),
+        untrained,
+        f"{number_of_classes(untrained)} with objects in {split} and none in train: {names_of(untrained)};"
+        " every one of these objects will be missed; divide the images into splits again",
     )
     unmeasured = [name for name, count in trained.items() if count and not counts.get(name)]
-    findings.add_above(
+    findings.add_classes(
         "class_not_measured",
         split,
-        f"{_number(unmeasured)} with objects in train and none in {split}: {_names(unmeasured)}; how well"
-        " they are found is not measured there",
-        measured=len(unmeasured),
-        count=len(unmeasured),
+        unmeasured,
+        f"{number_of_classes(unmeasured)} with objects in train and none in {split}:"
+        f" {names_of(unmeasured)}; how well they are found is not measured there",
     )
 
 
-def _number(names: Sequence[str]) -> str:
+def number_of_classes(names: Sequence[str]) -> str:
+    """Return the number of some classes as text."""
     return f"{len(names):,} class{'' if len(names) == 1 else 'es'}"
 
 
-def _names(names: Sequence[str]) -> str:
+def names_of(names: Sequence[str]) -> str:
+    """Return the first names as text."""
     return ", ".join(names[:_NAMED]) + _more(names)
 
 

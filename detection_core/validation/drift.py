@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
 from detection_core.validation.box_statistics import Comparison, add_up, compare, holm
-from detection_core.validation.checks import FindingList
+from detection_core.validation.checks import TRAIN, FindingList, names_of, number_of_classes
 
 SIGNIFICANCE = 0.01
 """Maximum probability of a false alarm in one comparison of all histograms."""
@@ -131,7 +131,7 @@ def check_drift(
         f"{here} against {there}",
         f"{here} differs from {there} in {'; '.join(_text(drift, when) for drift in drifted[:5])}"
         + (f" and {len(drifted) - 5} more" if len(drifted) > 5 else "")
-        + "; look whether it is what the detector will meet",
+        + "; check whether the detector will meet these data",
         measured=worst,
         count=len(drifted),
     )
@@ -164,13 +164,8 @@ def check_vanished(
     here, there = names
     now, before = sample.counts_by_bin(_CLASS), reference.counts_by_bin(_CLASS)
     new = [label for label, count in now.items() if count and not before.get(label)]
-    findings.add_above(
-        "new_class",
-        f"{here} against {there}",
-        f"{here} has {len(new):,} class{'' if len(new) == 1 else 'es'} that {there} had not: {_list(new)}",
-        measured=len(new),
-        count=len(new),
-    )
+    about, text = f"{here} against {there}", f"{here} has {number_of_classes(new)} that {there} had not"
+    findings.add_classes("new_class", about, new, f"{text}: {names_of(new)}")
     histogram = reference.histograms.get(_CLASS)
     if histogram is None or not reference.images:
         return
@@ -182,14 +177,9 @@ def check_vanished(
         for label in missing
         if _chance_of_none(had[label], reference.images, sample.images) < SIGNIFICANCE / known
     ]
-    findings.add_above(
-        "vanished_class",
-        f"{here} against {there}",
-        f"{here} has no object of {len(vanished):,} class{'' if len(vanished) == 1 else 'es'} that {there}"
-        f" had: {_list(vanished)}; check that annotations and label map are complete",
-        measured=len(vanished),
-        count=len(vanished),
-    )
+    text = f"{here} has no object of {number_of_classes(vanished)} that {there} had: {names_of(vanished)}"
+    text += "; check that annotations and label map are complete"
+    findings.add_classes("vanished_class", about, vanished, text)
 
 
 def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
@@ -201,14 +191,6 @@ def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
         + math.lgamma(reference + sample - images_with + 1)
     )
     return math.exp(logs)
-
-
-def _list(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-    return ", ".join(names[:10]) + rest
-
-
-_TRAIN = "train"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,13 +215,13 @@ def check_differences(statistics: DataStatistics, before: Before, findings: Find
 
 
 def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:
-    train = statistics.splits.get(_TRAIN)
-    others = [split for split in statistics.splits if split != _TRAIN]
+    train = statistics.splits.get(TRAIN)
+    others = [split for split in statistics.splits if split != TRAIN]
     if train is None or not others:
         findings.not_made("split_drift", "there are no two splits")
         return
     for split in others:
-        names = (split, _TRAIN)
+        names = (split, TRAIN)
         sample = statistics.splits[split]
         check_drift("split_drift", names, sample, train, findings, comparisons=len(others))
 
@@ -278,8 +260,8 @@ def _compare_spans(
 def _compare_with_baseline(
     statistics: DataStatistics, baseline: DataStatistics | None, findings: FindingList
 ) -> None:
-    reference = baseline.splits.get(_TRAIN) if baseline else None
-    sample = statistics.splits.get(_TRAIN)
+    reference = baseline.splits.get(TRAIN) if baseline else None
+    sample = statistics.splits.get(TRAIN)
     if reference is None or sample is None:
         findings.not_made("baseline_drift", "there are no statistics of a deployed model's data")
         return

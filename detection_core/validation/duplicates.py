@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.data_findings import FoundExample, OtherExample
-from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
 from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 _BYTES = 8
@@ -102,11 +102,11 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
             what = f"images of {split} repeat another one of it; remove them, as they count twice"
             examples = pair_examples(found, "the same image")
             findings.add_share("duplicates", split, len(found), images, what, examples=examples)
-        if split != "train" and "train" in digests and images:
-            found = pairs[split, "train"] = shared_images(split, here, "train", digests["train"])
+        if split != TRAIN and TRAIN in digests and images:
+            found = pairs[split, TRAIN] = shared_images(split, here, TRAIN, digests[TRAIN])
             what = (
-                f"images of {split} are in train too; what is learnt there is measured there: remove them"
-                " from one of the two"
+                f"images of {split} are in train, too, so metrics will be too optimistic: remove them from"
+                " one of the two splits"
             )
             examples = pair_examples(found, "the same image")
             findings.add_share("leakage", split, len(found), images, what, examples=examples)
@@ -116,11 +116,10 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
 def pair_examples(pairs: Sequence[Pair], note: str) -> list[FoundExample]:
     """Return the first pairs as examples of a finding, each with the same note."""
     return [
-        FoundExample(
-            split=pair.split,
-            source_id="",
-            record=pair.record,
-            note=note,
+        example(
+            pair.split,
+            pair.record,
+            note,
             other=OtherExample(split=pair.other_split, source_id="", record=pair.other_record),
         )
         for pair in pairs[:EXAMPLES_LISTED]
@@ -194,22 +193,14 @@ class AnnotationChecker:
         if not self._images:
             return
         examples = [
-            FoundExample(
-                split=split,
-                source_id="",
-                record=r,
-                note=f"{_name(classes, a)} and {_name(classes, b)}",
-                box=box,
-            )
+            example(split, r, f"{_name(classes, a)} and {_name(classes, b)}", box=box)
             for r, a, b, box in self._contradicting
         ]
         what = f"images of {split} have the same box with two classes; decide for one"
         count = self._counts["contradictions"]
         findings.add_share("contradictions", split, count, self._images, what, examples=examples)
         examples = [
-            FoundExample(
-                split=split, source_id="", record=r, note=f"{n} box{'es' if n > 1 else ''} again", box=box
-            )
+            example(split, r, f"{n} box{'es' if n > 1 else ''} again", box=box)
             for r, n, box in self._repeating
         ]
         what = f"images of {split} have the same box of one class twice; remove one"

@@ -9,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.box_profile import AnchorMatch, AnchorMatches, Histogram, SizeGrid
-from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.resize import Resizer
 from detection_core.datasets.counts import SIDES
 from detection_core.datasets.layouts import Reservoir
 from detection_core.ops.iou import iou
-from detection_core.validation.checks import FindingList
+from detection_core.validation.checks import FindingList, example
 from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 TINY_PIXELS = 4.0
@@ -170,13 +169,7 @@ def _add(
         measured=fraction,
         count=int(found.sum()),
         examples=[
-            FoundExample(
-                split=split,
-                source_id="",
-                record=int(record),
-                note=notes[place],
-                box=stored_box(sample.boxes[place]),
-            )
+            example(split, int(record), notes[place], box=stored_box(sample.boxes[place]))
             for record, place in zip(records, places, strict=True)
         ],
     )

@@ -19,7 +19,7 @@ from detection_core.artifacts.data_findings import Finding, FoundExample, OtherE
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
 from detection_core.data.pixels import one_large, read_pixels
 from detection_core.errors import DataError
-from detection_core.evaluation.drawing import LabelledBox, draw_objects, jpeg_bytes
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, jpeg_bytes
 from detection_core.storage import files
 from detection_core.validation.labelled_images import LabelledImage
 
@@ -138,7 +138,8 @@ def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
     part = pixels[first[0] : last[0], first[1] : last[1]]
     inside = ((edges - first) / (last - first)).reshape(4)
     drawn = LabelledBox(box=box_of(inside), label=label)
-    return jpeg_bytes(draw_objects(np.ascontiguousarray(part), [drawn], sides=(_CROP, _CROP)))
+    crop = fit(np.ascontiguousarray(part), longest=_CROP, smallest=_CROP)
+    return jpeg_bytes(draw_boxes(crop, [drawn]))
 
 
 Box = tuple[float, float, float, float]
@@ -206,7 +207,7 @@ def draw_image(
         for box, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True)
     ]
     boxes.sort(key=lambda box: (not box.text, box.colour is not None))
-    return draw_objects(pixels, boxes, sides=sides)
+    return draw_boxes(fit(pixels, smallest=sides[0], longest=sides[1]), boxes)
 
 
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60

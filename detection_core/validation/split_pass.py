@@ -27,13 +27,12 @@ from detection_core.datasets.counts import BoxCounter
 from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
-from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.checks import EXAMPLES_LISTED, TRAIN, FindingList, example
 from detection_core.validation.duplicates import AnnotationChecker, DigestList
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.sample_pictures import SamplePictures
 
-TRAIN = "train"
 MOST_FOLDERS = 50
 """Maximum number of folders to compare; with more, a folder is a video or a day, not a person."""
 
@@ -239,7 +238,6 @@ class ImageFiles:
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
-        """Return the checker."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -270,9 +268,7 @@ class ImageFiles:
                 self.hashes.append(None)
                 self._faulty += 1
                 if len(self._faults) < EXAMPLES_LISTED:
-                    self._faults.append(
-                        FoundExample(split="", source_id="", record=record, note=fault.message)
-                    )
+                    self._faults.append(example("", record, fault.message))
 
     def report(self, split: str, findings: FindingList) -> None:
         """Add the findings."""

@@ -17,7 +17,6 @@ from detection_core.zoo.networks import ARCHIVE_SUFFIX
 
 CHECKPOINT = "checkpoint"
 """Folder of the checkpoint in an archive."""
-CHECKPOINT_NAME = "ckpt-0"
 CONFIG = PIPELINE_CONFIG
 
 MOST_MEMBERS = 1_000
@@ -39,17 +38,17 @@ _DAMAGE = (
 )
 
 
-def unpack_detector(archive: str, folder: str) -> None:
+def unpack_detector(archive: str, folder: str, *, top: str = "", checkpoint: str = "ckpt-0") -> None:
     """Extract checkpoint and configuration of a detector's archive to an existing folder.
 
-    The archive is a local `NAME.tar.gz` with one folder `NAME`. The output is `checkpoint/` and
-    `pipeline.config`.
+    The archive is a local `NAME.tar.gz` with one folder `NAME`, or `top`. The output is `checkpoint/`, with
+    a checkpoint of that name, and `pipeline.config`.
 
     Raises:
         ModelError: for an archive that is damaged or has another layout. Also for links, paths outside the
             folder, or more than `MOST_MEMBERS` files or `MOST_BYTES` bytes.
     """
-    name = os.path.basename(archive).removesuffix(ARCHIVE_SUFFIX)
+    name = top or os.path.basename(archive).removesuffix(ARCHIVE_SUFFIX)
     try:
         with gzip.open(archive, "rb") as stream:
             bounded = _Bounded(stream, archive)
@@ -62,10 +61,10 @@ def unpack_detector(archive: str, folder: str) -> None:
             " remove it, and fetch or copy it again",
             where=archive,
         ) from error
-    if f"{CHECKPOINT}/{CHECKPOINT_NAME}.index" not in seen:
+    if f"{CHECKPOINT}/{checkpoint}.index" not in seen:
         held = ", ".join(sorted(seen)[:3]) or "none of these"
         raise ModelError(
-            f"expected the archive of {name}, with {name}/{CHECKPOINT}/{CHECKPOINT_NAME}.index in it, found"
+            f"expected the archive of {name}, with {name}/{CHECKPOINT}/{checkpoint}.index in it, found"
             f" {held}; put the right archive there",
             where=archive,
         )

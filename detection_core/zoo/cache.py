@@ -20,7 +20,7 @@ from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache
-from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
+from detection_core.zoo.archive import CHECKPOINT, CONFIG, unpack_detector
 from detection_core.zoo.cache_entries import file_digest, is_file, sizes
 from detection_core.zoo.download import download
 from detection_core.zoo.networks import PublishedModel
@@ -78,7 +78,7 @@ class FetchedModel:
     @property
     def checkpoint(self) -> str:
         """Return the prefix of the checkpoint's files."""
-        return os.path.join(self.folder, CHECKPOINT, CHECKPOINT_NAME)
+        return os.path.join(self.folder, CHECKPOINT, self.model.checkpoint)
 
     @property
     def config(self) -> str:
@@ -118,23 +118,23 @@ def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter |
         ModelError: when it cannot be fetched, has changed, or is not an archive of the zoo.
         StorageError: when the cache cannot be written.
     """
-    archive = published_archive(model)
     folder = _folder_of(model)
     if not _is_whole(folder):
-        with _writing(archive.path):
+        with _writing(published_archive(model).path):
             if not _is_whole(folder):
-                _unpack(archive, folder, mirror, progress)
+                _unpack(model, folder, mirror, progress)
     return FetchedModel(model=model, folder=folder)
 
 
-def _unpack(archive: PublishedFile, folder: str, mirror: str, progress: Reporter | None) -> None:
+def _unpack(model: PublishedModel, folder: str, mirror: str, progress: Reporter | None) -> None:
     """Fill a detector's folder; record an archive only after it was unpacked successfully."""
+    archive = published_archive(model)
     fetched = _obtain(archive, mirror, progress)
     if os.path.islink(folder):
         files.remove_tree(folder)  # Its target is not part of the cache.
     try:
         with files.atomic_dir(folder) as temporary:
-            unpack_detector(archive.path, temporary)
+            unpack_detector(archive.path, temporary, top=model.folder, checkpoint=model.checkpoint)
             _write_json(os.path.join(temporary, _UNPACKED), _contents(temporary))
             # Before the folder appears: a folder that is used without its archive must be on record.
             _remember(archive)

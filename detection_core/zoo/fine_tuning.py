@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.zoo.networks import PublishedModel
@@ -24,6 +25,9 @@ _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _SETTINGS = "train."
 _PUBLISHED = "the detector's published configuration"
 
+FLIPS: Sequence[Mapping[str, Any]] = ({"random_horizontal_flip": {}},)
+"""Augmentations that mirror images without keypoints."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -42,34 +46,25 @@ class Choice:
     source: str = ""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningRecipe:
-    """Settings to fine-tune a published detector.
-
-    Attributes:
-        model: the detector to start from.
-        choices: settings in the order of presentation.
-    """
-
-    model: PublishedModel
-    choices: tuple[Choice, ...]
-
-    def settings(self) -> dict[str, Any]:
-        """Return key of the settings file to value."""
-        return {c.path: c.value for c in self.choices if c.path.startswith(_SETTINGS)}
-
-    def overrides(self) -> dict[str, Any]:
-        """Return field path of the pipeline.config to value."""
-        return {c.path: c.value for c in self.choices if not c.path.startswith(_SETTINGS)}
+def config_fields(choices: Iterable[Choice]) -> dict[str, Any]:
+    """Return field path of the pipeline.config to value."""
+    return {c.path: c.value for c in choices if not c.path.startswith(_SETTINGS)}
 
 
 def fine_tuning_recipe(
-    model: PublishedModel, *, images: int, classes: int, batch_size: int, num_steps: int = 0
-) -> FineTuningRecipe:
-    """Choose the settings to fine-tune a published detector.
+    model: PublishedModel,
+    *,
+    images: int,
+    classes: int,
+    batch_size: int,
+    num_steps: int = 0,
+    flips: Sequence[Mapping[str, Any]] = FLIPS,
+) -> tuple[Choice, ...]:
+    """Choose the settings to fine-tune a published detector, in the order of presentation.
 
     The counts are of training images, classes in the data, and images per update. `num_steps` is the length
-    of the training; 0: by the amount of data.
+    of the training; 0: by the amount of data. `flips` are the augmentations that mirror images; those of
+    keypoints say which keypoint becomes which.
 
     Raises:
         ValueError: for a number below 1, or `num_steps` below 0.
@@ -77,25 +72,22 @@ def fine_tuning_recipe(
     if min(images, classes, batch_size) < 1 or num_steps < 0:
         raise ValueError(f"expected positive numbers, found {images}, {classes}, {batch_size}, {num_steps}")
     length = _length(images, batch_size) if num_steps == 0 else (num_steps, "as given", "the caller")
-    return FineTuningRecipe(
-        model=model,
-        choices=(
-            Choice(
-                path="train.start_from",
-                value=f"zoo:{model.name}",
-                reason=(
-                    "all that fits is taken over: backbone, pyramid and what the heads share; the last layer"
-                    f" starts again, for {classes:,} classes"
-                ),
-                source=_MEASURED,
+    return (
+        Choice(
+            path="train.start_from",
+            value=f"zoo:{model.name}",
+            reason=(
+                "all weights that fit are restored: backbone, pyramid and the shared layers of the"
+                f" heads; the last layer starts from random weights, for {classes:,} classes"
             ),
-            Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
-            Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
-            *_schedule(batch_size, length[0]),
-            *_averages(),
-            *_batch_norm(model, batch_size, length[0]),
-            _augmentation(model, images),
+            source=_MEASURED,
         ),
+        Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
+        Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
+        *_schedule(model, batch_size, length[0]),
+        *(Choice(path=path, value=v, reason=why, source=_EFFICIENT_DET) for path, v, why in _AVERAGES),
+        *_batch_norm(model, batch_size, length[0]),
+        _augmentation(model, images, flips),
     )
 
 
@@ -103,119 +95,94 @@ def _length(images: int, batch_size: int) -> tuple[int, str, str]:
     epochs = 60 if images < FEW_IMAGES else 30 if images < MANY_IMAGES else 12
     steps = min(max(-(-epochs * images // batch_size), 1_000), 100_000)
     reason = (
-        f"{steps * batch_size / images:.0f} epochs of {images:,} images: from trained weights a detector is"
-        " done in a fraction of the steps that it needs from scratch"
+        f"{steps * batch_size / images:.0f} epochs of {images:,} images: from trained weights a detector"
+        " needs only a fraction of the steps that it needs from scratch"
     )
     return steps, reason, "https://arxiv.org/abs/1811.08883"
 
 
-# Peak learning rate per image of a batch, and its maximum. A quarter of the first gave 0.64 mAP@.50 instead
-# of 0.70, in 200 steps of 8 out of 120 images.
-RATE_AN_IMAGE, HIGHEST_RATE = 0.0025, 0.04
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.1, 500
 
 
-def _schedule(batch_size: int, num_steps: int) -> tuple[Choice, ...]:
-    rate = min(RATE_AN_IMAGE * batch_size, HIGHEST_RATE)
+def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[Choice, ...]:
     warm_up = max(1, min(int(_WARM_UP_SHARE * num_steps), _LONGEST_WARM_UP))
-    cosine = {
-        "learning_rate_base": rate,
-        "total_steps": num_steps,
-        "warmup_learning_rate": rate / 10,
-        "warmup_steps": warm_up,
-    }
-    momentum = "train_config.optimizer.momentum_optimizer"
+    cosine = model.kind.cosine(batch_size, num_steps, warm_up)
+    optimizer = model.kind.optimizer_path
     return (
         Choice(
-            path=f"{momentum}.learning_rate.cosine_decay_learning_rate",
+            path=f"{optimizer}.learning_rate.cosine_decay_learning_rate",
             value=cosine,
             reason=(
-                f"a peak of {rate:g}, at most half of what these detectors are trained with from scratch, as"
-                f" trained weights are good already; it follows the batch size; {warm_up} steps of warm-up"
-                " protect them from the first, large gradients of the new layers"
+                f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are"
+                " trained with from scratch, because trained weights are already good; it is scaled with the"
+                f" batch size; {warm_up} steps of warm-up protect them from the first, large gradients of the"
+                " new layers"
             ),
             source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),
-        Choice(
-            path=f"{momentum}.momentum_optimizer_value",
-            value=0.9,
-            reason="all layers are trained, none is frozen: features that adapt beat fixed ones",
-            source=_TRANSFER,
+        *(
+            Choice(
+                path=f"{optimizer}.{name}",
+                value=value,
+                reason="all layers are trained, none is frozen: features that adapt beat fixed ones",
+                source=_TRANSFER,
+            )
+            for name, value in model.kind.optimizer_options.items()
         ),
     )
 
 
-def _averages() -> tuple[Choice, ...]:
-    source = _EFFICIENT_DET
-    return (
-        Choice(
-            path="train_config.optimizer.use_moving_average",
-            value=True,
-            reason="the average of the last tenth of the weights moves less from step to step than the last",
-            source=source,
-        ),
-        Choice(
-            path="train_config.optimizer.moving_average_decay",
-            value=0.9998,
-            reason="as published; in a short training the average follows faster by itself",
-            source=source,
-        ),
-        Choice(
-            path="eval_config.use_moving_averages",
-            value=True,
-            reason="the average is what is written, measured and exported",
-            source=source,
-        ),
-    )
+_AVERAGES: tuple[tuple[str, Any, str], ...] = (
+    (
+        "train_config.optimizer.use_moving_average",
+        True,
+        "the average of the last tenth of the weights moves less from step to step than the last",
+    ),
+    (
+        "train_config.optimizer.moving_average_decay",
+        0.9998,
+        "as published; in a short training the average follows faster by itself",
+    ),
+    ("eval_config.use_moving_averages", True, "the average is what is written, measured and exported"),
+)
 
 
 _SHORT = 3_000
-_FOLLOWING = 0.97
 
 
 def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[Choice, ...]:
     """Adapt batch normalisation to small batches and short trainings."""
     if batch_size < SMALL_BATCH:
-        return (
+        return tuple(
             Choice(
-                path="model.ssd.freeze_batchnorm",
-                value=True,
+                path=path,
+                value=value,
                 reason=(
                     f"statistics of {batch_size} images are too noisy to normalise by; those of the published"
                     " weights are kept"
                 ),
                 source=_GROUP_NORM,
-            ),
+            )
+            for path, value in model.kind.small_batch.items()
         )
     if num_steps >= _SHORT:
         return ()
     return tuple(
         Choice(
-            path=f"model.ssd.{part}.conv_hyperparams.batch_norm.decay",
-            value=_FOLLOWING,
+            path=path,
+            value=value,
             reason=f"moving statistics follow within a hundred of the {num_steps:,} steps",
             source=_MEASURED,
         )
-        for part in model.kind.batch_norms
+        for path, value in model.kind.short_training.items()
     )
 
 
-_FLIP: dict[str, Any] = {"random_horizontal_flip": {}}
 _COLOURS: tuple[dict[str, Any], ...] = (
     {"random_adjust_brightness": {"max_delta": 0.2}},
     {"random_adjust_contrast": {"min_delta": 0.7, "max_delta": 1.3}},
     {"random_adjust_saturation": {"min_delta": 0.7, "max_delta": 1.3}},
 )
-_PUBLISHED_CROP: dict[str, Any] = {
-    "random_crop_image": {
-        "min_object_covered": 0.0,
-        "min_aspect_ratio": 0.75,
-        "max_aspect_ratio": 3.0,
-        "min_area": 0.75,
-        "max_area": 1.0,
-        "overlap_thresh": 0.0,
-    }
-}
 _CAREFUL_CROP: dict[str, Any] = {
     "random_crop_image": {
         "min_object_covered": 0.5,
@@ -229,21 +196,17 @@ _CAREFUL_CROP: dict[str, Any] = {
 }
 
 
-def _augmentation(model: PublishedModel, images: int) -> Choice:
-    published = _PUBLISHED_CROP
-    if model.kind.augmentation == "scale_jitter":
-        jitter = {"output_size": model.side, "scale_min": 0.1, "scale_max": 2.0}
-        published = {"random_scale_crop_and_pad_to_square": jitter}
+def _augmentation(model: PublishedModel, images: int, flips: Sequence[Mapping[str, Any]]) -> Choice:
     if images < FEW_IMAGES:
-        steps = [_FLIP, *_COLOURS, _CAREFUL_CROP]
+        steps = [*flips, *_COLOURS, _CAREFUL_CROP]
         reason = f"{images:,} images are few: flips, colours and crops that keep half of an object"
         source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
     elif images < MANY_IMAGES:
-        steps = [_FLIP, *_COLOURS[:2], _CAREFUL_CROP]
+        steps = [*flips, *_COLOURS[:2], _CAREFUL_CROP]
         reason = f"flips, light and crops for {images:,} images"
         source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
     else:
-        steps = [_FLIP, published]
+        steps = [*flips, model.augmentation]
         reason = f"{images:,} images vary by themselves: as the detector was trained"
         source = _PUBLISHED
     return Choice(

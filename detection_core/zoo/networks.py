@@ -1,8 +1,9 @@
 """Facts about the networks that are built here, from each family's `families/NAME/networks.yaml`.
 
 A file has `parts`, texts that its kinds share; `kinds`, each a config text that its networks have in common;
-and `networks`. A `$name` in a text is replaced by a value of the network or of its kind, or by a part. Parts
-may contain other parts. The files are read when a network is first requested.
+`networks`; and `not_built`, published networks that are not built here, with what they are. A `$name` in a
+text is replaced by a value of the network or of its kind, or by a part. Parts may contain other parts. The
+files are read when a network is first requested.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import string
 from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from detection_core.artifacts.json_values import decode, encode
 from detection_core.bounded.plain_yaml import parse_yaml
@@ -25,12 +26,17 @@ _N = TypeVar("_N", bound="Network")
 
 Speed = Literal["fast", "balanced", "accurate"]
 SPEEDS: tuple[Speed, ...] = ("fast", "balanced", "accurate")
+Finding = Literal["boxes", "masks", "keypoints"]
+FINDINGS: tuple[Finding, ...] = ("boxes", "masks", "keypoints")
+"""What a detector finds: boxes, or masks or keypoints beside them."""
 
 PUBLISHED_AT = "https://download.tensorflow.org/models/object_detection/tf2"
 """Folder of the archives' folders, which are named by date; an archive is named after its model."""
 ARCHIVE_SUFFIX = ".tar.gz"
 PAGE = "https://github.com/tensorflow/models/blob/master/research/object_detection/g3doc/tf2_detection_zoo.md"
 """Page with the published names, times and mAP."""
+CONFIGS = "https://github.com/tensorflow/models/blob/master/research/object_detection/configs/tf2"
+"""Folder of the published configs; an archive also contains the config that its weights were trained with."""
 # Maximum parameters of each size class; anything above is large.
 _SIZE_CLASSES = ((8_000_000, "small"), (40_000_000, "medium"))
 _DEPTH = 8  # maximum nesting of parts
@@ -41,26 +47,62 @@ class Kind:
     """The properties that several networks share.
 
     Attributes:
-        text: the `model` section of their pipeline.config.
+        text: the `model` section of their pipeline.config, and what is read and measured besides boxes.
         values: name to the text that replaces `$name`.
         weights: origin of further checkpoints, not fetched here, to start from: `automl`, `tensorflow_1`, or
             "".
-        augmentation: used for their training, a name of `zoo.fine_tuning`: `crop` or `scale_jitter`.
-        batch_norms: parts of `model.ssd` whose moving statistics adapt too slowly in a short training.
+        augmentation: the crop that they are trained with: its name, and its fields. An `output_size` is
+            replaced by the network's.
+        finds: one of `FINDINGS`.
+        suggested: `detflow init` chooses among their published networks by itself.
+        optimizer: the field of `train_config.optimizer` that they are trained with.
+        optimizer_options: its fields besides the learning rate.
+        rate: from trained weights, the peak learning rate for each image of a batch, its maximum, and how
+            many times the first rate the peak is.
+        rate_from_scratch: the same from random weights.
         gradient_norm: maximum gradient norm when training from scratch; 0: no limit.
+        small_batch: fields of the config that keep the statistics of the starting weights, for batches that
+            are too small to normalise by.
+        short_training: fields of the config that let moving statistics follow in a short training.
+        keypoint_class: field of the config with the class whose keypoints are found.
     """
 
     text: str
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
     weights: str = ""
-    augmentation: str = "crop"
-    batch_norms: tuple[str, ...] = ()
+    augmentation: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    finds: str = "boxes"
+    suggested: bool = False
+    optimizer: str = "momentum_optimizer"
+    optimizer_options: Mapping[str, float] = dataclasses.field(
+        default_factory=lambda: {"momentum_optimizer_value": 0.9}
+    )
+    rate: tuple[float, float, float] = (0.0025, 0.04, 10.0)
+    rate_from_scratch: tuple[float, float, float] = (0.01, 0.08, 8.0)
     gradient_norm: float = 0.0
+    small_batch: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    short_training: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    keypoint_class: str = ""
 
     def __post_init__(self) -> None:
         """Refuse unknown values."""
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
-        _one_of("augmentation", self.augmentation, ("crop", "scale_jitter"))
+        _one_of("finds", self.finds, FINDINGS)
+        _one_of("optimizer", self.optimizer, ("momentum_optimizer", "adam_optimizer"))
+
+    @property
+    def optimizer_path(self) -> str:
+        """Return the field path of the optimizer in a pipeline.config."""
+        return f"train_config.optimizer.{self.optimizer}"
+
+    def cosine(
+        self, batch_size: int, num_steps: int, warmup_steps: int, *, from_scratch: bool = False
+    ) -> dict[str, float]:
+        """Return the learning rate's schedule for a batch: fields of a cosine decay with a warm-up."""
+        an_image, highest, times = self.rate_from_scratch if from_scratch else self.rate
+        rate = min(an_image * batch_size, highest)
+        steps = {"total_steps": num_steps, "warmup_steps": warmup_steps}
+        return {"learning_rate_base": rate, "warmup_learning_rate": rate / times, **steps}
 
     def fill(self, num_classes: int | None = None, **values: str | int | float) -> str:
         """Return the text, in text format; `values` replace the kind's values.
@@ -95,6 +137,7 @@ class Network:
         parameters: numbers in all variables of a detector of 90 classes, moving statistics included;
             published EfficientDets also contain parts of the classifier.
         multiply_adds: of a detector of 90 classes for one image.
+        multiple: rows and columns of its input are multiples of it.
         training_bytes: memory of a training step per pixel of a batch; 0: not measured.
         coco_map: published mAP on COCO 2017 val, percent; None: none is published for float weights.
         from_scratch: `detflow init` chooses it when there are no initial weights, with input size and anchors
@@ -109,6 +152,7 @@ class Network:
     side: int
     parameters: int
     multiply_adds: int
+    multiple: int = 32
     training_bytes: int = 0
     coco_map: float | None = None
     from_scratch: bool = False
@@ -120,10 +164,11 @@ class Network:
         if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
             raise ValueError("expected positive numbers, found others; correct them")
 
-    def text(self, num_classes: int | None = None) -> str:
-        """Return its config's `model` section, in text format; None leaves `num_classes` out."""
+    def text(self, num_classes: int | None = None, **values: str) -> str:
+        """Return its config in text format; None leaves `num_classes` out, `values` replace its own."""
         side = {"height": self.side, "width": self.side}
-        return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **self.values)
+        own = {**self.values, **values}
+        return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **own)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,18 +178,40 @@ class PublishedModel(Network):
     Its name is the published one, also of the archive and the folder in it.
 
     Attributes:
-        coco_map: published mAP on COCO 2017 val, percent.
+        coco_map: published mAP of the boxes on COCO 2017 val, percent; None: not published.
+        shape_map: the same of the masks or keypoints; None for a detector of boxes.
         title: its name on the zoo's page.
         published: date of its archive, as in the address.
         published_ms: published time per image on the zoo's machine, milliseconds.
+        folder: the folder in the archive; "": the detector's name.
+        checkpoint: name of the checkpoint in the archive.
+        config_file: its config in `CONFIGS`, without `.config`; "": it has none there. None: the detector's
+            name.
         licence: of the weights and of the configuration.
     """
 
-    coco_map: float = dataclasses.field()  # required here
+    coco_map: float | None = dataclasses.field()  # required here
     title: str
     published: str
     published_ms: int
+    shape_map: float | None = None
+    folder: str = ""
+    checkpoint: str = "ckpt-0"
+    config_file: str | None = None
     licence: str = "Apache-2.0"
+
+    @property
+    def config(self) -> str:
+        """Return the address of its config in `CONFIGS`; "" if there is none."""
+        name = self.name if self.config_file is None else self.config_file
+        return name and f"{CONFIGS}/{name}.config"
+
+    @property
+    def augmentation(self) -> dict[str, dict[str, float]]:
+        """Return `Kind.augmentation` for its input."""
+        own = {"output_size": self.side}
+        crops = self.kind.augmentation.items()
+        return {name: {key: own.get(key, value) for key, value in crop.items()} for name, crop in crops}
 
     @property
     def archive(self) -> str:
@@ -169,7 +236,7 @@ class PublishedModel(Network):
 
 def list_all() -> tuple[Network, ...]:
     """Return the networks of all families, in the order of their files."""
-    return tuple(_read_all()[1].values())
+    return tuple(_read_all().networks.values())
 
 
 def list_networks() -> tuple[Network, ...]:
@@ -198,10 +265,13 @@ def find_network(name: str) -> Network:
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return a detector by its published name, or its archive's; errors are as in `find_network`."""
+    """Return a detector by the name of its archive or of its config; errors are as in `find_network`."""
     expected = "the name of a detector of the model zoo that is built here"
     where = f"zoo:{name}" if len(name) <= 80 else "zoo"
     name = name.removesuffix(ARCHIVE_SUFFIX)
+    name = next((model.name for model in list_models() if name and model.config_file == name), name)
+    if what := _read_all().not_built.get(name):
+        raise ConfigError(f"expected {expected}, found {what}; `detflow zoo list` shows them", where=where)
     return _find(name, list_models(), (expected, "`detflow zoo list` shows them"), where)
 
 
@@ -214,8 +284,12 @@ def _find(name: str, networks: Iterable[_N], text: tuple[str, str], where: str) 
     raise ConfigError(f"expected {text[0]}, found {shorten(name)}; {hint}", where=where)
 
 
-def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> PublishedModel:
-    """Return the detector of a speed with the nearest input size; on a tie, the more accurate one.
+def nearest_model(
+    input_size: tuple[int, int], *, speed: Speed = "balanced", finds: Finding = "boxes"
+) -> PublishedModel:
+    """Return the suggested detector of a speed with the nearest input size; on a tie, the more accurate one.
+
+    If none of that speed finds masks or keypoints, the speed is not considered.
 
     Raises:
         ValueError: for an unknown speed, or an invalid size.
@@ -223,8 +297,13 @@ def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> 
     if speed not in SPEEDS or min(input_size) < 1:
         raise ValueError(f"expected one of {SPEEDS} and a size in pixels, found {speed!r}, {input_size}")
     side = math.sqrt(input_size[0] * input_size[1])
-    candidates = [model for model in list_models() if model.speed == speed]
-    return min(candidates, key=lambda model: (abs(math.log(model.side / side)), -model.coco_map))
+    suited = [model for model in list_models() if model.kind.suggested and model.kind.finds == finds]
+    candidates = [model for model in suited if model.speed == speed] or suited
+
+    def distance(model: PublishedModel) -> tuple[float, float]:
+        return abs(math.log(model.side / side)), -(model.shape_map or model.coco_map or 0.0)
+
+    return min(candidates, key=distance)
 
 
 def find_kind(name: str) -> Kind:
@@ -233,24 +312,31 @@ def find_kind(name: str) -> Kind:
     Raises:
         KeyError: when the name is unknown.
     """
-    return _read_all()[0][name]
+    return _read_all().kinds[name]
+
+
+class Networks(NamedTuple):
+    """Kinds, networks that are built here, and what other published networks are, by name."""
+
+    kinds: dict[str, Kind]
+    networks: dict[str, Network]
+    not_built: dict[str, str]
 
 
 @functools.cache
-def _read_all() -> tuple[dict[str, Kind], dict[str, Network]]:
-    kinds: dict[str, Kind] = {}
-    networks: dict[str, Network] = {}
+def _read_all() -> Networks:
+    known = Networks({}, {}, {})
     families = files("detection_core") / "families"
     for folder in sorted(families.iterdir(), key=lambda folder: folder.name):
         file = folder / "networks.yaml"
         if file.is_file():
-            found = read_networks(file.read_text("utf-8"), str(file))
-            if twice := sorted(kinds.keys() & found[0].keys() | networks.keys() & found[1].keys()):
-                text = f"expected names that no other family has, found {', '.join(twice)}; change them"
-                raise ConfigError(text, where=str(file))
-            kinds |= found[0]
-            networks |= found[1]
-    return kinds, networks
+            entries: tuple[dict[str, Any], ...] = read_networks(file.read_text("utf-8"), str(file))
+            for names, found in zip(cast(tuple[dict[str, Any], ...], known), entries, strict=True):
+                if twice := sorted(names.keys() & found.keys()):
+                    text = f"expected names that no other family has, found {', '.join(twice)}; change them"
+                    raise ConfigError(text, where=str(file))
+                names.update(found)
+    return known
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -258,10 +344,11 @@ class _File:
     kinds: Mapping[str, Mapping[str, Any]]
     networks: Mapping[str, Mapping[str, Any]]
     parts: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
+    not_built: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
-    """Read kinds and networks, by name, from the text of a family's file.
+def read_networks(text: str, where: str) -> Networks:
+    """Read the text of a family's file.
 
     Raises:
         ConfigError: naming the file and the entry that is wrong.
@@ -272,7 +359,7 @@ def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Net
         networks = {name: _network(name, entry, kinds) for name, entry in file.networks.items()}
     except ValueError as e:
         raise ConfigError(str(e), where=where) from e
-    return kinds, networks
+    return Networks(kinds, networks, dict(file.not_built))
 
 
 def _kind(name: str, entry: Mapping[str, Any], parts: Mapping[str, str | int | float]) -> Kind:

@@ -1,12 +1,12 @@
-"""Somebody else's pipeline with two of our steps: their training, our Evaluator and TFLiteExporter.
+"""A pipeline with another training and two of our steps, Evaluator and TFLiteExporter.
 
-Nothing here needs detflow to be installed: the two YAML files are all there is to take.
+It does not need an installed detflow, only the two YAML files.
 
     python examples/components_in_your_own_kfp_pipeline/pipeline.py foreign.yaml
 
-Examples are what ExampleGen wrote. A model that is only evaluated may be any SavedModel with the Object
-Detection API's outputs; one that is to be converted is a detector folder, as `write_detector` of
-`detection_core.exporters.detector_folder` makes it.
+Examples are the output of ExampleGen. Evaluator takes any SavedModel with the Object Detection API's outputs.
+TFLiteExporter takes a detector folder, as `write_detector` of `detection_core.exporters.detector_folder`
+makes it.
 """
 
 import sys

@@ -2,13 +2,13 @@
 
     python examples/digits/compose.py build/digits
 
-The 1,797 scans of 8x8 pixels become JPEG scenes of varied size, background, contrast, scale, overlap and
-clutter, some of them empty, with COCO JSON beside them:
+The 1,797 scans of 8x8 pixels are composed to JPEG scenes, with COCO JSON beside them. Size, background,
+contrast, scale, overlap and clutter vary; some scenes are empty:
 
     OUT/train.json  OUT/eval.json  OUT/test.json  OUT/images/SPLIT/000000.jpg  OUT/manifest.json
 
 No network is used, no scan appears in two splits, and the same seed gives the same bytes. The folder appears
-whole or not at all; one that is already finished is left alone.
+whole or not at all; a finished one is not changed.
 """
 
 from __future__ import annotations

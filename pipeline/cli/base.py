@@ -1,14 +1,25 @@
-"""Verbs of the command line: results, arguments, groups, and shared arguments."""
+"""Verbs of the command line: results, arguments, groups, shared arguments and output folders."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
+from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from pipeline.settings.workflow_settings import PipelineSettings
+
+
+Options = TypeVar("Options")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +103,13 @@ def verb(
     return decorate
 
 
+def options_of(kind: type[Options], arguments: argparse.Namespace, **given: Any) -> Options:
+    """Return options from arguments of the same names; `given` are the other fields, or replace some."""
+    fields: Iterable[Any] = dataclasses.fields(kind)  # type: ignore[arg-type]
+    named = {f.name: getattr(arguments, f.name) for f in fields if hasattr(arguments, f.name)}
+    return kind(**{**named, **given})
+
+
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
 SET = argument(
     "--set",
@@ -110,6 +128,17 @@ OVERRIDE_FILE = argument(
     help="partial pipeline.config, or YAML of fields and values as `tune` writes it, to merge before --set;"
     " may be given several times",
 )
+
+
+OVERRIDES = (SET, OVERRIDE_FILE)
+
+
+def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> PipelineSettings:
+    """Return the settings of the arguments, with their `OVERRIDES`; errors as of `load_settings`."""
+    from pipeline.settings.settings_file import load_settings
+
+    overrides, files = arguments.overrides, arguments.override_files
+    return load_settings(arguments.settings, overrides, override_files=files, check_files=check_files)
 
 
 def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
@@ -186,3 +215,122 @@ class Group:
     verbs: tuple[Verb, ...]
     default: str = ""
     alone: tuple[str, ...] = ()
+
+
+EXAMPLES = argument("--examples", required=True, metavar="DIR", help="examples of ExampleGen")
+EXAMPLES_OR_CONFIG = option(
+    "--examples", "DIR", "examples of ExampleGen (default: those of the config's train_input_reader)"
+)
+OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
+TRUST = argument(
+    "--trust",
+    action="store_true",
+    help="run a model whose graph may read or write files or run code; only for models that you trust",
+)
+
+
+def representative_examples(purpose: str, default: int = 100) -> Argument:
+    """Return the argument for the calibration images.
+
+    The help begins with their `purpose`.
+    """
+    return argument(
+        "--representative-examples",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"{purpose} (default: {default})",
+    )
+
+
+def given_model(path: str) -> str:
+    """Return the model at a path of the command line; "" stays "".
+
+    Raises:
+        ContractError: as in `detection_core.artifacts.detector.find_model`.
+    """
+    from detection_core.artifacts.detector import find_model
+
+    return find_model(path)
+
+
+def one_model(arguments: argparse.Namespace) -> str:
+    """Return the detector that `--model` names; several become an ensemble in the output folder.
+
+    Raises:
+        DetectionError: as in `given_model`, or when the detectors cannot be fused.
+    """
+    models = [given_model(path) for path in arguments.model]
+    if len(models) == 1:
+        return models[0]
+    from detection_core.capabilities import capability
+    from detection_core.storage import files
+
+    folder = files.join(arguments.output, "ensemble")
+    capability("detection_core.optional.ensembles").write_ensemble(folder, models)
+    return folder
+
+
+@contextlib.contextmanager
+def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
+    """Yield a local folder for the results of a verb; on success they are at `path`.
+
+    On an object store, results are uploaded at the end. A failed block keeps its files for a later resume, or
+    the folder is restored without `keep_unfinished`.
+
+    Raises:
+        ConfigError: when the folder cannot be created.
+    """
+    if files.is_remote(path):
+        with ScratchFolder() as folder:
+            yield folder
+            files.copy_tree(folder, path)
+        return
+    if keep_unfinished:
+        make_folder(path)
+        yield path
+        return
+    before = set(os.listdir(path)) if os.path.isdir(path) else set()
+    made = _missing_folders(path)
+    make_folder(path)
+    try:
+        yield path
+    except BaseException:
+        for name in set(os.listdir(path)) - before:
+            files.remove_tree(os.path.join(path, name))
+        for folder in made:
+            os.rmdir(folder)
+        raise
+
+
+@contextlib.contextmanager
+def quiet_output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
+    """Yield the folder as `output_folder` does; what native code prints goes to `native.log` in it."""
+    with (
+        output_folder(path, keep_unfinished=keep_unfinished) as output,
+        native_output_to(os.path.join(output, "native.log")),
+    ):
+        yield output
+
+
+def _missing_folders(path: str) -> list[str]:
+    """Return the missing folders of a path, innermost first."""
+    missing, folder = [], os.path.abspath(path)
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def make_folder(path: str) -> None:
+    """Create a folder if it does not exist.
+
+    Raises:
+        ConfigError: when it cannot be created.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise ConfigError(
+            f"cannot make the output folder ({e.strerror}); choose another --output", where=path
+        ) from e

@@ -10,10 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, argument, load_config, option, verb
-from pipeline.cli.detector_arguments import TRUST
-from pipeline.cli.output_folder import output_folder
+from detection_core.report.page import DASH, metric, size
+from pipeline.cli.base import (
+    OVERRIDES,
+    TRUST,
+    Result,
+    argument,
+    load_config,
+    option,
+    options_of,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -35,8 +43,8 @@ _MOST_KINDS = 12
         "files",
         nargs="+",
         metavar="FILE",
-        help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
-        " input and a pipeline.config",
+        help=".tflite files, folders with them (as in a published version), or detector folders; or the"
+        " word input and a pipeline.config",
     ),
     option("--threads", "N,N", "numbers of threads (default: 1,2)", default="1,2"),
     option(
@@ -56,12 +64,11 @@ _MOST_KINDS = 12
     argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
     argument("--no-operators", action="store_true", help="do not time each operation separately"),
     option("--output", "DIR", "folder for benchmark.json and a page"),
-    option("--examples", "DIR", "of input: what ExampleGen wrote (the config's)"),
-    argument("--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"),
+    option("--examples", "DIR", "of input: examples of ExampleGen (the config's)"),
+    argument("--images", type=int, default=64, metavar="N", help="of input: number of images to repeat (64)"),
     argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
     argument("--no-step", action="store_true", help="of input: do not measure the training step"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
 )
 def bench(arguments: argparse.Namespace) -> Result:
     """Measure TensorFlow Lite files, SavedModels by size of the batch, or a training's input."""
@@ -80,11 +87,11 @@ def bench(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull):
         from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 
-        options = ServingBenchOptions(
+        options = options_of(
+            ServingBenchOptions,
+            arguments,
             batch_sizes=_numbers(arguments.batch_sizes, "--batch-sizes"),
-            runs=arguments.runs,
             image_size=_image_size(arguments.image_size),
-            trust=arguments.trust,
         )
         found = bench_saved_models(served, options)
     rows = [(timing.path, str(timing.batch_size), *_times(timing)) for timing in found]
@@ -92,7 +99,6 @@ def bench(arguments: argparse.Namespace) -> Result:
 
 
 def _image_size(text: str) -> tuple[int, int]:
-    """Return rows and columns of WIDTHxHEIGHT."""
     sides = re.fullmatch("([0-9]{1,9})x([0-9]{1,9})", text.lower())
     if not sides:
         raise ConfigError(f"expected WIDTHxHEIGHT such as 640x480, found {text[:40]!r}", where="--image-size")
@@ -202,9 +208,7 @@ def bench_input(arguments: argparse.Namespace) -> Result:
         from detection_core.tasks.input_benchmark import InputBenchOptions
         from detection_core.tasks.input_benchmark import bench_input as measure
 
-        options = InputBenchOptions(
-            images=arguments.images, seconds=arguments.seconds, step=not arguments.no_step
-        )
+        options = options_of(InputBenchOptions, arguments, step=not arguments.no_step)
         found = measure(
             point_at_examples(config, arguments.examples) if arguments.examples else config, options
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument, verb
+from pipeline.cli.base import OVERRIDES, SETTINGS, Group, Result, Verb, argument, given_settings, verb
 from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
 from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
@@ -33,7 +33,9 @@ SERVICE_ACCOUNT = argument(
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
-    argument("--poll", type=float, default=5.0, metavar="SECONDS", help="between two looks (default: 5)"),
+    argument(
+        "--poll", type=float, default=5.0, metavar="SECONDS", help="time between two requests (default: 5)"
+    ),
     argument(
         "--wait-limit", type=float, default=0.0, metavar="SECONDS", help="longest wait (default: no limit)"
     ),
@@ -69,8 +71,7 @@ def publish_source(
 @verb(
     "detflow submit examples/digits/settings.yaml --param train_steps=500 --wait",
     argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     PARAM,
     argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
     EXPERIMENT,
@@ -163,7 +164,7 @@ def follow(
         metavar="SETTINGS_OR_WORKSPACE",
         help="settings file, or the workspace itself; without it: the server",
     ),
-    argument("--limit", type=int, default=20, help="how many of the server (default: 20)"),
+    argument("--limit", type=int, default=20, help="number of runs of the server (default: 20)"),
     *OF_SERVER,
     name="list",
 )
@@ -273,8 +274,7 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
 @verb(
     "detflow compile examples/digits/settings.yaml -o build/digits/pipeline.yaml",
     SETTINGS,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
     name="compile",
 )
@@ -282,12 +282,9 @@ def compile_workflow(arguments: argparse.Namespace) -> Result:
     """Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs."""
     from detection_core.storage import files
     from pipeline.kubeflow.kfp_backend import render_pipeline
-    from pipeline.settings.settings_file import load_settings
 
     # Other files that the settings name are on the cluster; only the pipeline.config is read here.
-    settings = load_settings(
-        arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
-    )
+    settings = given_settings(arguments, check_files=False)
     files.write_text(arguments.output, render_pipeline(settings))
     return Result(
         text=arguments.output, data={"pipeline": arguments.output, "image": settings.kubeflow.image}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cli.base import (
-    OVERRIDE_FILE,
-    SET,
+    OVERRIDES,
     Argument,
     Result,
     argument,
     option,
+    options_of,
     overridden_config,
     valid_config,
     verb,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def _convert(arguments: argparse.Namespace) -> Result:
-    """Convert a config of TensorFlow 1 to current names, and report whether it is supported."""
     from detection_core.bounded.text_file import read_text_file
     from detection_core.config.legacy.conversion import convert_config
 
@@ -66,7 +65,6 @@ def _refusal(text: str) -> str:
 
 
 def _show(arguments: argparse.Namespace) -> Result:
-    """Print a config with overrides applied."""
     from detection_core.config.load import format_pipeline_config
 
     _file(arguments)
@@ -75,42 +73,30 @@ def _show(arguments: argparse.Namespace) -> Result:
 
 
 def _join(arguments: argparse.Namespace) -> Result:
-    """Join partial files into one pipeline.config."""
-    from detection_core.config.load import SplitConfigPaths, format_pipeline_config, load_split_configs
+    from detection_core.config.load import format_pipeline_config, load_split_configs
 
     if arguments.file:
         raise ConfigError(f"expected the parts by their options, found {arguments.file}", where="config join")
-    parts = SplitConfigPaths(
-        model=arguments.model_config,
-        train_config=arguments.train_config,
-        train_input_reader=arguments.train_input,
-        eval_config=arguments.eval_config,
-        eval_input_readers=tuple(arguments.eval_input),
-        graph_rewriter=arguments.graph_rewriter,
-    )
+    parts = {
+        "model": arguments.model_config,
+        "train_config": arguments.train_config,
+        "train_input_reader": arguments.train_input,
+        "eval_config": arguments.eval_config,
+        "eval_input_reader": arguments.eval_input,
+        "graph_rewriter": arguments.graph_rewriter,
+    }
     joined = overridden_config(load_split_configs(parts), arguments)
     return _written(arguments, format_pipeline_config(joined), [], {})
 
 
 def _from_automl(arguments: argparse.Namespace) -> Result:
-    """Write the pipeline.config that is equivalent to google/automl's EfficientDet hyper-parameters."""
     from detection_core.artifacts.detector import LABEL_MAP
     from detection_core.config.automl.translation import RunFlags, translate
     from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import format_pipeline_config
 
     beside = os.path.join(os.path.dirname(arguments.output), LABEL_MAP) if arguments.output else ""
-    flags = RunFlags(
-        batch_size=arguments.batch_size,
-        num_examples_per_epoch=arguments.num_examples_per_epoch,
-        num_epochs=arguments.num_epochs,
-        mode=arguments.mode,
-        eval_samples=arguments.eval_samples,
-        train_file_pattern=arguments.train_file_pattern,
-        val_file_pattern=arguments.val_file_pattern,
-        pretrained_ckpt=arguments.pretrained_ckpt,
-        label_map_path=beside,
-    )
+    flags = options_of(RunFlags, arguments, label_map_path=beside)
     found = translate(arguments.file, arguments.hparams, flags)
     config = found.config
     if arguments.pretrained_ckpt:
@@ -188,8 +174,7 @@ def _count(text: str) -> int:
         help="pipeline.config (convert, show); model name, as efficientdet-d0 (from-automl)",
     ),
     argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     option("--model-config", "FILE", "join: a DetectionModel"),
     option("--train-config", "FILE", "join: a TrainConfig"),
     option("--train-input", "FILE", "join: an InputReader"),
@@ -212,7 +197,7 @@ def _count(text: str) -> int:
     option("--pretrained-ckpt", "PATH", "from-automl: checkpoint to start from"),
 )
 def config(arguments: argparse.Namespace) -> Result:
-    """Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams."""
+    """Convert a config, show it with overrides, join parts, or translate EfficientDet's hparams."""
     return ACTIONS[arguments.action](arguments)
 
 

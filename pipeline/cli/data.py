@@ -11,9 +11,17 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, argument, load_config, option, verb
-from pipeline.cli.output_folder import output_folder
-from pipeline.console import native_output_to
+from pipeline.cli.base import (
+    OVERRIDES,
+    Argument,
+    Group,
+    Result,
+    argument,
+    load_config,
+    option,
+    quiet_output_folder,
+    verb,
+)
 
 _WORK = ".examples"
 
@@ -50,14 +58,14 @@ def format_argument() -> Iterator[Argument]:
         default="",
         choices=sorted(READERS),
         metavar="FORMAT",
-        help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
+        help=f"of the data set: {', '.join(sorted(READERS))} (default: detected)",
     )
 
 
 def source_arguments() -> Iterator[Argument]:
     """Yield the flags that describe the data."""
     yield from format_argument()
-    yield option("--splits", "JSON", "as data.splits of a settings file (default: found by looking)")
+    yield option("--splits", "JSON", "as data.splits of a settings file (default: detected)")
 
 
 def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: str) -> None:
@@ -104,7 +112,7 @@ def _splits(text: str) -> dict[str, Any]:
     "detflow data report photos -o build/report",
     argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
     argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    option("--config", "FILE", "pipeline.config to hold boxes against"),
+    option("--config", "FILE", "pipeline.config whose detector the boxes are compared with"),
     source_arguments,
 )
 def report(arguments: argparse.Namespace) -> Result:
@@ -113,8 +121,7 @@ def report(arguments: argparse.Namespace) -> Result:
 
     config = load_checked_config(arguments.config) if arguments.config else None
     with (
-        output_folder(arguments.output, keep_unfinished=False) as output,
-        native_output_to(os.path.join(output, "native.log")),
+        quiet_output_folder(arguments.output, keep_unfinished=False) as output,
         examples_of(arguments.data, arguments, output) as examples,
     ):
         from detection_core.artifacts.data_findings import FINDINGS
@@ -147,13 +154,12 @@ REPORT = report
     "detflow data preview pipeline.config --data photos -o build/preview",
     argument("config", metavar="CONFIG", help="pipeline.config"),
     option("--data", "DIR", "data set (default: the config's own records)"),
-    option("--examples", "DIR", "what ExampleGen wrote, in place of --data"),
+    option("--examples", "DIR", "examples of ExampleGen, instead of --data"),
     source_arguments,
     argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
     argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
     argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
 )
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what augmentation really feeds the network: images before and after."""
@@ -162,8 +168,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     config = load_config(arguments.config, arguments)
     source = arguments.examples or arguments.data
     with (
-        output_folder(arguments.output, keep_unfinished=False) as output,
-        native_output_to(os.path.join(output, "native.log")),
+        quiet_output_folder(arguments.output, keep_unfinished=False) as output,
         examples_of(source, arguments, output) as examples,
     ):
         from detection_core.config.input_paths import point_at_examples

@@ -26,7 +26,7 @@ _WIDTHS = 8, 10  # state and name of a check
     *SERVER,
 )
 def doctor(arguments: argparse.Namespace) -> Result:
-    """Look whether this machine, or with --cluster a cluster, has what is needed."""
+    """Check whether this machine, or with --cluster a cluster, meets the requirements."""
     from pipeline.doctor.finding import examine
     from pipeline.settings.settings_file import load_settings
 

@@ -8,9 +8,18 @@ import os
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
-from pipeline.cli.base import Result, argument, option, verb
-from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
-from pipeline.cli.output_folder import output_folder
+from pipeline.cli.base import (
+    OUTPUT,
+    TRUST,
+    Result,
+    argument,
+    given_model,
+    one_model,
+    option,
+    options_of,
+    output_folder,
+    verb,
+)
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -30,7 +39,7 @@ _logger = logging.getLogger(__name__)
         "images",
         nargs="+",
         metavar="FILE_OR_FOLDER",
-        help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or their folders",
+        help="images and videos (.mp4, .mov, .avi, .mkv, ...), or their folders",
     ),
     OUTPUT,
     argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
@@ -62,18 +71,19 @@ def predict(arguments: argparse.Namespace) -> Result:
     images = [path for path in given if not is_video(path)]
     videos = [path for path in given if is_video(path)]
     with native_output_to(os.devnull):
-        from detection_core.tasks.predict import predict_each
+        from detection_core.tasks.predict import predict
 
         model = one_model(arguments)
         found = _videos(model, videos, arguments, alone=not images)
         if images:
-            results = predict_each(
+            results = predict(
                 model,
                 images,
                 arguments.output,
                 arguments.min_score,
                 trust=arguments.trust,
                 coco_images=arguments.coco_images,
+                needs_one=False,
             )
             found = [prediction.as_json() for prediction in results] + found
     failed = [entry for entry in found if "error" in entry]
@@ -116,12 +126,7 @@ def _videos(
     from detection_core.capabilities import capability
 
     video_files = capability("detection_core.optional.video")
-    options = video_files.VideoOptions(
-        min_score=arguments.min_score,
-        every=arguments.every,
-        annotate=not arguments.lines_only,
-        trust=arguments.trust,
-    )
+    options = options_of(video_files.VideoOptions, arguments, annotate=not arguments.lines_only)
     results = []
     for video in videos:
         try:
@@ -154,7 +159,7 @@ def _video_line(entry: dict[str, Any]) -> str:
         "image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
         default="image_tensor",
     ),
-    argument("--batch-size", type=int, default=0, help="of every request (default: 0, which is any)"),
+    argument("--batch-size", type=int, default=0, help="images per request (default: 0, any number)"),
     option(
         "--signatures",
         "WHOSE",
@@ -165,13 +170,11 @@ def _video_line(entry: dict[str, Any]) -> str:
     option(
         "--additional-output-tensor-names",
         "NAMES",
-        "comma-separated, further tensors of the graph to give out",
+        "comma-separated, additional tensors of the graph to output",
     ),
     option("--side-input-names", "NAMES", "refused: no detector has any"),
     argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
-    option(
-        "--examples", "DIR", "what ExampleGen wrote, for the requests that TensorFlow Serving warms up with"
-    ),
+    option("--examples", "DIR", "examples of ExampleGen, for the warm-up requests of TensorFlow Serving"),
     argument("--split", default="eval", help="split that the requests are taken from (default: eval)"),
     argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),
 )
@@ -180,14 +183,11 @@ def export_saved_model(arguments: argparse.Namespace) -> Result:
     from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions
     from detection_core.tasks.export_saved_model import export_saved_model as export_it
 
-    options = SavedModelOptions(
-        input_type=arguments.input_type,
-        batch_size=arguments.batch_size,
-        signatures=arguments.signatures,
+    options = options_of(
+        SavedModelOptions,
+        arguments,
         additional_output_tensor_names=_names(arguments.additional_output_tensor_names),
         side_input_names=_names(arguments.side_input_names),
-        frozen_graph=arguments.frozen_graph,
-        warm_up_requests=arguments.warm_up_requests,
         warm_up_split=arguments.split,
     )
     with native_output_to(os.devnull), output_folder(arguments.output, keep_unfinished=False) as output:

@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.cli.base import Result, argument, option, verb
+from pipeline.cli.base import Result, argument, option, options_of, verb
 from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
@@ -29,7 +29,7 @@ _SPEEDS = ("fast", "balanced", "accurate")
     argument("-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"),
     option("--model", "NAME", "network to take; without it one that fits"),
     argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
-    argument("--from-scratch", action="store_true", help="look for no weights to start from"),
+    argument("--from-scratch", action="store_true", help="train from random weights"),
     argument("--measure", action="store_true", help="build the network and time it on this machine"),
     argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
 )
@@ -57,13 +57,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     from pipeline.init.summary import measured_text, summary_data, summary_rows
     from pipeline.init.written_files import write_unchanged
 
-    request = Request(
-        data=data,
-        folder=folder,
-        model=arguments.model,
-        speed=arguments.speed,
-        weights=not arguments.from_scratch,
-    )
+    request = options_of(Request, arguments, data=data, folder=folder, weights=not arguments.from_scratch)
     plan = make_plan(request, look_at_hardware())
     contents = write_documents(plan)
     check_documents(contents, data)
@@ -99,6 +93,7 @@ def _list(arguments: argparse.Namespace) -> Result:
         {
             "name": n.name,
             "speed": n.speed,
+            "finds": n.kind.finds,
             "input": n.side,
             "parameters": n.parameters,
             "multiply_adds": n.multiply_adds,
@@ -107,10 +102,13 @@ def _list(arguments: argparse.Namespace) -> Result:
         }
         for n in networks
     ]
-    rows = [("model", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")]
+    rows = [
+        ("model", "finds", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")
+    ]
     rows += [
         (
             n.name,
+            n.kind.finds,
             n.speed,
             str(n.side),
             f"{n.parameters / 1e6:.1f} M",

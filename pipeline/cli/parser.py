@@ -18,7 +18,6 @@ from detection_core.errors import DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import clean
 from pipeline.cli import (
-    accuracy_loss,
     bench,
     cluster,
     config,
@@ -29,7 +28,6 @@ from pipeline.cli import (
     inspect,
     schedule,
     standalone,
-    tune,
     workflow,
     zoo,
 )
@@ -205,14 +203,14 @@ def completion(arguments: argparse.Namespace) -> Result:
 VERBS: tuple[Verb | Group, ...] = (
     *init.VERBS,
     *workflow.VERBS,
-    *tune.VERBS,
     *cluster.VERBS,
     schedule.GROUP,
     *standalone.VERBS,
     *inference.VERBS,
-    *inspect.VERBS,
+    inspect.inspect,
     *bench.VERBS,
-    *accuracy_loss.VERBS,
+    inspect.sensitivity,
+    inspect.compare,
     *config.VERBS,
     data.GROUP,
     zoo.GROUP,

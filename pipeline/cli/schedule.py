@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, argument, verb
+from pipeline.cli.base import OVERRIDES, SET, SETTINGS, Group, Result, argument, verb
 from pipeline.cli.cluster import (
     EXPERIMENT,
     SERVICE_ACCOUNT,
@@ -49,9 +49,8 @@ _WHEN = (
 @verb(
     "detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
     _SOURCE,
-    SET,
-    OVERRIDE_FILE,
-    argument("--name", help="by which it is found again (default: the workflow's)"),
+    *OVERRIDES,
+    argument("--name", help="name of the schedule (default: the workflow's)"),
     *_WHEN,
     argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
     argument("--catch-up", action="store_const", const=True, help="make up for missed slots later"),
@@ -185,7 +184,6 @@ def run_now(arguments: argparse.Namespace) -> Result:
 
 
 def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
-    """Return the connection, and the schedule that the arguments name."""
     from pipeline.kubeflow import schedules
 
     connection = open_connection(arguments)
@@ -210,8 +208,7 @@ def preview(arguments: argparse.Namespace) -> Result:
 @verb(
     "detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily",
     SETTINGS,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
     argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
     argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),

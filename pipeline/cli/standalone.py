@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, argument, load_config, option, verb
-from pipeline.cli.detector_arguments import (
+from pipeline.cli.base import (
     EXAMPLES,
     EXAMPLES_OR_CONFIG,
     OUTPUT,
+    OVERRIDES,
     TRUST,
+    Argument,
+    Result,
+    argument,
     given_model,
+    load_config,
+    make_folder,
     one_model,
+    option,
+    output_folder,
+    quiet_output_folder,
     representative_examples,
+    verb,
 )
-from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
@@ -89,10 +97,10 @@ def _gate_arguments() -> Iterator[Argument]:
         type=int,
         default=TFLiteExporterJob.max_detections,
         metavar="N",
-        help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
+        help=f"maximum number of boxes of a file (default: {TFLiteExporterJob.max_detections})",
     )
     yield representative_examples(
-        "training images for ranges of what is quantized after training",
+        "training images that calibrate post-training quantization",
         TFLiteExporterJob.representative_examples,
     )
     yield argument(
@@ -112,8 +120,7 @@ def _gate_arguments() -> Iterator[Argument]:
     EXAMPLES_OR_CONFIG,
     OUTPUT,
     option("--warm-start", "DIR", "detector to start from"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     resumes=True,
 )
 def train(arguments: argparse.Namespace) -> Result:
@@ -130,15 +137,11 @@ def train(arguments: argparse.Namespace) -> Result:
 
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
-    """Train on the records and label map of the config's `train_input_reader`."""
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     config = load_config(arguments.config, arguments)
-    with (
-        output_folder(arguments.output) as output,
-        native_output_to(os.path.join(output, "native.log")),
-    ):
+    with quiet_output_folder(arguments.output) as output:
         from detection_core.tasks.train import train as run
 
         return run(
@@ -162,18 +165,14 @@ def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
     ),
     option("--label-map", "FILE", "classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)"),
     OUTPUT,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     name="import",
 )
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
     """Turn a checkpoint of the Object Detection API into a detector, without training."""
     arguments.config = arguments.config or _published_config(arguments.checkpoint)
     config = load_config(arguments.config, arguments)
-    with (
-        output_folder(arguments.output, keep_unfinished=False) as output,
-        native_output_to(os.path.join(output, "native.log")),
-    ):
+    with quiet_output_folder(arguments.output, keep_unfinished=False) as output:
         from detection_core.tasks.import_checkpoint import import_checkpoint as import_it
 
         report = import_it(
@@ -217,7 +216,7 @@ def _published_config(checkpoint: str) -> str:
         metavar="MINUTES",
         help="time without a new checkpoint after which --watch ends (default: 60)",
     ),
-    option("--examples", "DIR", "what ExampleGen wrote; with --watch, those of the training if not given"),
+    option("--examples", "DIR", "examples of ExampleGen (default with --watch: those of the training)"),
     OUTPUT,
     _SPLIT,
     option("--baseline", "DIR", "detector to compare with"),
@@ -253,7 +252,6 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 
 
 def _watch(arguments: argparse.Namespace) -> Result:
-    """Evaluate the checkpoints of a training that runs in another process."""
     if arguments.model:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
     from detection_core.storage import files
@@ -284,8 +282,7 @@ def _watch(arguments: argparse.Namespace) -> Result:
     _MODEL,
     EXAMPLES,
     OUTPUT,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     resumes=True,
 )
 def quantize(arguments: argparse.Namespace) -> Result:

@@ -195,8 +195,8 @@ class _Supervisor:
         os.kill(self._child, signal.SIGKILL)
         os.waitpid(self._child, 0)
         raise ModelError(
-            f"expected a model that can be loaded and run, found one {found}; do not use it if it is from"
-            f" somebody you do not know, or raise {remedy}",
+            f"expected a model that can be loaded and run, found one {found}; do not use it if you do not"
+            f" know its origin; otherwise raise {remedy}",
             where=self._board.model,
         )
 

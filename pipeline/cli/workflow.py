@@ -1,19 +1,20 @@
-"""Verbs on a workflow and its local runs: run, validate, report, rollback; `runs` is in `cluster`."""
+"""Verbs on a workflow and its local runs: run, validate, report, rollback, tune; `runs` is in `cluster`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import (
-    OVERRIDE_FILE,
-    SET,
+    OVERRIDES,
     SETTINGS,
     Result,
     argument,
+    given_settings,
     option,
     overridden_config,
     valid_config,
@@ -24,13 +25,15 @@ from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from detection_core.artifacts.run_info import RunInfo
+    from pipeline.tuning.settings_search import TuneResult
+
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument(
     "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
 )
 _SCHEDULED_TIME = option(
-    "--scheduled-time", "TIME", "RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)"
+    "--scheduled-time", "TIME", "RFC 3339; value of [[ScheduledTime]] in the settings (default: now)"
 )
 _RUN = option("--run", "RUN_ID", "which run; the newest without it")
 
@@ -52,8 +55,7 @@ def _workspace(path: str) -> Any:
 @verb(
     "detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
     SETTINGS,
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
     PARAM,
     _SCHEDULED_TIME,
     resumes=True,
@@ -63,9 +65,8 @@ def run(arguments: argparse.Namespace) -> Result:
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
-    from pipeline.settings.settings_file import load_settings
 
-    settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
+    settings = given_settings(arguments)
     if arguments.scheduled_time:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
@@ -93,11 +94,10 @@ def _describe(run: RunInfo) -> Result:
 @verb(
     "detflow validate examples/digits/settings.yaml",
     argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
-    SET,
-    OVERRIDE_FILE,
+    *OVERRIDES,
 )
 def validate(arguments: argparse.Namespace) -> Result:
-    """Check a settings file, or a pipeline.config and say what it would build; nothing is run."""
+    """Check a settings file or a pipeline.config, and describe its detector; nothing is run."""
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
@@ -183,7 +183,7 @@ def report(arguments: argparse.Namespace) -> Result:
 @verb(
     "detflow rollback build/digits/workspace/pushed",
     argument("destination", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the destination"),
-    argument("--to", type=int, metavar="VERSION", help="version to return to; the one before without it"),
+    argument("--to", type=int, metavar="VERSION", help="version to return to (default: the one before)"),
 )
 def rollback(arguments: argparse.Namespace) -> Result:
     """Take the deployed version out of service and return to an earlier one."""
@@ -206,4 +206,70 @@ def rollback(arguments: argparse.Namespace) -> Result:
     return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
 
 
-VERBS = (run, validate, report, rollback)
+@verb(
+    "detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2",
+    SETTINGS,
+    argument("--space", required=True, metavar="FILE", help="what is searched (YAML)"),
+    argument("--trials", type=int, metavar="N", help="trainings in all (default: as the file says)"),
+    argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time"),
+    option("--output", "DIR", "keeps the search (default: in the workspace)"),
+    *OVERRIDES,
+    resumes=True,
+)
+def tune(arguments: argparse.Namespace) -> Result:
+    """Search for the configuration with the best validation score; a repeated call resumes."""
+    from pipeline.tuning.settings_search import tune as search
+    from pipeline.tuning.space import load_space
+    from pipeline.tuning.tuner import TunerOptions
+
+    for name in ("trials", "workers"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            raise ConfigError(f"expected 1 or more, found {getattr(arguments, name)}", where=f"--{name}")
+    if files.is_remote(arguments.output):
+        raise ConfigError(
+            "expected a folder on this machine, where the search is locked, found an object store; name"
+            " another, or leave it out",
+            where="--output",
+        )
+    settings = given_settings(arguments)
+    space = load_space(arguments.space)
+    name = os.path.splitext(os.path.basename(arguments.space))[0]
+    folder = arguments.output or os.path.join(settings.workspace, "tuning", name)
+    options = TunerOptions(trials=arguments.trials or space.trials, workers=arguments.workers)
+    return _describe_search(search(settings, space, folder, options), arguments.settings)
+
+
+def _describe_search(found: TuneResult, settings: str) -> Result:
+    names = list(found.best.overrides)
+    short = [name.rpartition(".")[2] for name in names]
+    rows = [("trial", "state", "score", *(short if len(set(short)) == len(short) else names))]
+    for trial in sorted(found.trials, key=lambda t: -1.0 if t.score is None else t.score, reverse=True):
+        score = "-" if trial.score is None else f"{trial.score:.4f}"
+        values = [_text(trial.overrides.get(name, "-")) for name in names]
+        rows.append((str(trial.number + 1), trial.state, score, *values))
+    best = found.best
+    # Katib's metrics collector reads the last line.
+    text = (
+        f"\nbest: trial {best.number + 1}, detector {found.model}\n"
+        f"{shlex.join(['detflow', 'run', settings, '--override-file', found.overrides])}\n"
+        f"score={best.score:.10f}\n"
+    )
+    data = {
+        "best": best.number,
+        "score": best.score,
+        "overrides": dict(best.overrides),
+        "override_file": found.overrides,
+        "model": found.model,
+        "trials": [
+            {"number": t.number, "state": t.state, "score": t.score, "overrides": dict(t.overrides)}
+            for t in found.trials
+        ],
+    }
+    return Result(text=Page((Table(rows), text)), data=data)
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+VERBS = (run, validate, report, rollback, tune)

@@ -11,8 +11,11 @@ from pipeline.tables import Page, Table
 if TYPE_CHECKING:
     from detection_core.zoo.networks import PublishedModel
 
-_HEADER = ("name", "input", "COCO mAP", "published ms", "parameters", "size", "speed", "here")
-_FACTS = "name title extractor side coco_map published_ms parameters speed licence size_class archive address"
+_HEADER = ("name", "finds", "input", "COCO mAP", "published ms", "parameters", "size", "speed", "here")
+_FACTS = (
+    "name title extractor side coco_map shape_map published_ms parameters speed licence size_class archive"
+    " address config"
+)
 
 
 _NAME = argument("name", metavar="NAME", help="published name, as `detflow zoo list` shows it")
@@ -42,8 +45,9 @@ def list_models(arguments: argparse.Namespace) -> Result:
 def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
     return (
         model.name,
+        model.kind.finds,
         f"{model.side} x {model.side}",
-        f"{model.coco_map:.1f}",
+        _coco_map(model),
         f"{model.published_ms}",
         f"{model.parameters / 1e6:.1f} M",
         model.size_class,
@@ -52,8 +56,15 @@ def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
     )
 
 
+def _coco_map(model: PublishedModel) -> str:
+    """Return the mAP of boxes, and of what a detector finds beside them."""
+    found = [model.coco_map] if model.shape_map is None else [model.coco_map, model.shape_map]
+    return " / ".join("-" if value is None else f"{value:.1f}" for value in found)
+
+
 def _facts(model: PublishedModel) -> dict[str, Any]:
-    return {"input_side" if name == "side" else name: getattr(model, name) for name in _FACTS.split()}
+    facts = {"input_side" if name == "side" else name: getattr(model, name) for name in _FACTS.split()}
+    return facts | {"finds": model.kind.finds}
 
 
 @verb("detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", _NAME)
@@ -70,10 +81,12 @@ def show(arguments: argparse.Namespace) -> Result:
         ("title", model.title),
         ("network", f"{model.extractor}, {model.side} x {model.side}"),
         ("parameters", f"{model.parameters:,} ({model.size_class})"),
-        ("COCO mAP", f"{model.coco_map:.1f}, as published"),
+        ("finds", model.kind.finds),
+        ("COCO mAP", f"{_coco_map(model)}, as published"),
         ("time", f"{model.published_ms} ms an image, as published ({model.speed} here)"),
         ("licence", model.licence),
         ("address", model.address),
+        ("config", model.config or "only the one in the archive"),
         ("on this machine", where),
         ("to start from it", f"train: {{start_from: zoo:{model.name}}}"),
     )
@@ -89,7 +102,7 @@ def show(arguments: argparse.Namespace) -> Result:
     option("--mirror", "WHERE", "address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)"),
 )
 def get(arguments: argparse.Namespace) -> Result:
-    """Fetch a detector to the cache that all runs share; an interrupted download goes on."""
+    """Fetch a detector into the cache that all runs share; an interrupted download resumes."""
     from detection_core.zoo.cache import fetch_model
     from detection_core.zoo.networks import find_model
     from detection_core.zoo.starting_points import fetch_start, is_named

@@ -75,7 +75,7 @@ def examine(checks: Sequence[Check[Subject]], subject: Subject) -> list[Finding]
         try:
             findings = list(check.look(subject))
         except DetectionError as e:
-            findings = [problem(str(e), "put right what the message names, and look again")]
+            findings = [problem(str(e), "correct the problem that the message names, and run doctor again")]
             found += _named(check, findings)
             if check.essential:
                 break

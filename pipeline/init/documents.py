@@ -10,7 +10,7 @@ import yaml
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.load import format_commented_config
-from detection_core.config.text.text_edits import comment_lines
+from detection_core.config.text.source_text import comment_lines
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder

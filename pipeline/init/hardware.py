@@ -8,7 +8,7 @@ import statistics
 import time
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.num_classes import with_classes
+from detection_core.config.model_fields import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.training.memory import allowed_memory
 from pipeline.doctor.machine import GIB, gpu_memory, this_machine

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.model_fields import fit_anchors
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.datasets.survey import Survey
 from detection_core.detectors.family import AnchorFit, model_message
-from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.networks import Network, Speed, find_network, list_networks, nearest_model
+from detection_core.errors import ConfigError
+from detection_core.zoo.fine_tuning import FLIPS, Choice
+from detection_core.zoo.networks import (
+    Finding,
+    Network,
+    Speed,
+    find_network,
+    list_networks,
+    nearest_model,
+)
 from pipeline.init.hardware import Hardware
 
 SMALLEST_OBJECT = 24
@@ -27,6 +35,7 @@ _SIDES: dict[bool, tuple[int, int]] = {False: (224, 320), True: (320, 640)}
 """Bounds of the input's side in pixels, without and with a GPU."""
 _SMALLEST_PYRAMID = 320
 _FEW_BOXES = 50  # fewer boxes say too little about future ones
+_MIRRORED = {"left": "right", "right": "left", "l": "r", "r": "l"}
 _ANCHORS = "https://arxiv.org/abs/1612.08242 and https://arxiv.org/abs/1708.02002"
 
 
@@ -38,7 +47,8 @@ class NetworkChoice:
         size: rows and columns of its input.
         config: its `model` section with the choices applied, without a number of classes.
         choices: changes to the section, with reasons.
-        anchors: the fit of its anchors to the boxes; None for too few boxes.
+        anchors: the fit of its anchors to the boxes; None for too few boxes, or a network whose anchors are
+            not fitted.
     """
 
     network: Network
@@ -69,19 +79,22 @@ def wanted_side(seen: Survey, hardware: Hardware) -> tuple[int, str]:
     return round(side), reason
 
 
-def input_size(seen: Survey, side: int) -> tuple[tuple[int, int], str]:
-    """Return rows and columns with about side x side pixels and the images' aspect ratio, and why."""
+def input_size(seen: Survey, side: int, multiple: int) -> tuple[tuple[int, int], str]:
+    """Return rows and columns with about side x side pixels and the images' aspect ratio, and why.
+
+    They are multiples of a number.
+    """
     ratios = np.log(seen.sizes[:, 1] / seen.sizes[:, 0]) if len(seen.sizes) else np.zeros(1)
     ratio = float(np.exp(np.median(ratios)))
     ratio = min(max(ratio, 1 / 3), 3.0)
     alike = float(np.mean(np.abs(ratios - np.median(ratios)) < math.log(1.1)))
     rows, columns = (
-        max(_STRIDE, _STRIDE * round(length / _STRIDE))
+        max(multiple, multiple * round(length / multiple))
         for length in (side / math.sqrt(ratio), side * math.sqrt(ratio))
     )
     reason = (
         f"{alike:.0%} of the pictures are about {ratio:.2f} times as wide as high, and all are scaled to this"
-        f" shape; multiples of {_STRIDE}, the network's largest stride"
+        f" shape; multiples of {multiple}, the network's largest stride"
     )
     return (rows, columns), reason
 
@@ -94,26 +107,102 @@ def choose_network(
     An empty name or no speed leaves the choice to the data and the machine.
 
     Raises:
-        ConfigError: for an unknown name.
+        ConfigError: for an unknown name, or a network for masks or keypoints that the data lack.
     """
     if name:
-        return find_network(name), "as asked for by --model"
+        network = find_network(name)
+        check_shapes(network, seen)
+        return network, "as asked for by --model"
     side, _ = wanted_side(seen, hardware)
     rung: Speed = speed or ("balanced" if hardware.gpu else "fast")
     why = f"asked for by --speed {speed}" if speed else f"for {hardware.text}"
     # The smallest published inputs have 300 pixels without a pyramid and 320 with one, which finds small
     # objects.
-    published = nearest_model((max(side, _SMALLEST_PYRAMID),) * 2, speed=rung)
+    finds, shapes = found_shapes(seen)
+    published = nearest_model((max(side, _SMALLEST_PYRAMID),) * 2, speed=rung, finds=finds)
     return published, (
-        f"the {rung} rung, {why}: of it the input of {published.side} suits objects that ask for {side}"
-        " pixels a side; `detflow init --list-models` shows the others"
+        f"the {published.speed} rung, {why}: of it the input of {published.side} suits objects that ask for"
+        f" {side} pixels a side; `detflow init --list-models` shows the others"
+        + (f"; it finds {finds}, as {shapes}" if shapes else "")
     )
 
 
-def from_scratch(reason: str) -> tuple[Network, str]:
+def found_shapes(seen: Survey) -> tuple[Finding, str]:
+    """Return what a detector of the data should find, and why; keypoints come before masks."""
+    name = keypoint_class(seen)
+    if 2 * seen.keypoints.get(name, 0) > seen.classes.get(name, 0):
+        return "keypoints", f"{seen.keypoints[name]:,} objects of {name[:40]} have keypoints"
+    if 2 * seen.masks > seen.objects:
+        return "masks", f"{seen.masks:,} of {seen.objects:,} objects have masks"
+    return "boxes", ""
+
+
+def check_shapes(network: Network, seen: Survey) -> None:
+    """Refuse a network for masks or keypoints that the data lack.
+
+    Raises:
+        ConfigError: naming the network.
+    """
+    available = {"boxes": True, "masks": seen.masks, "keypoints": sum(seen.keypoints.values())}
+    if not available[network.kind.finds]:
+        text = f"expected objects with {network.kind.finds} for {network.name}, found none"
+        raise ConfigError(f"{text}; choose a network of boxes", where="--model")
+
+
+def keypoint_class(seen: Survey) -> str:
+    """Return the class with the most objects with keypoints; "" if no class has any."""
+    return max(seen.keypoints, key=lambda name: seen.keypoints[name], default="")
+
+
+def keypoint_choices(network: Network, seen: Survey) -> Iterator[Choice]:
+    """Yield the class whose keypoints a network learns, and their number in records."""
+    if not network.kind.keypoint_class:
+        return
+    name = keypoint_class(seen)
+    names = seen.keypoint_names[name]
+    reason = f"{seen.keypoints[name]:,} objects have keypoints: {', '.join(names)[:200]}"
+    yield Choice(path=network.kind.keypoint_class, value=name, reason=reason, source="the data")
+    for reader in ("train_input_reader", "eval_input_reader[0]"):
+        yield Choice(path=f"{reader}.num_keypoints", value=len(_in_records(seen)))
+
+
+def network_text(network: Network, seen: Survey) -> str:
+    """Return the config of a network, without the deviations of COCO's keypoints if the data have others."""
+    text = network.text()
+    names = seen.keypoint_names.get(keypoint_class(seen), ())
+    known = all(f'"{name}"' in text for name in names) and text.count("key:") == len(names)
+    return text if known else network.text(deviations="")
+
+
+def choose_flips(network: Network, seen: Survey) -> Sequence[Mapping[str, Any]]:
+    """Return flips that swap left and right keypoints; none if the names do not tell which these are."""
+    if not network.kind.keypoint_class:
+        return FLIPS
+    names = _in_records(seen)
+    mirrored = [_mirrored(name) for name in names]
+    if mirrored == names or set(mirrored) != set(names):
+        return ()
+    permutation = [names.index(name) for name in mirrored]
+    return ({"random_horizontal_flip": {"keypoint_flip_permutation": permutation}},)
+
+
+def _in_records(seen: Survey) -> list[str]:
+    """Return the names of all keypoints, in the order of `datasets.classes.make_layout`."""
+    return list(dict.fromkeys(name for names in seen.keypoint_names.values() for name in names))
+
+
+def _mirrored(name: str) -> str:
+    for separator in ("_", "-", " "):
+        words = [_MIRRORED.get(word.lower(), word) for word in name.split(separator)]
+        if separator.join(words) != name:
+            return separator.join(words)
+    return name
+
+
+def from_scratch(reason: str, finds: Finding = "boxes") -> tuple[Network, str]:
     """Return the network for training without initial weights, and why."""
-    small = next(network for network in list_networks() if network.from_scratch)
-    return small, f"half as wide as the published one, as it is trained from scratch: {reason}"
+    small = next(n for n in list_networks() if n.from_scratch and n.kind.finds == finds)
+    return small, f"smaller than the published one, as it is trained from scratch: {reason}"
 
 
 def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) -> NetworkChoice:
@@ -121,9 +210,9 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
     side, side_reason = (network.side, f"as many pixels as the published {network.side} x {network.side}")
     if network.from_scratch:
         side, side_reason = wanted_side(seen, hardware)
-    size, size_reason = input_size(seen, side)
+    size, size_reason = input_size(seen, side, network.multiple)
     resizer = {"fixed_shape_resizer": {"height": size[0], "width": size[1]}}
-    config = parse_pipeline_config(network.text())
+    config = parse_pipeline_config(network_text(network, seen))
     resizer_path = f"{model_message(config.model)[1]}.image_resizer"
     choices = [
         Choice(path="model", value=network.name, reason=f"{network.name}, {why}"),
@@ -133,8 +222,9 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
             reason=f"{side_reason}; {size_reason}",
             source="the data",
         ),
+        *keypoint_choices(network, seen),
     ]
-    config = apply_overrides(config, {resizer_path: resizer})
+    config = apply_overrides(config, {choice.path: choice.value for choice in choices[1:]})
     fit, changes = _anchors(config, seen, keep_count=not network.from_scratch)
     if fit is not None:
         choices.append(_anchor_choice(fit, seen, _anchor_path(config, fit)))

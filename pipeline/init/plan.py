@@ -14,20 +14,26 @@ from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import Layout, is_by_ratio, name_splits
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.survey import Survey, survey
-from detection_core.detectors.family import model_message
+from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import DataError, ModelError, StorageError, one_line
 from detection_core.zoo.cache import fetch_model, find_model_files
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.networks import Network, PublishedModel, Speed
 from pipeline.init import settings_choice
 from pipeline.init.hardware import Hardware
-from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
+from pipeline.init.network_choice import (
+    NetworkChoice,
+    choose_network,
+    fit_network,
+    found_shapes,
+    from_scratch,
+)
 from pipeline.init.training_choice import (
     choose_batch,
     choose_training,
     choose_validation,
     num_steps,
-    peak_rate,
+    schedule,
 )
 
 # Checkpoints that are not fetched: origin -> name, and how to start from them.
@@ -144,11 +150,13 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
     if not weights.found and not request.model:
-        network, why = from_scratch(weights.reason)
+        network, why = from_scratch(weights.reason, found_shapes(seen)[0])
     chosen = fit_network(network, why, seen, hardware)
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
+    family = family_of(chosen.config.model)
+    quantized = family.quantization is not None
     held_out = {name: seen.count(name, splits) for name in splits if name != "train"}
     in_config = (
         *(choice for choice in training if not choice.path.startswith("train.")),
@@ -161,15 +169,15 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         hardware=hardware,
         network=chosen,
         weights=weights,
-        config=_config(chosen, in_config),
+        config=_config(chosen, in_config, quantized=quantized),
         config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
             Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
-            *settings_choice.evaluate_choices(held_out),
-            *settings_choice.quantize_choices(num_steps(training), peak_rate(training)),
-            *settings_choice.export_choices(seen, min(held_out.values())),
+            *settings_choice.evaluate_choices(held_out, quantized=quantized),
+            *(settings_choice.quantize_choices(num_steps(training), schedule(training)) if quantized else ()),
+            *(settings_choice.export_choices(seen, min(held_out.values())) if family.tflite else ()),
         ),
     )
 
@@ -190,8 +198,8 @@ def _look(layout: Layout) -> tuple[Layout, Survey]:
         return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
     except DataError as e:
         raise DataError(
-            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name the"
-            f" folder of the annotated images alone, which is then divided ({e.message})",
+            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name only"
+            f" the folder of the annotated images; it is then divided ({e.message})",
             where=layout.path,
         ) from e
 
@@ -203,12 +211,11 @@ def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:
     return settings_choice.choose_ratios(seen)
 
 
-def _config(chosen: NetworkChoice, choices: tuple[Choice, ...]) -> PipelineConfig:
+def _config(chosen: NetworkChoice, choices: tuple[Choice, ...], *, quantized: bool) -> PipelineConfig:
     fields = {choice.path: choice.value for choice in choices}
-    return apply_overrides(
-        chosen.config,
-        {**fields, "eval_config.metrics_set": [_METRICS], "graph_rewriter": _QUANTIZATION},
-    )
+    measured = list(chosen.config.eval_config.metrics_set) or [_METRICS]
+    rewriter = {"graph_rewriter": _QUANTIZATION} if quantized else {}
+    return apply_overrides(chosen.config, {**fields, "eval_config.metrics_set": measured, **rewriter})
 
 
 def _classes(seen: Survey, where: str) -> Choice:

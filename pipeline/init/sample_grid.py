@@ -14,7 +14,7 @@ from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
 from detection_core.datasets.annotated_images import AnnotatedImage
 from detection_core.errors import one_line
-from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_objects, text_font
+from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
 from detection_core.storage import files
 
 COLUMNS, CELL, CAPTION, GAP = 4, 360, 22, 6
@@ -78,7 +78,7 @@ def _cell(
         for item in image.objects[:_DRAWN]
         if all(map(math.isfinite, item.box))
     ]
-    shown = draw_objects(np.asarray(picture), boxes, sides=(0, CELL))
+    shown = draw_boxes(fit(np.asarray(picture), longest=CELL), boxes)
     cell = Image.new("RGB", (CELL, shown.height + CAPTION), _BACKGROUND)
     cell.paste(shown, ((CELL - shown.width) // 2, 0))
     caption = f"{one_line(image.filename, 36)}, {len(image.objects):,}"

@@ -13,7 +13,7 @@ from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from pipeline.init.training_choice import COSINE, MOST_OBJECTS, VALIDATION
+from pipeline.init.training_choice import MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
@@ -98,7 +98,7 @@ def data_choices(
         yield _choice("data.shard_examples", shard, "some shards, so that training can mix them")
 
 
-def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
+def evaluate_choices(splits: Mapping[str, int], *, quantized: bool = True) -> Iterator[Choice]:
     """Yield the section `evaluate`, given the number of images of each split."""
     split = "test" if splits.get("test") else "eval"
     why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
@@ -108,15 +108,16 @@ def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
     yield _choice(
         "evaluate.thresholds",
         {_MAP50: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin}},
-        "refuses a detector that has learnt nothing, or is worse than the published one by more than chance"
-        f" on {images:,} images; raise lower_bound to what your use needs",
+        "refuses a detector that has learnt nothing, or that is worse than the published one beyond"
+        f" chance on {images:,} images; raise lower_bound to what your use needs",
     )
-    yield _choice("evaluate.quantized_thresholds", {_MAP50: {"min_change": -max(margin, 0.02)}}, "")
+    if quantized:
+        yield _choice("evaluate.quantized_thresholds", {_MAP50: {"min_change": -max(margin, 0.02)}}, "")
 
 
-def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
-    """Yield the section `quantize`, given steps and peak learning rate of the float training."""
-    short = max(100, steps // 10)
+def quantize_choices(steps: int, schedule: Choice) -> Iterator[Choice]:
+    """Yield the section `quantize`, given steps and schedule of the float training."""
+    short, rate = max(100, steps // 10), schedule.value["learning_rate_base"]
     cosine = {
         "learning_rate_base": float(f"{rate / 20:.4g}"),
         "total_steps": short,
@@ -128,7 +129,7 @@ def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
         {
             "train_config.num_steps": short,
             f"{VALIDATION}.every_steps": short // 10,
-            **{f"{COSINE}.{name}": value for name, value in cosine.items()},
+            **{f"{schedule.path}.{name}": value for name, value in cosine.items()},
         },
         "trained weights only settle on the integer grid: a tenth of the steps, a twentieth of the rate",
     )
@@ -143,7 +144,11 @@ def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
             f"the fullest picture has {seen.most_objects:,} objects",
         )
     drop = 0.03 if images < 500 else 0.02
-    yield _choice("export.max_map_drop", drop, f"what a file may lose; less is chance on {images:,} images")
+    yield _choice(
+        "export.max_map_drop",
+        drop,
+        f"accuracy that a file may lose; smaller differences are chance on {images:,} images",
+    )
 
 
 def _choice(path: str, value: Any, reason: str) -> Choice:

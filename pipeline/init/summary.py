@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.datasets.classes import similar_names
+from detection_core.detectors.family import family_of
 from detection_core.errors import one_line
 from pipeline.init.hardware import Measured
 from pipeline.init.plan import Plan
@@ -27,6 +28,8 @@ def summary_data(plan: Plan) -> dict[str, Any]:
         "images_without_annotations": seen.unannotated,
         "objects": seen.objects,
         "most_objects": seen.most_objects,
+        "masks": seen.masks,
+        "keypoints": dict(seen.keypoints),
         "classes": dict(seen.classes),
         "network": chosen.network.name,
         "parameters": chosen.network.parameters,
@@ -66,7 +69,10 @@ def summary_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "images", _images(plan)
     named = [f"{one_line(name, 40)} {count:,}" for name, count in list(seen.classes.items())[:_NAMED_CLASSES]]
     more = f", ... {len(seen.classes):,} classes in all" if len(seen.classes) > _NAMED_CLASSES else ""
-    yield "objects", f"{seen.objects:,}, at most {seen.most_objects:,} an image: {', '.join(named)}{more}"
+    yield (
+        "objects",
+        f"{seen.objects:,}, at most {seen.most_objects:,} an image: {', '.join(named)}{more}{_shapes(plan)}",
+    )
     yield "network", _network(plan)
     yield "input", f"{chosen.size[0]} x {chosen.size[1]} (rows x columns)"
     yield "anchors", _anchors(plan)
@@ -74,6 +80,15 @@ def summary_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "training", f"{steps:,} steps of {batch} images on {plan.hardware.text}"
     yield "weights", _weights(plan)
     yield "problems", _problems(plan)
+
+
+def _shapes(plan: Plan) -> str:
+    """Say what the network learns besides boxes, or leaves out."""
+    found = {"masks": plan.seen.masks, "keypoints": sum(plan.seen.keypoints.values())}
+    finds = plan.network.network.kind.finds
+    text = "".join(f"; {count:,} with {name}" for name, count in found.items() if count)
+    learnt = f"; the network finds {finds}" if text else ""
+    return text + learnt + ("; one of boxes, by --model, is smaller" if finds != "boxes" else "")
 
 
 def _images(plan: Plan) -> str:
@@ -99,6 +114,8 @@ def _network(plan: Plan) -> str:
 
 def _anchors(plan: Plan) -> str:
     fit = plan.network.anchors
+    if family_of(plan.network.config.model).anchors is None:
+        return "none that are fitted to the boxes"
     if fit is None:
         return f"the network's own, as {len(plan.seen.boxes):,} boxes are too few to fit them to"
     was = f"; the network's own match {fit.default:.1%}" if fit.overrides else ", the network's own"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.survey import Survey
 from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine_tuning_recipe
-from detection_core.zoo.networks import PublishedModel
+from detection_core.zoo.networks import Kind, PublishedModel
 from pipeline.doctor.machine import GIB
 from pipeline.init.hardware import Hardware
-from pipeline.init.network_choice import NetworkChoice
+from pipeline.init.network_choice import NetworkChoice, choose_flips
 
 _BATCHES = ((500, 8), (5_000, 16))
 _LARGEST_BATCH = 32
 _FREE_SHARE = 0.6  # share of the memory for a training step
 _FIXED_BYTES = int(1.5 * GIB)  # TensorFlow itself, weights, input pipeline
-_MOMENTUM = "train_config.optimizer.momentum_optimizer"
-COSINE = f"{_MOMENTUM}.learning_rate.cosine_decay_learning_rate"
+_SCHEDULE = "learning_rate.cosine_decay_learning_rate"
 _SCRATCH = "https://arxiv.org/abs/1811.08883"
 _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
@@ -52,16 +52,16 @@ def choose_training(
     seen: Survey, train_images: int, chosen: NetworkChoice, batch: Choice, *, weights: bool
 ) -> tuple[Choice, ...]:
     """Choose the settings of a training, from published weights or from scratch."""
+    flips = choose_flips(chosen.network, seen)
     if weights and isinstance(chosen.network, PublishedModel):
-        recipe = fine_tuning_recipe(
-            chosen.network, images=train_images, classes=len(seen.classes), batch_size=batch.value
-        )
-        choices = [batch if choice.path == batch.path else choice for choice in recipe.choices]
+        data = {"images": train_images, "classes": len(seen.classes), "batch_size": batch.value}
+        recipe = fine_tuning_recipe(chosen.network, **data, flips=flips)
+        choices = [batch if choice.path == batch.path else choice for choice in recipe]
     else:
-        choices = [batch, *_from_scratch(train_images, batch.value)]
+        choices = [batch, *_from_scratch(chosen.network.kind, train_images, batch.value, flips)]
         if norm := chosen.network.kind.gradient_norm:
             source = "https://arxiv.org/abs/1911.09070"
-            path, reason = "train_config.gradient_clipping_by_norm", "as google/automl trains it"
+            path, reason = "train_config.gradient_clipping_by_norm", "as its published config has it"
             choices.append(Choice(path=path, value=norm, reason=reason, source=source))
     return *choices, _boxes(seen)
 
@@ -91,9 +91,9 @@ def num_steps(choices: tuple[Choice, ...]) -> int:
     return next(int(choice.value) for choice in choices if choice.path == "train_config.num_steps")
 
 
-def peak_rate(choices: tuple[Choice, ...]) -> float:
-    """Return the chosen peak learning rate."""
-    return next(float(choice.value["learning_rate_base"]) for choice in choices if choice.path == COSINE)
+def schedule(choices: tuple[Choice, ...]) -> Choice:
+    """Return the chosen schedule of the learning rate, a cosine decay."""
+    return next(choice for choice in choices if choice.path.endswith(_SCHEDULE))
 
 
 def _boxes(seen: Survey) -> Choice:
@@ -106,17 +106,12 @@ def _boxes(seen: Survey) -> Choice:
     )
 
 
-def _from_scratch(images: int, batch: int) -> list[Choice]:
+def _from_scratch(kind: Kind, images: int, batch: int, flips: Sequence[Mapping[str, Any]]) -> list[Choice]:
     epochs = 100 if images < FEW_IMAGES else 50 if images < MANY_IMAGES else 24
     steps = min(max(-(-epochs * images // batch), 1_500), 150_000)
-    rate = 0.08 * min(1.0, batch / 8)
     warm_up = min(max(steps // 20, 50), 1_000)
-    cosine = {
-        "learning_rate_base": rate,
-        "total_steps": steps,
-        "warmup_learning_rate": rate / 8,
-        "warmup_steps": warm_up,
-    }
+    cosine = kind.cosine(batch, steps, warm_up, from_scratch=True)
+    rate = cosine["learning_rate_base"]
     return [
         Choice(
             path="train_config.num_steps",
@@ -128,20 +123,22 @@ def _from_scratch(images: int, batch: int) -> list[Choice]:
             source=_SCRATCH,
         ),
         Choice(
-            path=COSINE,
+            path=f"{kind.optimizer_path}.{_SCHEDULE}",
             value=cosine,
             reason=f"a peak of {rate:g} for batches of {batch} after {warm_up} steps of warm-up, then to 0",
             source=_LINEAR_SCALING,
         ),
-        Choice(path=f"{_MOMENTUM}.momentum_optimizer_value", value=0.9),
+        *(
+            Choice(path=f"{kind.optimizer_path}.{name}", value=v)
+            for name, v in kind.optimizer_options.items()
+        ),
         Choice(path="train_config.optimizer.use_moving_average", value=False),
-        _augmentation(images),
+        _augmentation(images, flips),
     ]
 
 
-def _augmentation(images: int) -> Choice:
-    steps: list[dict[str, Any]] = [{"random_horizontal_flip": {}}]
-    steps.append({"random_adjust_brightness": {"max_delta": 0.15}})
+def _augmentation(images: int, flips: Sequence[Mapping[str, Any]]) -> Choice:
+    steps = [*flips, {"random_adjust_brightness": {"max_delta": 0.15}}]
     steps.append({"random_adjust_contrast": {"min_delta": 0.8, "max_delta": 1.2}})
     reason = "flips, light and crops that keep objects nearly whole"
     crop = {
@@ -154,7 +151,7 @@ def _augmentation(images: int) -> Choice:
         "random_coef": 0.3,
     }
     if images >= MANY_IMAGES:
-        steps = [steps[0]]
+        steps = [*flips]
         crop = {**crop, "min_object_covered": 0.5, "min_area": 0.3, "overlap_thresh": 0.3}
         reason = "flips and crops, as many pictures vary by themselves"
     steps.append({"random_crop_image": crop})

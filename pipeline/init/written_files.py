@@ -38,8 +38,9 @@ def write_unchanged(folder: str, contents: Mapping[str, bytes]) -> None:
     changed = [name for name in contents if not _is_known(os.path.join(folder, name), known.get(name, ()))]
     if changed:
         raise ConfigError(
-            f"expected no file, or one as `detflow init` wrote it, found {', '.join(changed)}, changed since"
-            " or of somebody else; nothing was written: name another folder with -o, or move these away",
+            f"expected no file, or one as `detflow init` wrote it, found {', '.join(changed)}, changed"
+            " since, or written by others; nothing was written: name another folder with -o, or move"
+            " these files",
             where=folder,
         )
     new = {name: [_digest(content)] for name, content in contents.items()}

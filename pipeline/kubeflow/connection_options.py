@@ -139,8 +139,8 @@ class TokenFile:
             ) from e
         if len(text) > _MOST_CHARACTERS:
             raise ConfigError(
-                f"expected a token, found more than {_MOST_CHARACTERS:,} characters in {self._path}; name the"
-                " file that holds the token alone",
+                f"expected a token, found more than {_MOST_CHARACTERS:,} characters in {self._path}; name"
+                " a file that holds only the token",
                 where="token_file",
             )
         if not text.strip():

@@ -180,8 +180,9 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
             size = sum(len(constant.encode()) for constant in constants)
             if size > CONSTANT_BYTES:
                 yield (
-                    f"the values given to {task} in {component} are {size} bytes long; they travel as one"
-                    f" argument, and {CONSTANT_BYTES} are safe: give a file's path in place of its content"
+                    f"the values given to {task} in {component} are {size} bytes long; they are one"
+                    f" argument, of which {CONSTANT_BYTES} are safe: give the path of a file instead of"
+                    " its content"
                 )
             if any("{{" in constant and not _PLACEHOLDER.fullmatch(constant) for constant in constants):
                 yield f"a value given to {task} in {component} holds {{{{, which begins a placeholder"

@@ -253,9 +253,9 @@ def cancel(connection: Connection, run_id: str) -> RunState:
             return state
         if e.status >= 500 and "not found" in e.message:
             raise ClusterError(
-                "the cluster no longer has the workflow of this run, which was deleted while it was "
-                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow still shows "
-                "it; archive or delete it in the user interface",
+                "the cluster no longer has the workflow of this run, which was deleted while it was"
+                f" {state.state}, perhaps with its schedule; it does not run any longer, although Kubeflow"
+                " still shows it; archive or delete it in the user interface",
                 where=run_id,
                 status=e.status,
             ) from e

@@ -163,9 +163,9 @@ def delete(connection: Connection, schedule: Schedule) -> None:
         kept_by = remove(connection, one)
         if kept_by:
             raise ClusterError(
-                f"{' and '.join(kept_by)} of this schedule is under way, and this server, which does not "
-                f"tell its version, may stop it with the schedule; {one.schedule_id} is paused: delete it "
-                "when the run has ended, or upgrade the server",
+                f"{' and '.join(kept_by)} of this schedule is running, and this server, whose version is"
+                f" unknown, might stop it together with the schedule; {one.schedule_id} is paused: delete"
+                " it when the run has ended, or upgrade the server",
                 where=one.name,
             )
 

@@ -35,8 +35,8 @@ class Workspace:
         """Refuse an object store, which cannot hold a database or a file lock."""
         if files.is_remote(self.root):
             raise ConfigError(
-                "expected a local folder as workspace, found an object store; data, pipeline.config, starting"
-                " weights and push.destination may lie there",
+                "expected a local folder as workspace, found an object store; only data, pipeline.config,"
+                " starting weights and push.destination may be there",
                 where=self.root,
             )
 
@@ -110,7 +110,7 @@ class Workspace:
             try:
                 held.enter_context(local_lock.lock(self._lock_path, wait=False))
             except BlockingIOError:
-                _logger.info("run | another run is under way in %s; waiting for it to end", self.root)
+                _logger.info("run | another run is active in %s; waiting for it to end", self.root)
                 held.enter_context(local_lock.lock(self._lock_path))
             self._remove_leftovers()
             yield

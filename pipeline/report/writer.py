@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, EvalReport
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.model_run import (
+    HISTORY,
+    QUANTIZATION_REPORT,
+    TRAIN_REPORT,
+    VALIDATIONS,
+    HistoryLine,
+    ValidationLine,
+)
 from detection_core.artifacts.parity import PARITY, ParityReport
-from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE, PictureEntry, list_pictures
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
+from detection_core.errors import ContractError
 from detection_core.redaction import redact
-from detection_core.report import formats
 from detection_core.report.data_page import (
     SAMPLE_BYTES,
     DatasetSummary,
@@ -28,17 +39,66 @@ from detection_core.report.data_page import (
     read_dataset,
 )
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart, metric_table
-from detection_core.report.formats import seconds_between
-from detection_core.report.page import render
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.figures import Chart, Line, line_chart
+from detection_core.report.page import Picture, PictureBudget, metric, render, seconds_between, size
 from detection_core.storage import files
-from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
-from pipeline.report.trainings import trainings
+
+_logger = logging.getLogger(__name__)
+
+_Part = TypeVar("_Part")
+_Artifact = TypeVar("_Artifact")
+
+
+def steps_of(run: RunInfo, component: str) -> list[StepInfo]:
+    """Return a component's steps that have outputs, in the DAG's order."""
+    return [s for s in run.steps if s.component == component and s.outputs]
+
+
+def folder_of(run: RunInfo, component: str, output: str) -> str:
+    """Return the folder of an output of the component's first step, "" if there is none."""
+    steps = steps_of(run, component)
+    return steps[0].outputs.get(output, "") if steps else ""
+
+
+def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
+    """Read a file of a step; None, with a warning, if it is missing or invalid."""
+    try:
+        return artifact.find(folder)
+    except ContractError as error:
+        _logger.warning("report | a file is left out: %s", error)
+        return None
+
+
+def read_text(folder: str, name: str) -> str | None:
+    """Read a text file; None if missing."""
+    path = files.join(folder, name)
+    try:
+        return files.read_text(path) if folder and files.exists(path) else None
+    except (OSError, ValueError) as error:
+        _logger.warning("report | %s is left out: %s", path, error)
+        return None
+
+
+def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Part | Any:
+    """Return a part of the page, or a default if its files are damaged.
+
+    The warning names its source files, `where`.
+    """
+    try:
+        return part()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        _logger.warning(
+            "report | %s is left out: expected the output of its step, found something else (%s: %s);"
+            " remove its folder and run again",
+            where,
+            type(error).__name__,
+            error,
+        )
+        return otherwise
+
 
 _HERE = os.path.dirname(__file__)
 RELOAD_SECONDS = 20
-
-
 """Seconds after which a browser reloads the page of an active run."""
 
 
@@ -63,14 +123,13 @@ def _without_outputs(run: RunInfo) -> RunInfo:
 
 
 def _context(run: RunInfo) -> dict[str, Any]:
-    artifacts = RunArtifacts(run)
-    evaluated = evaluations(artifacts, PictureBudget())
-    parity = find(PARITY, artifacts.folder("tflite_exporter", "parity"))
-    pushed = find(PUSHED, artifacts.folder("pusher", "pushed_model"))
+    evaluated = evaluations(run, PictureBudget())
+    parity = find(PARITY, folder_of(run, "tflite_exporter", "parity"))
+    pushed = find(PUSHED, folder_of(run, "pusher", "pushed_model"))
     columns = [*metric_columns(evaluated), *((f.file, f.metrics) for f in (parity.files if parity else ()))]
 
-    def read(make: Callable[[RunArtifacts], Any], component: str, otherwise: Any = None) -> Any:
-        return unless_damaged(lambda: make(artifacts), f"what {component} wrote", otherwise)
+    def read(make: Callable[[RunInfo], Any], component: str, otherwise: Any = None) -> Any:
+        return unless_damaged(lambda: make(run), f"what {component} wrote", otherwise)
 
     return {
         "run": dataclasses.asdict(run),
@@ -86,17 +145,17 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "trainings": read(trainings, "trainer", []),
         "dataset": read(_dataset, "example_gen"),
         "validation": read(_validation, "data_validator"),
-        "quantization": find(QUANTIZATION, artifacts.folder("quantization_rewriter", "quantization")),
+        "quantization": find(QUANTIZATION, folder_of(run, "quantization_rewriter", "quantization")),
         "parity": parity,
     }
 
 
-def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
+def _dataset(run: RunInfo) -> DatasetSummary | None:
     """Return the data section of DataValidator, or of ExampleGen without it."""
-    validated = artifacts.folder("data_validator", "anomalies")
+    validated = folder_of(run, "data_validator", "anomalies")
     if find(CARD, validated) is not None:
         return read_dataset(validated)
-    folder = artifacts.folder("example_gen", "examples")
+    folder = folder_of(run, "example_gen", "examples")
     card = find(CARD, folder)
     if card is None:
         return None
@@ -111,8 +170,8 @@ def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
     )
 
 
-def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:
-    folder = artifacts.folder("data_validator", "anomalies")
+def _validation(run: RunInfo) -> FindingsSummary | None:
+    folder = folder_of(run, "data_validator", "anomalies")
     found = find(FINDINGS, folder)
     return FindingsSummary(found=found, folder=folder) if found else None
 
@@ -139,8 +198,8 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
         tiles.append(
             {
                 "name": f"{entry.title}, mAP@.50",
-                "value": formats.metric(metrics.get(MAP_50)),
-                "note": f"mAP {formats.metric(metrics.get(MAP))}, {images}",
+                "value": metric(metrics.get(MAP_50)),
+                "note": f"mAP {metric(metrics.get(MAP))}, {images}",
             }
         )
     for file in parity.files if parity else []:
@@ -148,8 +207,8 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
         tiles.append(
             {
                 "name": f"{file.file}, mAP@.50",
-                "value": formats.metric(file.metrics.get(MAP_50)),
-                "note": f"{formats.size(file.size_bytes)}{speed}",
+                "value": metric(file.metrics.get(MAP_50)),
+                "note": f"{size(file.size_bytes)}{speed}",
             }
         )
     return tiles
@@ -176,24 +235,20 @@ _FULL = {SIDE_BY_SIDE: 12, FALSE_POSITIVE: 12, MISS: 12}
 _SHORT = {SIDE_BY_SIDE: 4, FALSE_POSITIVE: 6, MISS: 6}
 
 
-def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[EvaluationSummary]:
+def evaluations(run: RunInfo, budget: PictureBudget) -> list[EvaluationSummary]:
     """Return the result of each Evaluator of the run."""
     found: list[EvaluationSummary] = []
-    for step in artifacts.steps_of("evaluator"):
-        report = find(METRICS, _folder(step))
+    for step in steps_of(run, "evaluator"):
+        report = find(METRICS, step.outputs.get("evaluation", ""))
         if report is not None:
             found.append(_summary(step, report, budget, _SHORT if found else _FULL))
     return found
 
 
-def _folder(step: StepInfo) -> str:
-    return step.outputs.get("evaluation", "")
-
-
 def _summary(
     step: StepInfo, report: EvalReport, budget: PictureBudget, limits: dict[str, int]
 ) -> EvaluationSummary:
-    folder, title = _folder(step), TITLES.get(step.id, step.id)
+    folder, title = step.outputs.get("evaluation", ""), TITLES.get(step.id, step.id)
     summary = EvaluationSummary(
         id=step.id,
         title=title,
@@ -217,3 +272,106 @@ def metric_columns(evaluated: list[EvaluationSummary]) -> list[tuple[str, Metric
         if entry.report.baseline and not number:
             columns.append((BASELINE, entry.report.baseline))
     return columns
+
+
+TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
+    "trainer": ("Training", "model_run", TRAIN_REPORT),
+    "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
+}
+_STEPS_SHOWN, _PICTURE_BYTES = 3, 900_000
+_TOTAL_LOSS = "Loss/total_loss"
+_VALIDATED = {"mAP": MAP, "mAP@.50": MAP_50}
+
+
+def trainings(run: RunInfo) -> list[dict[str, Any]]:
+    """Return the loss and learning-rate curves of every training of the run."""
+    found = []
+    for component, (title, output, report_file) in TRAININGS.items():
+        folder = folder_of(run, component, output) or unfinished_training(run, component)
+        history = HISTORY.read_whole_lines(folder)
+        report = find(report_file, folder)
+        if history or report:
+            found.append(
+                {
+                    "title": title,
+                    "report": report,
+                    "loss_chart": _loss_chart(history, title) if history else None,
+                    "rate_chart": _rate_chart(history, title) if history else None,
+                    "validation_chart": _validation_chart(VALIDATIONS.read_whole_lines(folder), title),
+                    "last": history[-1] if history else None,
+                    "config": read_text(folder, PIPELINE_CONFIG) or "",
+                    "pictures": _pictures(folder),
+                }
+            )
+    return found
+
+
+def _pictures(folder: str) -> list[Picture]:
+    """Return validation pictures: for each image those of a few steps, from the first to the last."""
+    by_image: dict[str, list[PictureEntry]] = {}
+    for entry in list_pictures(folder):
+        by_image.setdefault(entry.source_id, []).append(entry)
+    budget, found = PictureBudget(_PICTURE_BYTES), []
+    for entries in by_image.values():
+        last = len(entries) - 1
+        shown = sorted({round(i * last / (_STEPS_SHOWN - 1)) for i in range(_STEPS_SHOWN)})
+        found += [budget.embed_one(entries[i]) for i in shown]
+    return [picture for picture in found if picture is not None]
+
+
+def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:
+    steps = [line.step for line in history]
+    lines = [Line(label="total", x=steps, y=[line.loss for line in history], thick=True)]
+    names = sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS})
+    for name in names:
+        words = name.removeprefix("Loss/").removesuffix("_loss").replace("_", " ")
+        values = [line.losses[name] for line in history if name in line.losses]
+        if len(values) == len(history):
+            lines.append(Line(label=words, x=steps, y=values))
+    positive = [v for line in lines for v in line.y if v > 0]
+    wide = bool(positive) and max(positive) > 30 * min(positive)
+    return line_chart(f"{title}: loss", "step", lines, log_y=wide)
+
+
+def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
+    known = [line for line in history if line.learning_rate is not None]
+    if not known:
+        return None
+    x, y = [h.step for h in known], [h.learning_rate or 0.0 for h in known]
+    return line_chart(f"{title}: learning rate", "step", [Line(label="learning rate", x=x, y=y)])
+
+
+def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | None:
+    """Draw the score that selects weights, and common metrics beside it."""
+    values = {"score": [(line.step, line.score) for line in validations]} | {
+        label: [(line.step, line.metrics.get(name)) for line in validations]
+        for label, name in _VALIDATED.items()
+    }
+    lines = []
+    for label, points in values.items():
+        known = [(step, value) for step, value in points if value is not None]
+        # COCO's mAP is the score unless the config says otherwise.
+        if known and (label == "score" or points != values["score"]):
+            x, y = [step for step, _ in known], [value for _, value in known]
+            lines.append(Line(label=label, x=x, y=y, thick=label == "score"))
+    return line_chart(f"{title}: validation", "step", lines) if lines else None
+
+
+def unfinished_training(run: RunInfo, component: str) -> str:
+    """Return the folder of a run's active training; "" if the component is not running."""
+    step = next((s for s in run.steps if s.component == component and s.state == "running"), None)
+    work = os.path.join(run.workspace, "work")
+    if step is None or not os.path.isdir(work):
+        return ""
+    began = _seconds(step.started)
+    histories = [HISTORY.path(os.path.join(work, name)) for name in os.listdir(work)]
+    written = {path: os.path.getmtime(path) for path in histories if os.path.exists(path)}
+    newest = max(written, key=lambda path: written[path], default="")
+    return os.path.dirname(newest) if newest and written[newest] >= began else ""
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return 0.0

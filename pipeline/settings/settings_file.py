@@ -102,7 +102,6 @@ def _section_model(field: FieldInfo | None) -> type[Settings] | None:
 
 
 def _is_path(field: FieldInfo, value: Any) -> bool:
-    """Tell whether a value is a path, and not one of the field's special words."""
     marks = [mark for mark in field.metadata if isinstance(mark, IsPath)]
     texts = value if isinstance(value, list) else [value]
     return bool(marks) and all(isinstance(t, str) and marks[0].is_path(t) for t in texts)

@@ -345,7 +345,6 @@ class PipelineSettings(Settings):
         return self
 
     def _contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield key and message of contradictions between sections."""
         splits, split = self.data.splits, self.evaluate.split
         if "train" not in splits:
             yield "data.splits", f"expected a split named train, found {shorten(splits)}"
@@ -380,7 +379,6 @@ class PipelineSettings(Settings):
                 yield "train.start_from", error.message
 
     def _missing_files(self) -> Iterator[tuple[str, str]]:
-        """Yield key and message of paths that do not exist."""
         from components.example_gen.sources import before_pattern
         from components.run_checker.placeholders import before_placeholder
 

@@ -124,8 +124,8 @@ def check_space(settings: PipelineSettings, space: Space) -> None:
     for name, parameter in space.parameters.items():
         if name in named:
             raise ConfigError(
-                "expected a field that is searched not to be set by the settings as well, which would"
-                " overrule the winner; remove it from model.overrides and train.overrides",
+                "expected a field that only the search sets, found it in the settings, too, which would"
+                " override the best value; remove it from model.overrides and train.overrides",
                 where=name,
             )
         for value in parameter.extremes:
@@ -176,7 +176,9 @@ def _alone_in(folder: str) -> Any:
         try:
             held.enter_context(local_lock.lock(os.path.join(folder, ".lock"), wait=False))
         except BlockingIOError as error:
-            text = "expected a search that nobody else runs, found one under way; choose another --output"
+            text = (
+                "expected a search that no other process runs, found a running one; choose another --output"
+            )
             raise ConfigError(text, where=folder) from error
         yield
 

@@ -20,7 +20,7 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Findi
 from detection_core.artifacts.evaluation import CURVES, METRICS
 from detection_core.datasets.counts import BoxCounter
 from detection_core.report.data_page import data_page
-from detection_core.report.pictures import Picture
+from detection_core.report.page import Picture
 from pipeline.report.writer import render_report
 from tests.support.cases import cases
 from tests.support.fixture_run import write_run

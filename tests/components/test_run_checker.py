@@ -224,7 +224,7 @@ def closures():
     ("detection_core.parts.losses", {*MODEL_STEPS, *CONFIG_STEPS}),
     ("detection_core.datasets.formats.coco", {"example_gen"}),
     # Optional capabilities are imported by name.
-    ("detection_core.optional.tfdv.schema_check", {"data_validator"}),
+    ("detection_core.optional.tfdv.feature_anomalies", {"data_validator"}),
     ("detection_core.optional.near_duplicates.perceptual_hash", {"data_validator"}),
     ("detection_core.optional.mlflow.mlflow_run", {"trainer", "quantization_rewriter"}),
     ("components.runtime.kfp.views", set()),

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.optimizers import schedules
-from detection_core.optimizers import schedules as automl
+from detection_core.optimizers import optimization
 from detection_core.optimizers.optimization import MovingAverage, Optimization
 from tests.support.cases import cases, refused
 
@@ -21,41 +20,45 @@ BURNIN = {"burnin_learning_rate": 0.1, "burnin_steps": 5}
 @cases(
     # A drop behind the warm-up, and a rise at the end.
     (
-        automl.AutomlCosine,
+        optimization.AutomlCosine,
         {**WARMUP, "total_steps": 16},
         {0: 0.2, 2: 0.6, 4: 0.75, 6: 0.5, 12: 0.0, 15: 0.5 - 0.5 * 2**-0.5},
     ),
     # A training may end in its warm-up.
-    (automl.AutomlCosine, {**WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
-    (automl.AutomlCosine, {**WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (optimization.AutomlCosine, {**WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (optimization.AutomlCosine, {**WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
     (
-        automl.AutomlPolynomial,
+        optimization.AutomlPolynomial,
         {**WARMUP, "total_steps": 8, "power": 2.0},
         {2: 0.6, 4: 0.25, 6: 0.0625, 8: 0.0, 9: 0.0},
     ),
     (
-        automl.AutomlStepwise,
+        optimization.AutomlStepwise,
         {**WARMUP, "first_drop_step": 6, "second_drop_step": 9},
         {3: 0.8, 4: 1.0, 5: 1.0, 6: 0.1, 8: 0.1, 9: 0.01},
     ),
     # A drop ends the warm-up.
     (
-        automl.AutomlStepwise,
+        optimization.AutomlStepwise,
         {**WARMUP, "first_drop_step": 2, "second_drop_step": 3},
         {1: 0.4, 2: 0.1, 3: 0.01},
     ),
-    (schedules.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
-    (schedules.CosineDecay, {"learning_rate_base": 0.4, "total_steps": 10}, {0: 0.4, 5: 0.2, 10: 0.0}),
+    (optimization.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
+    (optimization.CosineDecay, {"learning_rate_base": 0.4, "total_steps": 10}, {0: 0.4, 5: 0.2, 10: 0.0}),
     # The warm-up is the whole of it.
     (
-        schedules.CosineDecay,
+        optimization.CosineDecay,
         {"learning_rate_base": 0.4, "total_steps": 4, "warmup_steps": 4},
         {0: 0.0, 2: 0.2, 4: 0.4, 5: 0.0},
     ),
     # Stairs behind a burn-in.
-    (schedules.ExponentialDecay, EXPONENTIAL | BURNIN, {0: 0.1, 4: 0.1, 5: 1.0, 14: 1.0, 15: 0.5, 25: 0.25}),
-    (schedules.ManualStep, MANUAL, {0: 0.0, 2: 0.0, 3: 0.0, 4: 1.0, 7: 1.0, 8: 0.1}),
-    (schedules.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
+    (
+        optimization.ExponentialDecay,
+        EXPONENTIAL | BURNIN,
+        {0: 0.1, 4: 0.1, 5: 1.0, 14: 1.0, 15: 0.5, 25: 0.25},
+    ),
+    (optimization.ManualStep, MANUAL, {0: 0.0, 2: 0.0, 3: 0.0, 4: 1.0, 7: 1.0, 8: 0.1}),
+    (optimization.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
 )
 def test_hand_worked_rates(*, kind, options, rates):
     schedule = kind(**options)
@@ -64,11 +67,11 @@ def test_hand_worked_rates(*, kind, options, rates):
 
 
 @cases(
-    (schedules.CosineDecay, {"learning_rate_base": 1, "total_steps": 3, "warmup_steps": 4}, "warm-up"),
-    (schedules.CosineDecay, COSINE | {"learning_rate_base": 0.1}, "warm-up climbs"),
-    (schedules.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
-    (schedules.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
-    (schedules.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
+    (optimization.CosineDecay, {"learning_rate_base": 1, "total_steps": 3, "warmup_steps": 4}, "warm-up"),
+    (optimization.CosineDecay, COSINE | {"learning_rate_base": 0.1}, "warm-up climbs"),
+    (optimization.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
+    (optimization.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
+    (optimization.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
 )
 def test_numbers_that_contradict_each_other_are_refused(*, kind, options, text):
     refused(ValueError, text, kind, **options)
@@ -96,18 +99,18 @@ def test_averages_follow_the_dynamic_decay_from_zero_and_are_swapped_in_for_a_bl
 
 
 def test_the_rate_of_the_next_update_is_what_the_optimizer_makes_of_the_schedule():
-    rate = schedules.ManualStep(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
+    rate = optimization.ManualStep(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
     optimizer = tf_keras.optimizers.legacy.SGD(rate)
-    optimization = Optimization(optimizer=optimizer)
+    next_update = Optimization(optimizer=optimizer)
     rates = []
     for step in range(4):
         optimizer.iterations.assign(step)
-        rates.append(float(optimization.learning_rate()))
+        rates.append(float(next_update.learning_rate()))
     assert rates == [0.5, 0.5, 0.25, 0.25]
     optimizer = tf_keras.optimizers.legacy.Adam(0.1, decay=1.0)
     optimizer.iterations.assign(1)
     np.testing.assert_allclose(Optimization(optimizer=optimizer).learning_rate(), 0.05)
     # No average is kept unless it is asked for.
-    assert optimization.average_decay == 0.0
+    assert next_update.average_decay == 0.0
     with pytest.raises(AttributeError):
-        optimization.average_decay = 0.9
+        next_update.average_decay = 0.9

@@ -31,12 +31,12 @@ MODELS_HEAD = f"""# Networks, metrics, hyper-parameters
 
 ## Networks
 
-`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes; mAP
-is the published one on COCO 2017, in percent. Weights *zoo* are fetched by `zoo:NAME`; see
-[starting weights](../training.md#starting-weights).
+`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes.
+mAP is the published one on COCO 2017, in percent; after a slash, that of masks or keypoints. Weights *zoo*
+are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weights).
 
-| name | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
-|---|---|---|---|---|---|---|
+| name | finds | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
+|---|---|---|---|---|---|---|---|
 """
 METRICS_HEAD = """
 ## Metrics
@@ -140,10 +140,12 @@ def _marked(text: str) -> str:
 def _network(network: Network) -> str:
     adds = f"{network.multiply_adds / 1e9:.2f}" if network.multiply_adds else ""
     coco_map = f"{network.coco_map:g}" if network.coco_map is not None else ""
+    if isinstance(network, PublishedModel) and network.shape_map:
+        coco_map = f"{coco_map or '-'} / {network.shape_map:g}"
     weights = "zoo" if isinstance(network, PublishedModel) else ""
     return (
-        f"| `{network.name}` | {network.speed} | {network.side} | {network.parameters / 1e6:.2f} | {adds} |"
-        f" {coco_map} | {weights} |\n"
+        f"| `{network.name}` | {network.kind.finds} | {network.speed} | {network.side} |"
+        f" {network.parameters / 1e6:.2f} | {adds} | {coco_map} | {weights} |\n"
     )
 
 

@@ -3,17 +3,30 @@
 import os
 
 import pytest
+import tensorflow as tf
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
 from detection_core.artifacts.dataset_card import CARD
+from detection_core.builders.datasets import build_train_dataset
+from detection_core.builders.detector import configured_model
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.check import check_classes_filled_in
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
 from detection_core.datasets.readers import READERS
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.step import TrainState, train_step
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
+from detection_core.zoo.networks import find_network
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
+from pipeline.step_configs import training_config
 from tests.end_to_end.conftest import SMALL, states
 from tests.support import same_set
 from tests.support.command_line import CommandLine
+from tests.support.dataset_files import Coco
 from tests.support.same_set import WRITERS
 
 COPIES = 8
@@ -48,6 +61,34 @@ def data(tmp_path, monkeypatch):
         return str(root)
 
     return write
+
+
+@pytest.mark.parametrize("finds", [pytest.param("masks", marks=pytest.mark.slow), "keypoints"])
+def test_objects_with_shapes_get_a_detector_whose_loss_falls(finds, tmp_path, capsys):
+    """A network from scratch, chosen by `init`; three updates on one batch of its examples."""
+    data = Coco(tmp_path / "data", images=30)
+    data.annotate_shapes()
+    if finds == "masks":
+        for entry in data.annotations:
+            del entry["keypoints"]
+    said = CommandLine(capsys).json("init", data.write(), "-o", tmp_path / "mine", "--from-scratch")
+    assert CommandLine(capsys)("validate", said["settings"])
+    settings = load_settings(said["settings"])
+    assert find_network(said["network"]).kind.finds == finds
+    examples = str(tmp_path / "examples")
+    places = {"data_path": settings.data.path, "data_format": settings.data.format}
+    generate(ExampleGenJob(examples=examples, splits=settings.data.splits, **places))
+    config = point_at_examples(training_config(settings, quantize=False), examples)
+    labels = load_label_map(f"{examples}/label_map.pbtxt")
+    config = check_classes_filled_in(config, labels.num_classes)
+    dataset = build_train_dataset(config, label_map=labels, batch_size=4, seed=0, cache_bytes=0)
+    batch = next(iter(dataset))
+    model = configured_model(config).build()
+    options = TrainOptions(num_steps=3)
+    state = TrainState(model, build_optimizer(config.train_config.optimizer), options, None)
+    step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
+    first, second, third = (float(step()) for _ in range(3))
+    assert third < second < first
 
 
 def test_there_is_a_case_for_every_format():

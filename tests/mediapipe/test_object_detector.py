@@ -19,7 +19,7 @@ from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.detector import configured_model
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.num_classes import with_classes
+from detection_core.config.model_fields import with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions, model_message
 from detection_core.detectors.quantization import QuantizationOptions
@@ -160,7 +160,7 @@ def suppressed_with_ties_of(rows, codes, raw_scores, decoding):
     best, classes = scores.max(axis=1), scores.argmax(axis=1)
     every = Instances(source_id="", boxes=boxes, scores=best, classes=classes)
     listed = np.any([alike(row, every, TIE) for row in rows], axis=0)
-    return suppressed_heads(codes, raw_scores + TIE * listed[:, None], decoding)
+    return suppressed_heads(codes, raw_scores + np.float32(TIE) * listed[:, None], decoding)
 
 
 def alike(row, found, tolerance):

@@ -24,13 +24,13 @@ from component_specs import ExampleGenJob
 from component_specs.registration import unregister_component
 from components.example_gen.run import run as ingest
 from detection_core.builders.augment import build_augmentation
-from detection_core.builders.backbones import unregister_backbone
-from detection_core.config.messages.extractors import unregister_extractor
-from detection_core.config.messages.registered import unregister_part
-from detection_core.config.metric_names import unregister_metric_set
+from detection_core.builders.backbones import BACKBONES
+from detection_core.config.messages.extractors import REGISTERED
+from detection_core.config.messages.registered import PARTS
+from detection_core.config.metric_names import REGISTERED_SETS
 from detection_core.data.records import read_records
-from detection_core.datasets.readers import unregister_reader
-from detection_core.detectors.family import unregister_family
+from detection_core.datasets.readers import READERS
+from detection_core.detectors.family import FAMILIES
 from detection_core.structures import GroundTruth, Sample
 from pipeline.cli import parser
 from pipeline.registered_steps import unregister_step
@@ -138,7 +138,7 @@ def test_the_table_counts_the_files():
 
 @pytest.fixture
 def poly(tmp_path):
-    forget = lambda: unregister_part("classification_loss", "poly")  # noqa: E731
+    forget = lambda: PARTS.pop(("classification_loss", "poly"), None)  # noqa: E731
     with registered("a loss", tmp_path, "poly_loss", forget) as found:
         yield found
 
@@ -170,7 +170,7 @@ def test_a_loss_trains(poly, tiny, tmp_path):
 
 @pytest.mark.slow
 def test_a_backbone_trains_and_is_loaded_again(tiny, tmp_path):
-    forget = (lambda: unregister_backbone("plain"), lambda: unregister_extractor("ssd_plain_fpn"))
+    forget = (lambda: BACKBONES.pop("plain", None), lambda: REGISTERED.pop("ssd_plain_fpn", None))
     with registered("a backbone", tmp_path, "plain_backbone", *forget) as plain:
         config = loaded(tiny, plain, "plain.config")
         trained = detection_core.train(config, output=tmp_path / "trained")
@@ -182,7 +182,7 @@ def test_a_backbone_trains_and_is_loaded_again(tiny, tmp_path):
 
 @pytest.fixture
 def solarize(tmp_path):
-    forget = lambda: unregister_part("augmentation", "solarize")  # noqa: E731
+    forget = lambda: PARTS.pop(("augmentation", "solarize"), None)  # noqa: E731
     with registered("an augmentation", tmp_path, "solarize", forget) as found:
         yield found
 
@@ -212,7 +212,7 @@ def test_an_input_format_is_ingested(tmp_path):
         lines.append(f"{number}.png,4,3,20,27,cat")
     lines += ["0.png,1,1,5,x,cat", "1.png,1,1,9,9,dog"]
     (data / "boxes.csv").write_text("\n".join(lines))
-    forget = lambda: unregister_reader("csv_boxes")  # noqa: E731
+    forget = lambda: READERS.pop("csv_boxes", None)  # noqa: E731
     with registered("an input format", tmp_path, "csv_boxes", forget) as csv_boxes:
         text = csv_boxes.files["csv.yaml"].replace("PATH", str(data))
         text += f"name: csv\nmodel: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
@@ -235,7 +235,7 @@ def test_an_input_format_is_ingested(tmp_path):
 
 def test_a_metric_is_measured_and_gates(tmp_path):
     write_blob_examples(tmp_path / "examples", "eval", scenes(4))
-    forget = lambda: unregister_metric_set("coverage_metrics")  # noqa: E731
+    forget = lambda: REGISTERED_SETS.pop("coverage_metrics", None)  # noqa: E731
     with registered("a metric", tmp_path, "image_coverage", forget) as coverage:
         config = coverage.files["coverage.config"]
         model = save_folder(BlobDetector(), tmp_path / "model", config=config)
@@ -269,7 +269,7 @@ def test_a_family_trains_is_measured_and_predicts(tiny, tmp_path):
                 options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
                 detection_core.export(trained, output=tmp_path / "exported", options=options)
         finally:
-            unregister_family("one_box")
+            FAMILIES.pop("one_box", None)
 
 
 def test_a_component_is_compiled_beside_ours_and_runs(tmp_path, request):

@@ -7,14 +7,12 @@ from typing import Any
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from detection_core.builders import anchors, input_pipeline
+from detection_core.builders import detector_parts, input_pipeline
 from detection_core.builders.augment import build_augmentation, build_augmentations
+from detection_core.builders.detector_parts import build_calibration, build_losses, build_post_processing
 from detection_core.builders.heads import build_head, build_hyperparams
-from detection_core.builders.losses import build_losses
 from detection_core.builders.optimizer import build_optimizer
-from detection_core.builders.post_processing import build_calibration, build_post_processing
-from detection_core.config.check import check_message, check_pipeline_config, find_problems
-from detection_core.config.refusals import find_refused
+from detection_core.config.check import check_message, check_pipeline_config, find_problems, find_refused
 from detection_core.errors import ConfigError
 from detection_core.families.ssd.build import build_target_assigner
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
@@ -35,23 +33,23 @@ from tests.support.configs import find_in
 from tests.support.random_messages import edge_messages
 
 BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
-    AnchorGenerator: anchors.build_anchor_generator,
-    BoxCoder: anchors.build_box_coder,
+    AnchorGenerator: detector_parts.build_anchor_generator,
+    BoxCoder: detector_parts.build_box_coder,
     BoxPredictor: build_head,
     CalibrationConfig: build_calibration,
     Hyperparams: build_hyperparams,
     ImageResizer: input_pipeline.build_image_resizer,
     Loss: build_losses,
-    Matcher: anchors.build_matcher,
+    Matcher: detector_parts.build_matcher,
     Optimizer: build_optimizer,
     PostProcessing: build_post_processing,
     PreprocessingStep: build_augmentation,
-    RegionSimilarityCalculator: anchors.build_similarity,
+    RegionSimilarityCalculator: detector_parts.build_similarity,
 }
 """Every public builder that needs one message and no file; inputs and networks are tested elsewhere."""
 
 PARTS: dict[str, Callable[[TrainEvalPipelineConfig], Any]] = {
-    "anchors": lambda c: anchors.build_anchor_generator(c.model.ssd.anchor_generator),
+    "anchors": lambda c: detector_parts.build_anchor_generator(c.model.ssd.anchor_generator),
     "augmentations": lambda c: build_augmentations(c.train_config.data_augmentation_options),
     "decoding": lambda c: input_pipeline.build_decoding(
         c.train_input_reader, input_pipeline.score_columns(c.model)

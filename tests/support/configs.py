@@ -9,10 +9,16 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
-from detection_core.config.check import check_message, check_pipeline_config, find_problems
+from detection_core.config.check import (
+    check_message,
+    check_pipeline_config,
+    contradictions,
+    find_problems,
+    find_refused,
+    range_problems,
+)
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import contradictions, find_refused, range_problems
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -117,6 +117,18 @@ class Coco:
         entry = {"id": len(self.annotations), "image_id": image_id, "bbox": list(box), "category_id": 3}
         self.annotations.append({**entry, "iscrowd": 0, "area": 123.5, **fields})
 
+    def annotate_shapes(self):
+        """Outline each object as a triangle, whose corners are the keypoints of a cat."""
+        self.categories = [
+            {**entry, "keypoints": ["left_foot", "right_foot", "head"]} if entry["name"] == "cat" else entry
+            for entry in self.categories
+        ]
+        for entry in self.annotations:
+            x, y, width, height = entry["bbox"]
+            corners = [(x, y + height), (x + width, y + height), (x + width / 2, y)]
+            entry["segmentation"] = [[value for corner in corners for value in corner]]
+            entry["keypoints"] = [value for corner in corners for value in (*corner, 2)]
+
     def write(self, name="annotations.json"):
         content = {"images": self.images, "annotations": self.annotations, "categories": self.categories}
         (self.root / name).write_text(json.dumps(content))

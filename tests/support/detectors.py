@@ -116,7 +116,8 @@ def _drop_work(folder: Path, family: str) -> None:
 
 
 def _export(folder: Path, *, family: str) -> None:
-    from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+    from detection_core.tasks.export import export_tflite
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
     export_tflite(
         str(trained(family) / "model"),

@@ -7,8 +7,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
-from detection_core.config.messages.table import message_name
-from detection_core.config.problems import walk_messages
+from detection_core.config.paths.field_paths import walk_messages
+from detection_core.detectors.rules import message_name
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 TEXTS = st.text(max_size=8)

@@ -5,9 +5,9 @@ import os
 
 from detection_core.data.encode import ObjectColumns
 from detection_core.data.record_format import write_record
+from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.encoding import make_example
-from detection_core.datasets.shapes import make_object
 from tests.support.dataset_files import in_pixels, picture, stored_image, voc_xml
 from tests.support.record_files import encode_example
 
@@ -212,7 +212,7 @@ def common_records(found):
     for image in images:
         name = os.path.basename(image.filename)
         boxes = [(item.name, tuple(round(at, 4) for at in item.box)) for item in image.objects]
-        objects = [make_object(*box, "") for box in boxes]
+        objects = [AnnotatedObject(*box) for box in boxes]
         plain = image._replace(source_id=name, filename=name, objects=objects, labels=())
         records[name] = make_example(plain, label_ids).data
     return [records[name] for name in sorted(records)]

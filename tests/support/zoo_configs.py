@@ -6,11 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.zoo.networks import find_kind
+from detection_core.zoo.networks import PublishedModel, find_kind
 
 FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data" / "zoo"
 _RECORDS = json.loads((FOLDER / "zoo.json").read_text(encoding="utf-8"))
@@ -53,6 +55,21 @@ def golden_name(name: str) -> str | None:
         return known[0]
     version = re.match(r"efficientdet_(d\d)_", name)
     return next((golden for golden in ZOO if version and f"_{version[1]}_" in golden), None)
+
+
+def published_config(model: PublishedModel) -> PipelineConfig | None:
+    """The published configuration of a detector; None where none is kept here."""
+    if golden := golden_name(model.name):
+        return zoo_config(golden)
+    families = FOLDER.parents[2] / "families" / "data"
+    stem = re.sub(r"_coco17_[tg]pu-\d+\.config$", "", model.config.rpartition("/")[2])
+    for path in (
+        families / f"center_net/{stem.removeprefix('centernet_')}.npz",
+        families / f"two_stage/{stem}.npz",
+    ):
+        if path.is_file():
+            return parse_pipeline_config(json.loads(np.load(path)["facts"].tobytes())["config"])
+    return None
 
 
 def edge_config(

@@ -1,4 +1,9 @@
-"""A call of a step by Kubeflow Pipelines: read its executor input as a Job, and write its result."""
+"""A call of a step by Kubeflow Pipelines: read its executor input as a Job, and write its result.
+
+The metadata store holds numbers, texts and structures only, and changes an input's metadata. A bool comes
+back as 1 or 0, an int as a float, a list as {"list": [...]}, a map as {"struct": {...}}. Each further step
+wraps lists and maps once more. A text comes back unchanged.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import argparse
 import dataclasses
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -14,18 +20,8 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
-from component_specs.codecs import Scalar
 from component_specs.kfp_outputs import KFP_OUTPUTS, find_mismatch
 from components.runtime.bind import ABSENT, decode_parameters, present
-from components.runtime.kfp.artifacts import (
-    IS_ABSENT,
-    TYPE,
-    Artifact,
-    local_path,
-    make_metadata,
-    plain_metadata,
-    read_properties,
-)
 from components.runtime.kfp.views import draw_view
 from detection_core.errors import ContractError
 from detection_core.storage import files
@@ -34,6 +30,16 @@ from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 _logger = logging.getLogger(__name__)
 
 EXECUTOR_INPUT = "--executor_input"
+# Keys of the artifact's type, and of its exact properties as one JSON text.
+TYPE, PROPERTIES = "artifact_type", "properties"
+# Set for an absent artifact; see `bind.ABSENT`.
+IS_ABSENT = "absent"
+
+_FOLDERS = {"gs": "gcs", "s3": "s3", "minio": "minio"}
+_WORKSPACE = "_kfp_workspace"
+_ADDED_BY_KFP = ("display_name", "store_session_info")
+
+Artifact = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,23 +167,16 @@ def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
     metadata = {**_describe_outputs(call, report), **_draw_views(call, report)}
     # Keep KFP's uri, or the launcher would not find the files to upload. List every output, because the local
     # runner knows only listed ones.
-    artifacts = {
-        name: {"artifacts": [{**_identity(artifact), "metadata": metadata[name]}]}
-        for name, artifact in call.artifacts.items()
-    }
+    artifacts: dict[str, Any] = {}
+    for name, artifact in call.artifacts.items():
+        identity = {key: artifact[key] for key in ("name", "uri") if key in artifact}
+        artifacts[name] = {"artifacts": [{**identity, "metadata": metadata[name]}]}
     codecs = KFP_OUTPUTS[call.component].results
     for name, path in call.result_files.items():
-        files.write_text(path, _result_text(codecs[name].encode(report[name])))
+        value = codecs[name].encode(report[name])
+        # KFP reads texts unchanged, everything else as JSON.
+        files.write_text(path, value if isinstance(value, str) else json.dumps(value, allow_nan=False))
     files.write_text(call.output_file, json.dumps({"artifacts": artifacts}, allow_nan=False))
-
-
-def _identity(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: artifact[key] for key in ("name", "uri") if key in artifact}
-
-
-def _result_text(value: Scalar) -> str:
-    """Return an output parameter as KFP reads it: texts unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
 
 
 def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -205,3 +204,63 @@ def _draw_views(call: KfpCall, report: Mapping[str, Any]) -> dict[str, Mapping[s
             # Never fail the step because its visualisation failed.
             _logger.exception("view | %s could not be drawn", name)
     return metadata
+
+
+def local_path(artifact: Artifact, root: str = "/") -> str:
+    """Return the local path of an artifact in the container.
+
+    Object stores are mounted below `root`, which is not `/` in tests only.
+    """
+    if artifact.get("customPath"):
+        return str(artifact["customPath"])
+    uri = str(artifact.get("uri", ""))
+    scheme, separator, rest = uri.partition("://")
+    if scheme in _FOLDERS and separator:
+        path = os.path.join(_FOLDERS[scheme], rest)
+    elif scheme == "oci" and separator:
+        path = os.path.join("oci", rest.replace("/", "_"), "models")
+    else:
+        return uri  # KFP's local runner passes paths
+    if plain_metadata(artifact).get(_WORKSPACE):
+        path = os.path.join("kfp-workspace", ".artifacts", path)
+    return os.path.join(root, path)
+
+
+def plain_metadata(artifact: Artifact) -> dict[str, Any]:
+    """Undo the metadata store's changes to an input artifact's metadata."""
+    metadata = artifact.get("metadata") or {}
+    return {name: _plain(value) for name, value in metadata.items() if name not in _ADDED_BY_KFP}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if value.keys() in ({"list"}, {"struct"}):
+            return _plain(next(iter(value.values())))
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def read_properties(artifact: Artifact) -> dict[str, Any]:
+    """Return an input artifact's properties: exact if our steps made it, else from its metadata."""
+    metadata = plain_metadata(artifact)
+    try:
+        return dict(json.loads(metadata[PROPERTIES]))
+    except (KeyError, TypeError, ValueError):
+        return {name: value for name, value in metadata.items() if name not in (TYPE, PROPERTIES)}
+
+
+def make_metadata(artifact_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an output: its type, and its properties for users and for the next step.
+
+    Of the properties, only texts, bools and finite numbers are kept.
+    """
+    kept = {name: value for name, value in properties.items() if _is_scalar(value)}
+    return {TYPE: artifact_type, **kept, PROPERTIES: json.dumps(kept, allow_nan=False)}
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))

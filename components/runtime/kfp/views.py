@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from components.runtime.kfp.artifacts import finite_numbers
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport, is_measured
@@ -17,8 +17,7 @@ from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.report.data_page import PAGE, DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
-from detection_core.report.page import render, shown
-from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.report.page import Picture, PictureBudget, render, shown
 from detection_core.storage import files
 
 # Artifact metadata must stay small; the confusion matrix of a thousand classes would be too large.
@@ -47,8 +46,16 @@ def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) ->
     return _VIEWS[component, view](job, report)
 
 
+def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite numbers, without bools: every entry of the metadata is shown as a metric."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
 def _metrics(values: Mapping[str, Any]) -> Drawn:
-    """Keep only finite numbers, because every metadata entry is shown as a metric."""
     numbers = finite_numbers(values)
     return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
 
@@ -172,7 +179,6 @@ def decision_text(pushed: PushReport) -> str:
 
 
 def _plain_markdown(text: str) -> str:
-    """Return one line with all Markdown escaped."""
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in _line(text))
 
 

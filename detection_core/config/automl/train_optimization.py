@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
@@ -46,7 +45,14 @@ def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLe
     clip = max(values.clip_gradients_norm, 0.0)
     train.gradient_clipping_by_variable_norm = train.gradient_clipping_by_norm = clip
     rate = OPTIMIZERS[values.optimizer](train.optimizer, values)
-    SCHEDULES[values.lr_decay_method](rate, values, length)
+    schedule = getattr(rate, f"automl_{values.lr_decay_method}_learning_rate")
+    schedule.learning_rate = values.learning_rate * length.batch_size / IMAGES_OF_A_RATE
+    schedule.warmup_learning_rate = values.lr_warmup_init
+    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    for field, epochs in SCHEDULES[values.lr_decay_method].items():
+        setattr(schedule, field, length.steps(getattr(values, epochs)))
+    if values.lr_decay_method == "polynomial":
+        schedule.power = values.poly_lr_power
     train.optimizer.use_moving_average = values.moving_average_decay > 0
     if values.moving_average_decay > 0:
         train.optimizer.moving_average_decay = values.moving_average_decay
@@ -64,43 +70,12 @@ def _adam(optimizer: Optimizer, values: HyperParameters) -> LearningRate:
     return optimizer.adam_optimizer.learning_rate
 
 
-def _begin(schedule: Any, values: HyperParameters, length: RunLength) -> None:
-    """Set the target rate and the warm-up, which all of google/automl's schedules have."""
-    schedule.learning_rate = _scaled_rate(values, length)
-    schedule.warmup_learning_rate = values.lr_warmup_init
-    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
-
-
-def _cosine(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
-    schedule = rate.automl_cosine_learning_rate
-    _begin(schedule, values, length)
-    schedule.total_steps = length.steps(values.num_epochs)
-
-
-def _polynomial(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
-    schedule = rate.automl_polynomial_learning_rate
-    _begin(schedule, values, length)
-    schedule.total_steps = length.steps(values.num_epochs)
-    schedule.power = values.poly_lr_power
-
-
-def _stepwise(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
-    schedule = rate.automl_stepwise_learning_rate
-    _begin(schedule, values, length)
-    schedule.first_drop_step = length.steps(values.first_lr_drop_epoch)
-    schedule.second_drop_step = length.steps(values.second_lr_drop_epoch)
-
-
-def _scaled_rate(values: HyperParameters, length: RunLength) -> float:
-    return values.learning_rate * length.batch_size / IMAGES_OF_A_RATE
-
-
 OPTIMIZERS: Mapping[str, Callable[[Optimizer, HyperParameters], LearningRate]] = {"sgd": _sgd, "adam": _adam}
 """google/automl's optimizer name to a function that sets the optimizer and returns its learning rate."""
 
-SCHEDULES: Mapping[str, Callable[[LearningRate, HyperParameters, RunLength], None]] = {
-    "cosine": _cosine,
-    "polynomial": _polynomial,
-    "stepwise": _stepwise,
+SCHEDULES: Mapping[str, Mapping[str, str]] = {
+    "cosine": {"total_steps": "num_epochs"},
+    "polynomial": {"total_steps": "num_epochs"},
+    "stepwise": {"first_drop_step": "first_lr_drop_epoch", "second_drop_step": "second_lr_drop_epoch"},
 }
-"""google/automl's `lr_decay_method` to a function that sets the schedule."""
+"""google/automl's `lr_decay_method` to the schedule's lengths, each with its hyper-parameter in epochs."""

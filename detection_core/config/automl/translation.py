@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import up_to
-from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE, read_yaml_file
+from detection_core.config.automl.hparams import (
+    RUN_SETTINGS,
+    WHERE,
+    LoadedHyperParameters,
+    load_hyperparameters,
+    read_yaml_file,
+    resolve_label_map,
+    to_label_map,
+)
 from detection_core.config.automl.hyperparameters import DEFAULTS, MODEL, SUPPORT, HyperParameters
-from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
-from detection_core.config.automl.typed_values import LoadedHyperParameters, load_hyperparameters
 from detection_core.config.automl.value_readers import refusal, whole
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
@@ -142,7 +148,6 @@ def _notes(loaded: LoadedHyperParameters) -> tuple[str, ...]:
 
 
 def _check_classes(values: HyperParameters, label_map: LabelMap | None) -> None:
-    """Refuse a label map with ids for which the model has no output."""
     highest = max((item.id for item in label_map.items), default=0) if label_map else 0
     if highest > values.num_classes:
         raise ConfigError(
@@ -256,7 +261,6 @@ def _fill_nms(message: EfficientDet.NonMaxSuppression, values: HyperParameters) 
 
 
 def _augmentations(values: HyperParameters) -> list[PreprocessingStep]:
-    """Return the steps in the order of google/automl's input."""
     steps = []
     for name, make in AUGMENTATIONS.items():
         step = PreprocessingStep()

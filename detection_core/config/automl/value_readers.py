@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from detection_core.allowed_values import Range
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.errors import ConfigError, shorten
 
 Reader = Callable[[Any, str], Any]
@@ -40,7 +40,7 @@ def number(allowed: Range) -> Reader:
     """Return a reader of numbers in an interval."""
 
     def read(value: Any, where: str) -> float:
-        return float(_in_range(_number(value, allowed, where), value, allowed, where))
+        return _number(value, allowed, where)
 
     return read
 
@@ -49,7 +49,7 @@ def whole(allowed: Range) -> Reader:
     """Return a reader of whole numbers in an interval."""
 
     def read(value: Any, where: str) -> int:
-        found = _in_range(_number(value, allowed, where), value, allowed, where)
+        found = _number(value, allowed, where)
         if found != int(found):
             raise refusal(f"a whole number ({allowed.text})", value, where)
         return int(found)
@@ -64,10 +64,8 @@ def choice(*names: str, any_case: bool = False) -> Reader:
         found = value.lower() if any_case and isinstance(value, str) else value
         if found in names and isinstance(found, str):
             return found
-        near = near_names(str(found).strip(), names, limit=1)
-        raise refusal(
-            f"one of {', '.join(names)}", value, where, f"did you mean {near[0]}?" if near else "choose one"
-        )
+        hint = did_you_mean(str(found).strip(), names, "choose one")
+        raise refusal(f"one of {', '.join(names)}", value, where, hint)
 
     return read
 
@@ -246,13 +244,7 @@ def _number(value: Any, allowed: Range, where: str) -> float:
         found = float(value)
     except OverflowError:
         found = math.inf
-    if not math.isfinite(found):
-        raise refusal(allowed.text, value, where)
-    return found
-
-
-def _in_range(found: float, value: Any, allowed: Range, where: str) -> float:
-    if not allowed.holds(found):
+    if not math.isfinite(found) or not allowed.holds(found):
         raise refusal(allowed.text, value, where)
     return found
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor
 
-from detection_core.config.check import find_problems
+from detection_core.config.check import find_problems, find_refused, find_without_effect
 from detection_core.config.legacy.tensorflow_1 import (
     BATCH_NORM_TRAINABLE,
     COUNTERPARTS,
@@ -16,14 +16,14 @@ from detection_core.config.legacy.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.refusals import find_refused, find_without_effect
-from detection_core.config.text.positions import field_lines, nearest_line
-from detection_core.config.text.text_edits import (
+from detection_core.config.text.source_text import (
     Edit,
     Written,
     blanked,
     edited,
+    field_lines,
     insertion,
+    nearest_line,
     removal,
     replacement,
     written_values,
@@ -160,7 +160,6 @@ def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    """Describe what is unsupported as written, and what is accepted without effect."""
     found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
     notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
     return (*_training_notes(config.train_config), *notes)

@@ -85,7 +85,6 @@ _COUNTS: dict[str, Callable[[Any], list[int]]] = {
 
 
 def _some(count: int, path: str) -> Iterator[Problem]:
-    """Find a cell without anchors, or with implausibly many."""
     if count < 1:
         text = "expected at least one ratio of width to height, found none; add aspect_ratios: 1.0"
         yield Problem(path=path, message=text)

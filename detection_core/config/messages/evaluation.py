@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from detection_core.allowed_values import FRACTION, POSITIVE, up_to
 from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
 from detection_core.config.metric_names import KEYPOINT_SET, REGISTERED_SETS
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.eval_pb2 import CocoKeypointMetrics, EvalConfig
@@ -49,7 +49,6 @@ _TOLERANCES: Mapping[str, float] = {
 
 
 def _keypoints(message: CocoKeypointMetrics, path: str) -> Iterator[Problem]:
-    """Find tolerances other than those that keypoints are measured with."""
     for label, found in sorted(message.keypoint_label_to_sigmas.items()):
         own = _TOLERANCES.get(label)
         if own is None or abs(found - own) > _ROUNDING:
@@ -63,7 +62,6 @@ _ROUNDING = 1e-6
 
 
 def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
-    """Find sets of metrics that cannot be measured, and class groups and colours without effect."""
     for i, name in enumerate(message.metrics_set):
         if name not in MEASURED and name not in REGISTERED_SETS:
             where = f"{path}.metrics_set[{i}]"
@@ -81,8 +79,7 @@ def _remedy(name: str) -> str:
         return NOT_MEASURED[name]
     if name in RENAMED_METRICS:
         return renamed_metrics(name)
-    near = near_names(name, (*MEASURED, *REGISTERED_SETS))
-    return f"did you mean {near[0]}?" if near else "use coco_detection_metrics"
+    return did_you_mean(name, (*MEASURED, *REGISTERED_SETS), "use coco_detection_metrics")
 
 
 def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     with_counterpart,
     without_counterpart,
 )
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.family import extractor_types
 from detection_core.errors import Problem
 
@@ -70,11 +70,6 @@ def register_extractor(name: str, extractor: Extractor) -> None:
     REGISTERED[name] = extractor
 
 
-def unregister_extractor(name: str) -> None:
-    """Remove a registered extractor, for tests."""
-    REGISTERED.pop(name, None)
-
-
 def name_problems(name: str, path: str) -> Iterator[Problem]:
     """Find an extractor without a name, or one that only TensorFlow 1 had."""
     if not name:
@@ -92,7 +87,6 @@ def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Prob
     if not name or name in _OLD:
         yield from name_problems(name, path)
         return
-    near = near_names(name[:_SHOWN], known, limit=1)
-    advice = f"did you mean {near[0]}?" if near else "use one of these"
+    advice = did_you_mean(name[:_SHOWN], known, "use one of these")
     shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}... ({len(name):,} characters)"
     yield Problem(path=path, message=f"expected one of {', '.join(known)}, found {shown}; {advice}")

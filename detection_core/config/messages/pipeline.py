@@ -1,16 +1,17 @@
-"""Contradictions between the messages of a pipeline.config."""
+"""Rules that all detector families share, and contradictions between the messages of a pipeline.config."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from detection_core.artifacts.evaluation import SHAPE_METRICS
-from detection_core.config.messages.augmentations import reading_problems
-from detection_core.config.messages.detectors import unchecked_resizer
+from detection_core.config.messages.detector_parts import CLIP_RANGE
+from detection_core.config.messages.extractors import name_problems, type_problems
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
-from detection_core.config.messages.post_processing import CLIP_RANGE
-from detection_core.config.messages.sizes import image_size_problems
+from detection_core.config.messages.registered import option_problems
+from detection_core.config.messages.sizes import image_size_problems, network_size
 from detection_core.config.messages.training import score_problems
+from detection_core.config.messages.training_input import reading_problems
 from detection_core.config.metric_names import COCO_SET, measured_sets
 from detection_core.detectors.family import (
     extractor_type,
@@ -19,10 +20,91 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Rules, missing_arm
 from detection_core.errors import Problem
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
+
+
+def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
+    """Return a model's image resizer and its field path.
+
+    Without an `image_resizer` in the config, images are resized to the family's input size. Without that, the
+    message is empty. The model's `options` must be valid.
+    """
+    family, (message, path) = find_family(model), model_message(model)
+    resizer = getattr(message, "image_resizer", ImageResizer())
+    size = family.input_size(message) if family and not resizer.ListFields() else None
+    if size is not None:
+        resizer = ImageResizer()
+        resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
+    return resizer, f"{path}.image_resizer"
+
+
+def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
+    """Do the same as `model_resizer`, but ignore the family's input size if options are invalid."""
+    message, path = model_message(model)
+    if any(_option_problems(model, path)):
+        return getattr(message, "image_resizer", ImageResizer()), f"{path}.image_resizer"
+    return model_resizer(model)
+
+
+def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    family = find_family(model)
+    if family and model.WhichOneof("model") == "experimental_model":
+        yield from option_problems(family.options, model.experimental_model, path)
+
+
+def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    resizer, family = model_resizer(model)[0], find_family(model)
+    yield from missing_arm(resizer, "image_resizer_oneof", path)
+    size = family.input_size(model_message(model)[0]) if family and not family.other_sizes else None
+    if size is not None and network_size(resizer) != size:
+        found = resizer.WhichOneof("image_resizer_oneof")
+        text = f"expected a resizer to {size[0]} x {size[1]}, which {family_name(model)} takes, found {found}"
+        yield Problem(path=path, message=f"{text} to another size; change or remove it")
+
+
+def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    extractor, family = extractor_type(model_message(model)[0]), find_family(model)
+    if family:
+        # Families without the field have no types.
+        known = family.extractor_types
+        yield from type_problems(extractor, path, known) if known else ()
+    else:
+        yield from name_problems(extractor, path)
+
+
+def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
+    message, _ = model_message(model)
+    family, arm = find_family(model), model.WhichOneof("model")
+    # Without a registered family, only the name of an experimental_model can be refused.
+    if message is None or (family is None and arm == "experimental_model"):
+        return
+    path = f"{path}.{arm}"
+    if message.HasField("num_classes") and message.num_classes < 1:
+        text = f"expected the number of classes without background, found {message.num_classes}"
+        yield Problem(path=f"{path}.num_classes", message=text)
+    wrong_options = list(_option_problems(model, path))
+    yield from wrong_options
+    if not wrong_options:
+        yield from _resizer_problems(model, f"{path}.image_resizer")
+        yield from family.problems(message, path) if family else ()
+    if arm != "experimental_model":
+        yield from _extractor_problems(model, f"{path}.feature_extractor.type")
+
+
+def missing_classes_problems(model: DetectionModel) -> Iterator[Problem]:
+    """Find a missing number of classes, which is required only to build a detector."""
+    message, place = model_message(model)
+    if message is not None and not message.HasField("num_classes"):
+        text = (
+            "expected the number of classes without background, found none; set it, or train with a label"
+            " map, which it then follows"
+        )
+        yield Problem(path=f"{place}.num_classes", message=text)
 
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
@@ -136,5 +218,13 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
+    "DetectionModel": Rules(
+        oneofs=("model",),
+        check=_common,
+        refused={
+            "experimental_model": "it names code that is not in the config, and no family of that name is"
+            " registered; use ssd, or register the family",
+        },
+    ),
     "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from detection_core.allowed_values import Option, Value
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Check, no_problems
 from detection_core.errors import Problem
 from detection_core.protos.model_pb2 import ExperimentalModel
@@ -42,7 +42,8 @@ class Registration:
     check: Check
 
 
-_PARTS: dict[tuple[str, str], Registration] = {}
+PARTS: dict[tuple[str, str], Registration] = {}
+"""Kind and name to part; `register_part` adds to it."""
 
 
 def register_part(
@@ -65,27 +66,22 @@ def register_part(
     Raises:
         ValueError: when another part of the kind has the name.
     """
-    if (kind, name) in _PARTS:
+    if (kind, name) in PARTS:
         raise ValueError(f"expected a new name for a {kind}, found {name!r}, which is registered; rename it")
-    _PARTS[kind, name] = Registration(build=build, options=dict(options or {}), check=check)
-
-
-def unregister_part(kind: PartKind, name: str) -> None:
-    """Remove a part, for tests; an unknown name is ignored."""
-    _PARTS.pop((kind, name), None)
+    PARTS[kind, name] = Registration(build=build, options=dict(options or {}), check=check)
 
 
 def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> Iterator[Problem]:
     """Find an unregistered part, and unknown or invalid options."""
-    part = _PARTS.get((kind, message.name))
+    part = PARTS.get((kind, message.name))
     if part is None:
-        known = sorted(name for of_kind, name in _PARTS if of_kind == kind)
+        known = sorted(name for of_kind, name in PARTS if of_kind == kind)
         text = f"expected a registered {kind}, found {message.name[:_SHOWN]!r}; "
-        near = near_names(message.name[:_SHOWN], known, limit=1)
         listed = (
             f"use one of {', '.join(known)}" if known else "call register_part before the config is checked"
         )
-        yield Problem(path=f"{path}.name", message=text + (f"did you mean {near[0]}?" if near else listed))
+        hint = did_you_mean(message.name[:_SHOWN], known, listed)
+        yield Problem(path=f"{path}.name", message=text + hint)
         return
     problems = list(option_problems(part.options, message, path))
     yield from problems
@@ -95,7 +91,7 @@ def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> I
 
 def build_registered(kind: PartKind, message: RegisteredPart) -> Any:
     """Build a registered part from a message without problems."""
-    part = _PARTS[kind, message.name]
+    part = PARTS[kind, message.name]
     return part.build(**option_values(part.options, message))
 
 

@@ -1,13 +1,89 @@
-"""Estimate a config's memory without tensors, to refuse it before allocation."""
+"""Image resizers, the size of the network's input, and a bound on the memory that a config needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
-from detection_core.config.messages.image_resizers import network_size
+from detection_core.allowed_values import SIDE, up_to
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.protos.automl_input_pb2 import AutomlResizer
+from detection_core.protos.image_resizer_pb2 import (
+    ConditionalShapeResizer,
+    ImageResizer,
+    KeepAspectRatioResizer,
+)
+
+
+def network_size(message: ImageResizer) -> tuple[int, int] | None:
+    """Return rows and columns of every resized and padded image; None if sizes differ between images."""
+    arm = message.WhichOneof("image_resizer_oneof")
+    resizer: Any = getattr(message, arm or "", None)
+    if arm in ("fixed_shape_resizer", "automl_resizer"):
+        return resizer.height, resizer.width
+    if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
+        return resizer.max_dimension, resizer.max_dimension
+    return None
+
+
+def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find a resizer that gives images of different sizes, which no one-stage detector here accepts."""
+    arm = message.WhichOneof("image_resizer_oneof")
+    if arm is not None and network_size(message) is None:
+        text = (
+            "expected a resizer with one output size, fixed_shape_resizer, automl_resizer or"
+            f" keep_aspect_ratio_resizer with pad_to_max_dimension: true, found {arm}; change the"
+            " image_resizer"
+        )
+        yield Problem(path=path, message=text)
+
+
+def fixed_size(message: ImageResizer) -> tuple[int, int]:
+    """Return rows and columns of every image of a checked one-stage detector."""
+    return cast(tuple[int, int], network_size(message))
+
+
+def _padding(message: KeepAspectRatioResizer | AutomlResizer, path: str) -> Iterator[Problem]:
+    colours = len(message.per_channel_pad_value)
+    if colours not in (0, 3):
+        text = f"expected 3 values or none, found {colours}; give R, G and B"
+        yield Problem(path=f"{path}.per_channel_pad_value", message=text)
+
+
+def _condition(message: ConditionalShapeResizer, path: str) -> Iterator[Problem]:
+    if message.condition == message.INVALID:
+        yield Problem(path=f"{path}.condition", message="expected GREATER or SMALLER, found INVALID; set one")
+
+
+_GREY = {
+    "convert_to_grayscale": "every extractor here takes three channels, and a grey image is read as "
+    "three equal ones; remove it"
+}
+
+
+def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find a resizer of a model that gives several sizes; a TensorFlow Lite file has one."""
+    found = message.WhichOneof("image_resizer_oneof")
+    if found != "fixed_shape_resizer":
+        text = (
+            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
+            f" {found}; train with a fixed size"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
+
+
+RULES: Mapping[str, Rules] = {
+    "ImageResizer": Rules(oneofs=("image_resizer_oneof",)),
+    "FixedShapeResizer": Rules(ranges={"height": SIDE, "width": SIDE}, refused=_GREY),
+    "KeepAspectRatioResizer": Rules(
+        ranges={"min_dimension": SIDE, "max_dimension": SIDE}, check=_padding, refused=_GREY
+    ),
+    "ConditionalShapeResizer": Rules(ranges={"size_threshold": SIDE}, check=_condition, refused=_GREY),
+    "PadToMultipleResizer": Rules(ranges={"multiple": up_to(1_024)}, refused=_GREY),
+    "AutomlResizer": Rules(ranges={"height": SIDE, "width": SIDE}, check=_padding),
+}
+
 
 MAX_IMAGE_PIXELS = 2**26
 """Maximum pixels of the network's input, 8,192 x 8,192."""

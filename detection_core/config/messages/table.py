@@ -7,50 +7,30 @@ from typing import Any
 
 from detection_core.config.messages import (
     anchors,
-    augmentations,
-    box_predictors,
-    detectors,
+    detector_parts,
     evaluation,
     graph_rewriter,
-    image_resizers,
-    input_reader,
-    losses,
-    optimizers,
     pipeline,
-    post_processing,
+    sizes,
     training,
+    training_input,
 )
 from detection_core.detectors.family import families
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Rules, message_name
 
 RULES: Mapping[str, Rules] = {
     **pipeline.RULES,
-    **detectors.RULES,
-    **image_resizers.RULES,
-    **box_predictors.RULES,
+    **sizes.RULES,
+    **detector_parts.RULES,
     **anchors.RULES,
-    **losses.RULES,
-    **post_processing.RULES,
     **training.RULES,
-    **optimizers.RULES,
-    **augmentations.RULES,
+    **training_input.RULES,
     **evaluation.RULES,
-    **input_reader.RULES,
     **graph_rewriter.RULES,
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 
 _NONE = Rules()
-
-
-def all_rules() -> dict[str, Rules]:
-    """Return the rules of every message, including those of the families."""
-    return {**RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
-
-
-def message_name(descriptor: Any) -> str:
-    """Return a message descriptor's key in `RULES`: its full name without the package."""
-    return str(descriptor.full_name).removeprefix(f"{descriptor.file.package}.")
 
 
 def rules_of(descriptor: Any) -> Rules:

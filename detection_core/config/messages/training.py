@@ -1,21 +1,173 @@
-"""Training: train_config alone and with the reader, validation and tracking servers."""
+"""Training: lengths in epochs or steps, optimizers and schedules, train_config, validation and tracking."""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from detection_core.allowed_values import BOXES, LEVEL, LOSS_SCALE, NOT_NEGATIVE, POSITIVE_FRACTION, up_to
+from detection_core.allowed_values import (
+    BOXES,
+    DECAY,
+    FRACTION,
+    LEVEL,
+    LOSS_SCALE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_FRACTION,
+    Range,
+    up_to,
+)
 from detection_core.artifacts.evaluation import MAP
-from detection_core.config.messages.epochs import EPOCHS, both_problems, learning_rate_of
-from detection_core.detectors.rules import Rules
-from detection_core.errors import Problem
-from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
+from detection_core.config.pipeline_config import Config
+from detection_core.detectors.rules import Rules, message_name
+from detection_core.errors import ConfigError, Problem
+from detection_core.protos.automl_learning_rate_pb2 import (
+    AutomlCosineLearningRate,
+    AutomlStepwiseLearningRate,
+)
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.monitoring_pb2 import Monitoring
+from detection_core.protos.optimizer_pb2 import (
+    CosineDecayLearningRate,
+    ExponentialDecayLearningRate,
+    ManualStepLearningRate,
+)
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.protos.validation_pb2 import Validation
+
+_MOST = (1 << 32) - 1  # maximum value of the schema's field
+EPOCHS = Range(0, 1_000_000, "a number from 0 to 1,000,000")
+
+STEPS_OF: Mapping[str, Mapping[str, str]] = {
+    "TrainConfig": {"num_epochs": "num_steps", "close_mosaic_epochs": "close_mosaic_steps"},
+    "ExponentialDecayLearningRate": {"decay_epochs": "decay_steps", "burnin_epochs": "burnin_steps"},
+    "ManualStepLearningRate.LearningRateSchedule": {"epoch": "step"},
+    "CosineDecayLearningRate": {
+        "total_epochs": "total_steps",
+        "warmup_epochs": "warmup_steps",
+        "hold_base_rate_epochs": "hold_base_rate_steps",
+    },
+}
+"""Message to its fields in epochs, each with the field in steps that it replaces."""
+
+
+def both_problems(message: Any, path: str) -> Iterator[Problem]:
+    """Find lengths that are set both in epochs and in steps."""
+    for epochs, steps in STEPS_OF[message_name(message.DESCRIPTOR)].items():
+        if message.HasField(epochs) and message.HasField(steps):
+            text = f"expected {epochs} or {steps}, found both; remove one"
+            yield Problem(path=f"{path}.{epochs}", message=text)
+
+
+def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
+    """Return message, name and name in steps of each train_config field that is set in epochs."""
+    rate = learning_rate_of(train)
+    messages = [train, *([rate] if rate is not None else []), *getattr(rate, "schedule", ())]
+    return [
+        (message, epochs, steps)
+        for message in messages
+        for epochs, steps in STEPS_OF.get(message_name(message.DESCRIPTOR), {}).items()
+        if message.HasField(epochs)
+    ]
+
+
+def learning_rate_of(train: TrainConfig) -> Any:
+    """Return the message of the schedule; None without a schedule."""
+    optimizer = train.optimizer.WhichOneof("optimizer")
+    if optimizer is None:
+        return None
+    rate = getattr(train.optimizer, optimizer).learning_rate
+    schedule = rate.WhichOneof("learning_rate")
+    return getattr(rate, schedule) if schedule else None
+
+
+def in_steps(config: Config, updates: float) -> Config:
+    """Return a config with every length in steps, given the updates per epoch.
+
+    Lengths are rounded to whole updates; a length above 0 is at least one update.
+
+    Raises:
+        ConfigError: when a length exceeds the maximum of its field.
+    """
+    result = copy.deepcopy(config)
+    for message, epochs, steps in fields_in_epochs(result.train_config):
+        length = getattr(message, epochs)
+        count = max(1, round(length * updates)) if length else 0
+        if count > _MOST:
+            text = f"expected at most {_MOST:,} updates, found {count:,}; train for fewer epochs"
+            raise ConfigError(text, where=f"train_config.{epochs}")
+        setattr(message, steps, count)
+        message.ClearField(epochs)
+    return result
+
+
+def _exponential(schedule: ExponentialDecayLearningRate, path: str) -> Iterator[Problem]:
+    yield from both_problems(schedule, path)
+    if schedule.min_learning_rate > schedule.initial_learning_rate:
+        first, lowest = schedule.initial_learning_rate, schedule.min_learning_rate
+        message = f"expected at most initial_learning_rate, which is {first:g}, found {lowest:g}"
+        yield Problem(path=f"{path}.min_learning_rate", message=message)
+
+
+def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
+    if not schedule.schedule:
+        message = (
+            "expected at least one entry, found none; a rate that never changes is constant_learning_rate"
+        )
+        yield Problem(path=f"{path}.schedule", message=message)
+    units = {"epoch" if entry.HasField("epoch") else "step" for entry in schedule.schedule}
+    if len(units) > 1:
+        message = "expected all entries in steps or all in epochs, found both; use one unit"
+        yield Problem(path=f"{path}.schedule", message=message)
+        return
+    previous = 0.0
+    for i, entry in enumerate(schedule.schedule):
+        unit = next(iter(units))
+        start = getattr(entry, unit)
+        if start <= previous:
+            message = f"expected a {unit} above {previous:.9g}, later than the one before, found {start:.9g}"
+            if not i:
+                message += "; give its rate to initial_learning_rate and remove the entry"
+            yield Problem(path=f"{path}.schedule[{i}].{unit}", message=message)
+        previous = start
+
+
+def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
+    yield from both_problems(schedule, path)
+    # A length in steps and one in epochs are compared once the examples are counted.
+    units = {
+        field: "epochs" if schedule.HasField(f"{field}_epochs") else "steps" for field in ("total", "warmup")
+    }
+    unit = units["warmup"]
+    warmup, total = (getattr(schedule, f"{field}_{unit}") for field in ("warmup", "total"))
+    if units["total"] == unit and warmup > total:
+        message = f"expected at most total_{unit}, which is {total:.9g}, found {warmup:.9g}"
+        yield Problem(path=f"{path}.warmup_{unit}", message=message)
+    if warmup and schedule.warmup_learning_rate > schedule.learning_rate_base:
+        base = schedule.learning_rate_base
+        message = (
+            f"expected at most learning_rate_base, which is {base:g}, found {schedule.warmup_learning_rate:g}"
+        )
+        yield Problem(path=f"{path}.warmup_learning_rate", message=message)
+
+
+def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterator[Problem]:
+    if schedule.second_drop_step < schedule.first_drop_step:
+        message = (
+            f"expected at least first_drop_step, which is {schedule.first_drop_step}, found"
+            f" {schedule.second_drop_step}; exchange them"
+        )
+        yield Problem(path=f"{path}.second_drop_step", message=message)
+
+
+_RATE = Range(0, math.inf, "a learning rate of 0 or more")
+_AUTOML = {"learning_rate": _RATE, "warmup_learning_rate": _RATE}
+_OPTIMIZER = ("learning_rate",)
+
 
 _QUEUE = "input is a tf.data pipeline, not a queue"
 
@@ -44,7 +196,6 @@ def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
 
 
 def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
-    """Find a loss scale that has no effect."""
     if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
         found = Precision.Name(train.precision)
         message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
@@ -83,7 +234,6 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 
 
 def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
-    """Find an experiment without a name, and a server address with a password."""
     if not message.experiment.strip():
         yield Problem(
             path=f"{path}.experiment", message="expected a name, found none; give one, or remove it"
@@ -97,7 +247,6 @@ def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
 
 
 def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
-    """Find a project without a name, and one with characters that its address cannot hold."""
     name = message.project
     if not name.strip() or set(name) & set("/\\#?%:"):
         text = f"expected a name without any of / \\ # ? % :, found {name!r}; correct it"
@@ -115,7 +264,6 @@ def validation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 
 def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
-    """Find metrics without a name, and duplicate names."""
     names = [metric.name for metric in message.metric]
     for i, name in enumerate(names):
         where = f"{path}.metric[{i}].name"
@@ -129,6 +277,40 @@ def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
+    "Optimizer": Rules(ranges={"moving_average_decay": DECAY}, oneofs=("optimizer",)),
+    "RMSPropOptimizer": Rules(ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER),
+    "MomentumOptimizer": Rules(parts=_OPTIMIZER),
+    "AdamOptimizer": Rules(ranges={"beta_1": DECAY, "beta_2": DECAY}, parts=_OPTIMIZER),
+    "LearningRate": Rules(oneofs=("learning_rate",)),
+    "ConstantLearningRate": Rules(ranges={"learning_rate": _RATE}),
+    "ExponentialDecayLearningRate": Rules(
+        ranges={
+            "initial_learning_rate": _RATE,
+            "decay_steps": POSITIVE,
+            "decay_factor": POSITIVE,
+            "decay_epochs": EPOCHS,
+            "burnin_epochs": EPOCHS,
+        },
+        check=_exponential,
+    ),
+    "ManualStepLearningRate": Rules(ranges={"initial_learning_rate": _RATE}, check=_manual),
+    "ManualStepLearningRate.LearningRateSchedule": Rules(
+        ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
+    ),
+    "AutomlCosineLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE}),
+    "AutomlPolynomialLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}),
+    "AutomlStepwiseLearningRate": Rules(
+        ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE}, check=_automl_stepwise
+    ),
+    "CosineDecayLearningRate": Rules(
+        ranges={
+            "learning_rate_base": _RATE,
+            "total_epochs": EPOCHS,
+            "warmup_epochs": EPOCHS,
+            "hold_base_rate_epochs": EPOCHS,
+        },
+        check=_cosine,
+    ),
     "TrainConfig": Rules(
         ranges={
             "batch_size": up_to(65_536),

@@ -212,3 +212,28 @@ def _all_paths(message: Descriptor, prefix: str = "") -> Iterator[str]:
         yield prefix + field.name
         if field.message_type is not None and not is_map(field):
             yield from _all_paths(field.message_type, f"{prefix}{field.name}.")
+
+
+def walk_messages(
+    message: Message, path: str = "", *, parts_first: bool = False
+) -> Iterator[tuple[str, Message]]:
+    """Yield a message and every present submessage, with their paths.
+
+    `parts_first` yields a message after its submessages, not before.
+    """
+    if not parts_first:
+        yield path, message
+    for field, value in message.ListFields():
+        if field.message_type is None or is_map(field):
+            continue
+        children = enumerate(value) if field.is_repeated else [(None, value)]
+        for i, child in children:
+            yield from walk_messages(child, child_path(path, field, i), parts_first=parts_first)
+    if parts_first:
+        yield path, message
+
+
+def child_path(path: str, field: FieldDescriptor, index: int | None = None) -> str:
+    """Return the path of a field below a message."""
+    bare = f"{path}.{field.name}".lstrip(".")
+    return bare if index is None else f"{bare}[{index}]"

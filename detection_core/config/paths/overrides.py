@@ -16,6 +16,7 @@ from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.paths.field_paths import (
     Target,
+    child_path,
     element_index,
     find_targets,
     is_map,
@@ -23,9 +24,9 @@ from detection_core.config.paths.field_paths import (
     leave_other_arm,
     map_entry,
     map_key,
+    walk_messages,
 )
 from detection_core.config.paths.short_names import expand_short_name
-from detection_core.config.problems import child_path, walk_messages
 from detection_core.config.suggestions import describe_expected, describe_wrong_value
 from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError

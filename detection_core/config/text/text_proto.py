@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from detection_core.config.suggestions import describe_expected, describe_unknown_field, describe_wrong_value
-from detection_core.config.text.positions import Token, token_at
+from detection_core.config.text.source_text import Token, token_at
 from detection_core.errors import ConfigError, one_line, shorten
 
 M = TypeVar("M", bound=Message)

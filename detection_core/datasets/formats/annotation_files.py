@@ -1,4 +1,4 @@
-"""Shared code of formats with one annotation file per split."""
+"""Finds the annotation files of formats with one per split, and the folders of formats with one per image."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from detection_core.datasets.layouts import (
     name_splits,
     split_of_path,
     split_word,
+    spread,
+    stem,
 )
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
@@ -113,61 +115,28 @@ def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterato
         yield from paths if len(paths) <= most else paths[:3]
 
 
-def describe_files(
-    listing: FolderListing, data_format: str, what: str, found: Found, usual: str = "\0"
-) -> Layout | None:
-    """Describe a data set of annotation files, None if there are none; see `only_file` for `usual`.
+SAMPLED_NAMES = 100
+"""Number of an unsplit set's image names that find the lists of its splits."""
 
-    Raises:
-        DataError: if there are several files and their splits are ambiguous.
-    """
-    if not found:
-        return None
-    locations = divide(listing, found, usual)
-    used = list(dict.fromkeys(where["annotations"] for where in locations.values()))
-    folders = sorted({where["images"] for where in locations.values() if "images" in where})
-    others = [path for path in found if path not in used]
-    beside = f"; not taken: {', '.join(others[:4])}" if others else ""
-    count = count_images(listing, folders)
-    in_folders = ", ".join(map(name_folder, folders)) or "no folder that was found"
-    subsets = {where["subset"]: None for where in locations.values() if "subset" in where}
-    divided = f", divided into {', '.join(subsets)}" if subsets else ""
-    return Layout(
-        format=data_format,
-        path=listing.root,
-        splits=name_splits(locations),
-        evidence=f"{what} in {', '.join(used)}{divided}, {count} images in {in_folders}{beside}",
-        images=count,
-        names=[name for path in used for name in found[path].names],
-    )
+_OPENED = 3
+"""Files of a folder that are opened to recognise the format of all."""
 
 
-def locate_sources(
-    root: str, location: Any, find_files: Callable[[FolderListing], Found], what: str
-) -> list[Source]:
-    """Find the annotation files and image folders of a split.
+def annotated_folders(
+    listing: FolderListing, suffix: str, recognises: Callable[[FolderListing, str], bool]
+) -> dict[str, list[str]]:
+    """Return the folders with annotation files, one an image, with the files' names without suffix."""
+    found = {}
+    for folder, names in listing.folders.items():
+        fitting = [name for name in names if name.lower().endswith(suffix)]
+        if any(recognises(listing, posixpath.join(folder, name)) for name in spread(fitting, _OPENED)):
+            found[folder] = list(map(stem, fitting))
+    return found
 
-    `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
-    `"subset": NAME`. None means every file that `find_files` finds.
 
-    Raises:
-        ConfigError: if the location has another form.
-        DataError: if a file or folder is missing, or the choice of file is ambiguous.
-    """
-    if location is None:
-        return _all_sources(root, find_files, what)
-    keys = set(location) if isinstance(location, Mapping) else set()
-    if not {"annotations", "images"} <= keys <= {"annotations", "images", "subset"}:
-        raise ConfigError(
-            f'expected {{"annotations": FILE, "images": FOLDER}}, found {shorten(location)}', where="splits"
-        )
-    annotations = files.join(root, str(location["annotations"]))
-    images = folder_in(root, str(location["images"]))
-    if not files.exists(annotations):
-        raise DataError(f"expected {what}, found nothing; correct data.splits", where=annotations)
-    if not files.is_dir(images):
-        raise DataError("expected the image folder, found nothing; correct data.splits", where=images)
-    return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
+def say_folders(found: Mapping[str, Sequence[str]], kind: str) -> str:
+    """Say how many files of a kind are in the first folders of `annotated_folders`."""
+    return ", ".join(f"{len(names)} {kind} files in {name_folder(at)}" for at, names in [*found.items()][:6])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,35 +148,88 @@ class FileFormat:
         title: of the format, for messages.
         what: one of its files, for messages.
         find_files: returns the format's files in a listing.
+        usual: how the names of the meant files begin; see `only_file`.
+        subsets: whether a file may be divided by names in it.
     """
 
     name: str
     title: str
     what: str
     find_files: Callable[[FolderListing], Found]
+    usual: str = "\0"
+    subsets: bool = True
 
     def find(self, listing: FolderListing) -> Layout | None:
-        """Find the annotation files in a folder and their image folders; see `describe_files`."""
-        return describe_files(listing, self.name, self.title, self.find_files(listing))
+        """Find the annotation files in a folder and their image folders; see `describe`."""
+        return self.describe(listing, self.find_files(listing))
+
+    def describe(self, listing: FolderListing, found: Found) -> Layout | None:
+        """Describe a data set of annotation files, None if there are none.
+
+        Raises:
+            DataError: if there are several files and their splits are ambiguous.
+        """
+        if not found:
+            return None
+        locations = divide(listing, found, self.usual)
+        used = list(dict.fromkeys(where["annotations"] for where in locations.values()))
+        folders = sorted({where["images"] for where in locations.values() if "images" in where})
+        others = [path for path in found if path not in used]
+        beside = f"; not taken: {', '.join(others[:4])}" if others else ""
+        count = count_images(listing, folders)
+        in_folders = ", ".join(map(name_folder, folders)) or "no folder that was found"
+        subsets = {where["subset"]: None for where in locations.values() if "subset" in where}
+        divided = f", divided into {', '.join(subsets)}" if subsets else ""
+        files_said = f"{self.title} in {', '.join(used)}{divided}"
+        return Layout(
+            format=self.name,
+            path=listing.root,
+            splits=name_splits(locations),
+            evidence=f"{files_said}, {count} images in {in_folders}{beside}",
+            images=count,
+            names=[name for path in used for name in found[path].names],
+        )
 
     def sources(self, root: str, location: Any) -> list[Source]:
-        """Find the annotation files and image folders of a split; see `locate_sources`."""
-        return locate_sources(root, location, self.find_files, self.what)
+        """Find the annotation files and image folders of a split.
+
+        `location` is `{"annotations": FILE, "images": FOLDER}`, relative to `root`, optionally with
+        `"subset": NAME`. None means every file of the format below `root`.
+
+        Raises:
+            ConfigError: if the location has another form.
+            DataError: if a file or folder is missing, or the choice of file is ambiguous.
+        """
+        if location is None:
+            return self._all_sources(root)
+        keys = set(location) if isinstance(location, Mapping) else set()
+        if not {"annotations", "images"} <= keys <= {"annotations", "images", *["subset"] * self.subsets}:
+            raise ConfigError(
+                f'expected {{"annotations": FILE, "images": FOLDER}}, found {shorten(location)}',
+                where="splits",
+            )
+        annotations = files.join(root, str(location["annotations"]))
+        images = folder_in(root, str(location["images"]))
+        if not files.exists(annotations):
+            raise DataError(f"expected {self.what}, found nothing; correct data.splits", where=annotations)
+        if not files.is_dir(images):
+            raise DataError("expected the image folder, found nothing; correct data.splits", where=images)
+        return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
+
+    def _all_sources(self, root: str) -> list[Source]:
+        listing = list_data_set(root)
+        found = self.find_files(listing)
+        if not found:
+            message = f"expected {self.what}, found none; correct data.path or data.format"
+            raise DataError(message, where=root)
+        locations = divide(listing, found).values()
+        # Names are relative to one folder, so that those of two splits differ.
+        images = folder_in(root, common_folder(where.get("images", ".") for where in locations))
+        used = dict.fromkeys(where["annotations"] for where in locations)
+        return [Source(annotations=listing.path(path), images=images) for path in used]
 
     def locate(self, root: str, location: Any) -> list[str]:
         """Return the paths of `sources`."""
         return [
             path for source in self.sources(root, location) for path in (source.annotations, source.images)
         ]
-
-
-def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: str) -> list[Source]:
-    listing = list_data_set(root)
-    found = find_files(listing)
-    if not found:
-        raise DataError(f"expected {what}, found none; correct data.path or data.format", where=root)
-    locations = divide(listing, found).values()
-    # Names are relative to one folder, so that those of two splits differ.
-    images = folder_in(root, common_folder(where.get("images", ".") for where in locations))
-    used = dict.fromkeys(where["annotations"] for where in locations)
-    return [Source(annotations=listing.path(path), images=images) for path in used]

@@ -29,12 +29,12 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files, locate_images
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, locate_images
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
-from detection_core.datasets.layouts import Layout, folder_in, list_data_set, spread
-from detection_core.errors import ConfigError, DataError
+from detection_core.datasets.layouts import list_data_set, spread
+from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
@@ -45,17 +45,6 @@ _MOST_FILES = 50
 
 _SAMPLE = 100
 _FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
-_USUAL = "instances"
-"""Prefix of box annotation files, if other files annotate the same images."""
-
-
-def find(listing: FolderListing) -> Layout | None:
-    """Find the COCO JSON files in a folder and their image folders.
-
-    Raises:
-        DataError: if there are several files and their splits are ambiguous.
-    """
-    return describe_files(listing, "coco", "COCO JSON", find_files(listing), _USUAL)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -90,6 +79,17 @@ def _some_names(text: bytes) -> list[str]:
     return names
 
 
+_FORMAT = FileFormat(
+    name="coco",
+    title="COCO JSON",
+    what="a COCO JSON file",
+    find_files=find_files,
+    usual="instances",  # if other files annotate the same images
+    subsets=False,
+)
+find = _FORMAT.find
+
+
 def locate(root: str, location: Any) -> tuple[str, str]:
     """Find the annotation file and the image folder of a split.
 
@@ -105,18 +105,11 @@ def locate(root: str, location: Any) -> tuple[str, str]:
         location = {"annotations": location}
     if location is None:
         location = _find_one(root)
-    if not isinstance(location, Mapping) or not {"annotations"} <= set(location) <= {"annotations", "images"}:
-        raise ConfigError(
-            f'expected {{"annotations": FILE, "images": FOLDER}}, found {location!r}', where="splits"
-        )
-    annotations = files.join(root, str(location["annotations"]))
-    default = "images" if files.is_dir(files.join(root, "images")) else ""
-    images = folder_in(root, str(location.get("images", default)))
-    if not files.exists(annotations):
-        raise DataError("expected a COCO JSON file, found nothing; correct data.splits", where=annotations)
-    if not files.is_dir(images):
-        raise DataError("expected the image folder, found nothing; correct data.splits", where=images)
-    return annotations, images
+    if isinstance(location, Mapping):
+        usual = "images" if files.is_dir(files.join(root, "images")) else ""
+        location = {"images": usual, **location}
+    [source] = _FORMAT.sources(root, location)
+    return source.annotations, source.images
 
 
 def _find_one(root: str) -> dict[str, str]:
@@ -327,13 +320,13 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObjec
     points = _keypoints(values, label) if (values := get("keypoints")) else None
     box = (x, y, x + width, y + height)
     item = AnnotatedObject(name, box, area, int(crowd), None, None, None, label, mask, points)
-    return item if _EXTRA_FIELDS.keys().isdisjoint(annotation) else _with_extra_fields(item, annotation)
+    return item if EXTRA_FIELDS.keys().isdisjoint(annotation) else _with_extra_fields(item, annotation)
 
 
 def _with_extra_fields(item: AnnotatedObject, annotation: dict[str, Any]) -> AnnotatedObject:
     values = {
         field: value
-        for key, parsers in _EXTRA_FIELDS.items()
+        for key, parsers in EXTRA_FIELDS.items()
         if isinstance(given := annotation.get(key), Mapping)
         for field, parse in parsers.items()
         if (value := parse(given.get(field))) is not None
@@ -351,16 +344,15 @@ def _fraction(value: object) -> float | None:
 
 
 _LARGEST_WEIGHT = 1e6
-_FLAGS = dict.fromkeys(("difficult", "truncated", "occluded"), _flag)
-_EXTRA_FIELDS: dict[str, dict[str, Callable[[object], Any]]] = {
-    "attributes": {**_FLAGS},
+EXTRA_FIELDS: dict[str, dict[str, Callable[[object], Any]]] = {
+    "attributes": dict.fromkeys(("difficult", "truncated", "occluded"), _flag),
     "detflow": {
+        "pose": lambda value: value if isinstance(value, str) and value.isprintable() else None,
         **dict.fromkeys(("group_of", "depiction"), _flag),
         **dict.fromkeys(("confidence", "weight"), _fraction),
-        "pose": lambda value: value if isinstance(value, str) and value.isprintable() else None,
     },
 }
-"""Key of an annotation to fields that COCO lacks: CVAT's `attributes`, and `detflow`."""
+"""Key of an annotation to fields that COCO lacks, and their readers: CVAT's `attributes`, and `detflow`."""
 
 
 def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:

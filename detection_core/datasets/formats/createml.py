@@ -14,7 +14,6 @@ from detection_core.datasets.formats.annotation_files import AnnotationFile, can
 from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import spread
-from detection_core.datasets.shapes import make_object
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "Create ML: a JSON list of images with annotations of label and coordinates"
@@ -58,7 +57,7 @@ def _object(item: Mapping[str, Any], number: int) -> AnnotatedObject:
         raise Malformed(f"{label}: expected coordinates, found {place!r:.80}")
     x, y, width, height = (number_of(place.get(side), f"{label}: {side}") for side in _SIDES)
     box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-    return make_object(checked_text(item.get("label"), f"{label}: label").strip(), box, label)
+    return AnnotatedObject(checked_text(item.get("label"), f"{label}: label").strip(), box, label=label)
 
 
 _FORMAT = EntryFormat(

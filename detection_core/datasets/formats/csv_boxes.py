@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
+    AnnotatedObject,
     Annotations,
     Rejected,
     Rejection,
@@ -22,7 +23,6 @@ from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, decode_hea
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles, image_without_objects
 from detection_core.datasets.layouts import TRAIN, split_word, spread
-from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -59,7 +59,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read CSV files of boxes. The categories are the classes that occur; the format does not list them.
 
     A row without class and box means an image without objects. Rows without a set belong to training. In the
-    location, `"subset": "TRAIN"` means the rows of a set; see `locate_sources`.
+    location, `"subset": "TRAIN"` means the rows of a set; see `FileFormat.sources`.
 
     Raises:
         DataError: if a whole file cannot be used.
@@ -153,7 +153,7 @@ def _image(image: str, rows: list[Row], available: ImageFiles) -> AnnotatedImage
     for row in rows:
         if row.box is not None:
             checked_text(row.name, "a class")
-            objects.append(make_object(row.name, row.box, f"line {row.line}"))
+            objects.append(AnnotatedObject(row.name, row.box, label=f"line {row.line}"))
     return AnnotatedImage(
         source_id=checked_id(filename),
         filename=filename,

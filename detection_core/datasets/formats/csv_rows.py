@@ -59,38 +59,36 @@ def _encoding(head: bytes) -> str:
     return "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
-class CsvLines:
-    """The lines of a CSV file, for `csv.reader`.
+def split_rows(
+    text: TextIO, where: str, head: str = "", *, delimiter: str = ",", quotechar: str = '"'
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the last line and the cells of each row, after the rows of `head`.
 
-    Attributes:
-        taken: characters since the last row; the caller resets it to 0 at each row.
+    `text` was opened with newline="".
+
+    Raises:
+        DataError: if a row cannot be parsed, or has no end.
     """
+    taken = 0
 
-    def __init__(self, text: TextIO, head: str = "") -> None:
-        """Wrap a file that was opened with newline="", after the lines of `head`."""
-        self.taken = 0
-        self._text = text
-        self._read = io.StringIO(head, newline="").readline
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        for read in (io.StringIO(head, newline="").readline, text.readline):
+            while line := read(MAX_ROW + 1):
+                taken += len(line)
+                if taken > MAX_ROW:
+                    raise csv.Error(f"a row of more than {MAX_ROW:,} characters")
+                yield line
 
-    def __iter__(self) -> Iterator[str]:
-        """Return the lines."""
-        return self
-
-    def __next__(self) -> str:
-        """Return the next line.
-
-        Raises:
-            csv.Error: if a row has no end.
-        """
-        line = self._read(MAX_ROW + 1)
-        if not line:
-            self._read = self._text.readline
-            if not (line := self._read(MAX_ROW + 1)):
-                raise StopIteration
-        self.taken += len(line)
-        if self.taken > MAX_ROW:
-            raise csv.Error(f"a row of more than {MAX_ROW:,} characters")
-        return line
+    reader = csv.reader(lines(), delimiter=delimiter, quotechar=quotechar)
+    try:
+        for row in reader:
+            taken = 0
+            yield reader.line_num, row
+    except csv.Error as e:
+        raise DataError(
+            f"expected CSV, found a row that cannot be parsed: {e}", where=f"{where}:{reader.line_num}"
+        ) from e
 
 
 _IMAGE_NAMES = (
@@ -184,24 +182,16 @@ def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
             where=where,
         )
     delimiter, header, parse = known
-    lines = CsvLines(text, head)
-    reader = csv.reader(lines, delimiter=delimiter)
-    try:
-        for row in reader:
-            lines.taken = 0
-            cells = [cell.strip() for cell in row]
-            if header or not any(cells):
-                header = header and not any(cells)
-                continue
-            try:
-                yield parse(cells, reader.line_num)
-            except Rejected as e:
-                e.mentions = [cell.strip() for cell in cells]
-                yield reader.line_num, e
-    except csv.Error as e:
-        raise DataError(
-            f"expected CSV, found a row that cannot be parsed: {e}", where=f"{where}:{reader.line_num}"
-        ) from e
+    for line, row in split_rows(text, where, head, delimiter=delimiter):
+        cells = [cell.strip() for cell in row]
+        if header or not any(cells):
+            header = header and not any(cells)
+            continue
+        try:
+            yield parse(cells, line)
+        except Rejected as e:
+            e.mentions = cells
+            yield line, e
 
 
 def _columns(header: Sequence[str]) -> dict[str, int]:

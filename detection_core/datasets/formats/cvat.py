@@ -7,8 +7,8 @@ import html
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
@@ -32,7 +32,6 @@ from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     FileFormat,
     Source,
-    describe_files,
 )
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
@@ -43,7 +42,6 @@ from detection_core.datasets.shapes import (
     box_around,
     ellipse,
     join_objects,
-    make_object,
     place_mask,
     polygon_object,
     rectangle,
@@ -73,7 +71,7 @@ def find(listing: FolderListing) -> Layout | None:
     if videos and len(videos) == len(found):
         raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=listing.path(videos[0]))
     images = {path: file for path, file in found.items() if file.names}
-    return describe_files(listing, "cvat", "CVAT XML", images)
+    return _FORMAT.describe(listing, images)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -104,7 +102,7 @@ locate = _FORMAT.locate
 def read(root: str, location: Any) -> Annotations:
     """Read the XML files of a split. The categories are the labels of the task.
 
-    In the location, `"subset": "Train"` means the images of a subset; see `locate_sources`.
+    In the location, `"subset": "Train"` means the images of a subset; see `FileFormat.sources`.
 
     Raises:
         DataError: if a whole file cannot be used.
@@ -205,7 +203,7 @@ def read_objects(
                 f"{label}: expected one of {', '.join(_SHAPES)}, found a shape without area; leave it out"
             )
         name = checked_text(element.get("label"), f"{label}: label").strip()
-        item = _SHAPES[element.tag](element, name, label, (width, height), keypoint_names)
+        item = _SHAPES[element.tag](_Shape(element, name, label, (width, height), keypoint_names))
         drawn = add_mask(drawn, item)
         keypoints += len(item.keypoints or ())
         check_count(keypoints, "keypoints of an image", MAX_VALUES)
@@ -230,15 +228,30 @@ def _with_flags(item: AnnotatedObject, element: ElementTree.Element) -> Annotate
     )
 
 
-def _numbers(element: ElementTree.Element, label: str, *keys: str) -> list[float]:
-    try:
-        values = [float(element.get(key) or "nothing") for key in keys]
-    except ValueError:
-        values = [math.nan]
-    if not all(map(math.isfinite, values)):
-        found = {key: element.get(key) for key in keys}
-        raise Malformed(f"{label}: expected numbers, found {found!r:.120}")
-    return values
+class _Shape(NamedTuple):
+    """A drawn shape, its class, its name in messages, its image's size and the keypoints of all classes."""
+
+    element: ElementTree.Element
+    name: str
+    label: str
+    size: tuple[int, int]
+    keypoint_names: Names
+
+    def numbers(self, *keys: str) -> list[float]:
+        try:
+            values = [float(self.element.get(key) or "nothing") for key in keys]
+        except ValueError:
+            values = [math.nan]
+        if not all(map(math.isfinite, values)):
+            found = {key: self.element.get(key) for key in keys}
+            raise Malformed(f"{self.label}: expected numbers, found {found!r:.120}")
+        return values
+
+    def rotation(self) -> float:
+        return self.numbers("rotation")[0] if self.element.get("rotation") else 0.0
+
+    def outlined(self, points: list[Point]) -> AnnotatedObject:
+        return polygon_object(self.name, [points], self.label)
 
 
 def _points(element: ElementTree.Element, label: str) -> list[Point]:
@@ -253,69 +266,55 @@ def _points(element: ElementTree.Element, label: str) -> list[Point]:
     raise Malformed(f"{label}: expected points as x,y;x,y, found {text!r:.80}")
 
 
-Draw = Callable[[ElementTree.Element, str, str, tuple[int, int], Names], AnnotatedObject]
-
-
-def _box(
-    element: ElementTree.Element, name: str, label: str, size: tuple[int, int], _: Names
-) -> AnnotatedObject:
-    xtl, ytl, xbr, ybr = _numbers(element, label, "xtl", "ytl", "xbr", "ybr")
-    (degrees,) = _numbers(element, label, "rotation") if element.get("rotation") else (0.0,)
-    if not degrees:
-        return make_object(name, (xtl, ytl, xbr, ybr), label)
+def _box(shape: _Shape) -> AnnotatedObject:
+    xtl, ytl, xbr, ybr = shape.numbers("xtl", "ytl", "xbr", "ybr")
+    if not (degrees := shape.rotation()):
+        return AnnotatedObject(shape.name, (xtl, ytl, xbr, ybr), label=shape.label)
     corners = rectangle(xtl, ytl, xbr - xtl, ybr - ytl)
-    return polygon_object(name, [turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees)], label)
+    return shape.outlined(turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees))
 
 
-def _polygon(
-    element: ElementTree.Element, name: str, label: str, size: tuple[int, int], _: Names
-) -> AnnotatedObject:
-    return polygon_object(name, [_points(element, label)], label)
+def _polygon(shape: _Shape) -> AnnotatedObject:
+    return shape.outlined(_points(shape.element, shape.label))
 
 
-def _ellipse(
-    element: ElementTree.Element, name: str, label: str, size: tuple[int, int], _: Names
-) -> AnnotatedObject:
-    x, y, rx, ry = _numbers(element, label, "cx", "cy", "rx", "ry")
-    (degrees,) = _numbers(element, label, "rotation") if element.get("rotation") else (0.0,)
-    return polygon_object(name, [ellipse((x, y), (rx, ry), degrees)], label)
+def _ellipse(shape: _Shape) -> AnnotatedObject:
+    x, y, rx, ry = shape.numbers("cx", "cy", "rx", "ry")
+    return shape.outlined(ellipse((x, y), (rx, ry), shape.rotation()))
 
 
-def _mask(
-    element: ElementTree.Element, name: str, label: str, size: tuple[int, int], _: Names
-) -> AnnotatedObject:
-    left, top, width, height = map(int, _numbers(element, label, "left", "top", "width", "height"))
+def _mask(shape: _Shape) -> AnnotatedObject:
+    left, top, width, height = map(int, shape.numbers("left", "top", "width", "height"))
     try:
-        counts = [int(count) for count in (element.get("rle") or "").split(",")]
+        counts = [int(count) for count in (shape.element.get("rle") or "").split(",")]
     except ValueError as e:
-        raise Malformed(f"{label}: expected run lengths in rle: {e}") from e
+        raise Malformed(f"{shape.label}: expected run lengths in rle: {e}") from e
     try:
         patch = row_mask(counts, width, height)
     except Rejected as e:
-        raise Rejected(e.reason, f"{label}: {e.detail}") from e
+        raise Rejected(e.reason, f"{shape.label}: {e.detail}") from e
     box = (float(left), float(top), float(left + width), float(top + height))
-    return make_object(name, box, label, place_mask(patch, left, top, *size))
+    mask = place_mask(patch, left, top, *shape.size)
+    return AnnotatedObject(shape.name, box, label=shape.label, mask=mask)
 
 
-def _skeleton(
-    element: ElementTree.Element, name: str, label: str, size: tuple[int, int], keypoint_names: Names
-) -> AnnotatedObject:
+def _skeleton(shape: _Shape) -> AnnotatedObject:
     """Return an object whose box surrounds the points inside the image."""
-    points: dict[str, Keypoint] = {}
-    for point in element.iterfind("points"):
+    label, points = shape.label, dict[str, Keypoint]()
+    for point in shape.element.iterfind("points"):
         ((x, y), *_) = _points(point, label)
         seen = 0 if point.get("outside") in _YES else 1 if point.get("occluded") in _YES else 2
         points[checked_text(point.get("label"), f"{label}: a point's label")] = (x, y, seen)
     check_count(len(points), "keypoints of an object", MAX_KEYPOINTS)
-    names = keypoint_names.setdefault(name, sorted(points))
+    names = shape.keypoint_names.setdefault(shape.name, sorted(points))
     placed = [(x, y) for x, y, seen in points.values() if seen]
     if not placed or not set(points) <= set(names):
         raise Malformed(f"{label}: expected points of {names!r:.80}, found {sorted(points)!r:.80}")
     keypoints = [points.get(point, (0.0, 0.0, 0)) for point in names]
-    return make_object(name, box_around(placed), label, keypoints=keypoints)
+    return AnnotatedObject(shape.name, box_around(placed), label=label, keypoints=keypoints)
 
 
-_SHAPES: Mapping[str, Draw] = {
+_SHAPES: dict[str, Callable[[_Shape], AnnotatedObject]] = {
     "box": _box,
     "polygon": _polygon,
     "ellipse": _ellipse,

@@ -116,7 +116,7 @@ class EntryFormat(FileFormat):
     def read(self, root: str, location: Any) -> Annotations:
         """Read the files of a split. The categories are the classes that occur.
 
-        Images without an entry count as not annotated yet. See `locate_sources` for `location`.
+        Images without an entry count as not annotated yet. See `FileFormat.sources` for `location`.
 
         Raises:
             DataError: if a whole file cannot be used.

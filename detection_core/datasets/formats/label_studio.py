@@ -36,7 +36,6 @@ from detection_core.datasets.shapes import (
     add_mask,
     brush_mask,
     ellipse,
-    make_object,
     place_mask,
     polygon_object,
     rectangle,
@@ -89,7 +88,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format does not list them.
 
     If a task has several annotations, the ground truth counts, else the first that was not cancelled. A task
-    without any has not been annotated yet. See `locate_sources` for `location`.
+    without any has not been annotated yet. See `FileFormat.sources` for `location`.
 
     Raises:
         DataError: if the whole file cannot be used.
@@ -309,7 +308,7 @@ def _rectangle(value: Result, name: str, size: tuple[int, int], label: str) -> A
     )
     degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
     if not degrees:
-        return make_object(name, (x, y, x + width, y + height), label)
+        return AnnotatedObject(name, (x, y, x + width, y + height), label=label)
     return polygon_object(name, [turn(rectangle(x, y, width, height), (x, y), degrees)], label)
 
 
@@ -334,7 +333,9 @@ def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> Annot
         raise Malformed(f"{label}: expected painted pixels, found none")
     left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
     placed = place_mask(mask[top:bottom, left:right], left, top, *size)
-    return make_object(name, (float(left), float(top), float(right), float(bottom)), label, placed)
+    return AnnotatedObject(
+        name, (float(left), float(top), float(right), float(bottom)), label=label, mask=placed
+    )
 
 
 _REGIONS: dict[str, Callable[[Result, str, tuple[int, int], str], AnnotatedObject]] = {

@@ -11,7 +11,7 @@ import math
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, MAX_VALUES
 from detection_core.datasets.annotated_images import (
@@ -26,13 +26,13 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     read_annotation,
 )
+from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles, images_without_annotation
 from detection_core.datasets.layouts import (
     Layout,
     count_images,
     folder_in,
-    name_folder,
     name_here,
     name_splits,
     split_of_path,
@@ -45,7 +45,6 @@ from detection_core.datasets.shapes import (
     box_around,
     ellipse,
     join_objects,
-    make_object,
     place_mask,
     polygon_object,
 )
@@ -56,19 +55,13 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
-_SAMPLE = 3
-_SAMPLED_NAMES = 100
 _POINT = b'"point"'
 _Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
 
 
 def find(listing: FolderListing) -> Layout | None:
     """Find the LabelMe files in a folder."""
-    found = {}
-    for folder, names in listing.folders.items():
-        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
-        if any(_is_labelme(listing, path) for path in spread(paths, _SAMPLE)):
-            found[folder] = [stem(path) for path in paths]
+    found = annotated_folders(listing, ".json", _is_labelme)
     if not found:
         return None
     by_split: dict[str, list[str]] = collections.defaultdict(list)
@@ -76,16 +69,15 @@ def find(listing: FolderListing) -> Layout | None:
         by_split[split_of_path(folder)].append(folder)
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
     count = count_images(listing, [""])
-    said = ", ".join(
-        f"{len(paths)} JSON files in {name_folder(folder)}" for folder, paths in list(found.items())[:6]
-    )
     return Layout(
         format="labelme",
         path=listing.root,
         splits=name_splits(locations),
-        evidence=f"LabelMe: {said}, {count} images",
+        evidence=f"LabelMe: {say_folders(found, 'JSON')}, {count} images",
         images=min(count, sum(map(len, found.values()))),
-        names=spread([path for paths in found.values() for path in paths], _SAMPLED_NAMES),
+        names=spread(
+            [posixpath.join(at, name) for at, names in found.items() for name in names], SAMPLED_NAMES
+        ),
     )
 
 
@@ -268,7 +260,7 @@ def read_objects(
                 f"{label}: expected one of {', '.join(_SHAPES)}, or a point with the group_id of one, "
                 f"found {kind!r:.40}"
             )
-        item = _SHAPES[kind](shape, name, corners, label, (width, height))
+        item = _SHAPES[kind](_Drawn(shape, name, corners, label, (width, height)))
         drawn = add_mask(drawn, item)
         key = (name, group) if isinstance(group, int | str) else number
         objects[key] = join_objects(objects[key], item) if key in objects else item
@@ -294,43 +286,46 @@ def _with_points(
     return [(item, named[key]) for key, item in objects.items()]
 
 
-Draw = Callable[[Shape, str, list[Point], str, tuple[int, int]], AnnotatedObject]
+class _Drawn(NamedTuple):
+    """A shape, its class, its corners, its name in messages and its image's size."""
+
+    shape: Shape
+    name: str
+    points: list[Point]
+    label: str
+    size: tuple[int, int]
 
 
-def _polygon(
-    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
-) -> AnnotatedObject:
-    return polygon_object(name, [points], label)
+def _polygon(drawn: _Drawn) -> AnnotatedObject:
+    return polygon_object(drawn.name, [drawn.points], drawn.label)
 
 
-def _rectangle(
-    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
-) -> AnnotatedObject:
-    if len(points) != 2:
-        return polygon_object(name, [points], label)
-    return make_object(name, box_around(points), label)
+def _rectangle(drawn: _Drawn) -> AnnotatedObject:
+    if len(drawn.points) != 2:
+        return _polygon(drawn)
+    return AnnotatedObject(drawn.name, box_around(drawn.points), label=drawn.label)
 
 
-def _circle(
-    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
-) -> AnnotatedObject:
+def _circle(drawn: _Drawn) -> AnnotatedObject:
+    points, label = drawn.points, drawn.label
     if len(points) != 2:
         raise Malformed(f"{label}: expected center and edge of a circle, found {points!r:.80}")
     radius = math.dist(*points)
-    return polygon_object(name, [ellipse(points[0], (radius, radius))], label)
+    return polygon_object(drawn.name, [ellipse(points[0], (radius, radius))], label)
 
 
-def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]) -> AnnotatedObject:
+def _mask(drawn: _Drawn) -> AnnotatedObject:
     """Return an object from a picture of its mask between two corner points."""
     import numpy as np
 
     from detection_core.data.image_header import ImageFault
     from detection_core.data.pixels import open_picture
 
+    points, label = drawn.points, drawn.label
     if len(points) != 2:
         raise Malformed(f"{label}: expected two corners of a mask, found {points!r:.80}")
     try:
-        data = base64.b64decode(shape["mask"], validate=True)
+        data = base64.b64decode(drawn.shape["mask"], validate=True)
         with open_picture(io.BytesIO(data)) as picture:
             patch = np.asarray(picture.convert("L")) > 0
     except (KeyError, TypeError, ValueError, ImageFault) as e:
@@ -339,10 +334,11 @@ def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[
     left, top = round(xmin), round(ymin)
     # Both corners are pixels of the mask.
     box = (float(left), float(top), float(left + patch.shape[1]), float(top + patch.shape[0]))
-    return make_object(name, box, label, place_mask(patch, left, top, *size))
+    mask = place_mask(patch, left, top, *drawn.size)
+    return AnnotatedObject(drawn.name, box, label=label, mask=mask)
 
 
-_SHAPES: dict[str, Draw] = {
+_SHAPES: dict[str, Callable[[_Drawn], AnnotatedObject]] = {
     "polygon": _polygon,
     "rectangle": _rectangle,
     "rotation": _polygon,

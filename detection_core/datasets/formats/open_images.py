@@ -29,7 +29,7 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.formats.annotation_files import Source, describe_files, locate_sources
+from detection_core.datasets.formats.annotation_files import FileFormat, Source
 from detection_core.datasets.formats.open_images_files import (
     BOX_COLUMNS,
     LABEL_COLUMNS,
@@ -43,7 +43,7 @@ from detection_core.datasets.formats.open_images_files import (
 )
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
-from detection_core.datasets.layouts import Layout, list_data_set, stem
+from detection_core.datasets.layouts import list_data_set, stem
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -60,13 +60,8 @@ _SAME_BOX = 2e-3
 _logger = logging.getLogger(__name__)
 
 
-def find(listing: FolderListing) -> Layout | None:
-    """Find Open Images' box files in a folder and their image folders.
-
-    Raises:
-        DataError: if there are several files and their splits are ambiguous.
-    """
-    return describe_files(listing, "open_images", "Open Images", find_boxes(listing))
+_FORMAT = FileFormat(name="open_images", title="Open Images", what=_WHAT, find_files=find_boxes)
+find = _FORMAT.find
 
 
 def locate(root: str, location: Any) -> list[str]:
@@ -96,7 +91,7 @@ def _open(root: str, location: Any) -> tuple[list[Source], str]:
         location = {key: value for key, value in location.items() if key != "hierarchy"}
         if not files.exists(hierarchy):
             raise DataError("expected a hierarchy of classes, found nothing", where=hierarchy)
-    return locate_sources(root, location, find_boxes, _WHAT), hierarchy
+    return _FORMAT.sources(root, location), hierarchy
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -231,13 +226,9 @@ def _object(part: _Part) -> AnnotatedObject:
     except KeyError as e:
         raise Malformed(f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
     return AnnotatedObject(
-        name=part.name,
-        box=_box(part),
-        area=0.0,
-        crowd=0,
-        difficult=None,
+        part.name,
+        _box(part),
         truncated=truncated,
-        pose=None,
         label=f"line {part.line}",
         occluded=occluded,
         group_of=group_of,

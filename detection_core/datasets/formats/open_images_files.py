@@ -5,7 +5,6 @@ The columns are those of https://storage.googleapis.com/openimages/web/download_
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from detection_core.bounded.text_file import (
 )
 from detection_core.datasets.annotated_images import Malformed, Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
-from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
+from detection_core.datasets.formats.csv_rows import open_csv, split_rows
 from detection_core.datasets.layouts import split_of_path
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing
@@ -89,34 +88,20 @@ def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[
     Raises:
         DataError: if the file cannot be read or a column is missing.
     """
-    for line, fields in _raw_rows(path):
-        if line == 1:
-            header = [field.strip() for field in fields]
-            missing = [column for column in columns if column not in header]
-            if missing or len(set(header)) < len(header):
-                raise DataError(
-                    f"expected the columns {', '.join(columns)}, each once, found {', '.join(header)[:200]}",
-                    where=path,
-                )
-        elif len(fields) == len(header):
-            yield line, dict(zip(header, fields, strict=True))
-        elif fields:
-            detail = f"line {line}: expected {len(header)} fields, found {len(fields)}"
-            yield line, Malformed(detail)
-
-
-def _raw_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     with open_csv(path) as text:
-        lines = CsvLines(text)
-        rows = csv.reader(lines)
-        try:
-            for number, row in enumerate(rows):
-                lines.taken = 0
-                yield rows.line_num if number else 1, row
-        except csv.Error as e:
+        rows = split_rows(text, path)
+        header = [field.strip() for field in next(rows, (1, columns))[1]]
+        missing = [column for column in columns if column not in header]
+        if missing or len(set(header)) < len(header):
             raise DataError(
-                f"expected CSV, found a row that cannot be parsed: {e}", where=f"{path}:{rows.line_num}"
-            ) from e
+                f"expected the columns {', '.join(columns)}, each once, found {', '.join(header)[:200]}",
+                where=path,
+            )
+        for line, fields in rows:
+            if len(fields) == len(header):
+                yield line, dict(zip(header, fields, strict=True))
+            elif fields:
+                yield line, Malformed(f"line {line}: expected {len(header)} fields, found {len(fields)}")
 
 
 def read_descriptions(path: str) -> dict[str, str]:
@@ -126,14 +111,15 @@ def read_descriptions(path: str) -> dict[str, str]:
         DataError: if the file cannot be read, or a row is no pair.
     """
     names = {}
-    for line, fields in _raw_rows(path):
-        if line == 1 and fields[:1] == ["LabelName"]:
-            continue
-        if len(fields) != 2 or not fields[1].isprintable() or not fields[1].strip():
-            raise DataError(
-                f"expected a label and a name in line {line}, found {','.join(fields)!r:.80}", where=path
-            )
-        names[fields[0]] = fields[1].strip()
+    with open_csv(path) as text:
+        for line, fields in split_rows(text, path):
+            if line == 1 and fields[:1] == ["LabelName"]:
+                continue
+            if len(fields) != 2 or not fields[1].isprintable() or not fields[1].strip():
+                raise DataError(
+                    f"expected a label and a name in line {line}, found {','.join(fields)!r:.80}", where=path
+                )
+            names[fields[0]] = fields[1].strip()
     return names
 
 

@@ -17,7 +17,6 @@ from detection_core.datasets.annotated_images import (
     checked_id,
     checked_text,
 )
-from detection_core.datasets.shapes import make_object
 from detection_core.storage.file_parts import FilePart, part_path
 
 _CLASS, _LABEL = "image/object/class", "image/class"
@@ -172,7 +171,9 @@ class RecordedExample:
         objects = []
         for at, (name, (xmin, ymin, xmax, ymax)) in enumerate(zip(self._names, self._boxes, strict=True)):
             label = f"object {at + 1}"
-            item = make_object(checked_text(name, f"{label}: class"), (xmin, ymin, xmax, ymax), label)
+            item = AnnotatedObject(
+                checked_text(name, f"{label}: class"), (xmin, ymin, xmax, ymax), label=label
+            )
             more: dict[str, Any] = {field: values[at] for field, values in said.items() if values}
             if masks and masks[at].end > masks[at].begin:
                 more["mask"] = MaskFile(self._part(masks[at]))

@@ -5,7 +5,6 @@ https://www.robots.ox.ac.uk/~vgg/software/via/
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -20,11 +19,11 @@ from detection_core.datasets.annotated_images import (
     checked_text,
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, candidates
-from detection_core.datasets.formats.csv_rows import CsvLines, open_csv
+from detection_core.datasets.formats.csv_rows import open_csv, split_rows
 from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of, parse_json
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import spread
-from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
+from detection_core.datasets.shapes import Point, ellipse, polygon_object, rectangle
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -68,18 +67,16 @@ def _of_rows(path: str) -> Iterator[Any]:
     """Yield the images of a CSV file, as in the JSON file; a cell that is no JSON as text."""
     images = Grouping()
     with open_csv(path) as text:
-        lines = CsvLines(text)
-        try:
-            for row in csv.DictReader(lines):
-                lines.taken = 0
-                name = row.get("filename") or row.get("#filename") or ""
-                if name not in images:
-                    images.add_image(name, name)
-                images.add_part(name, [row.get(column) for column in _COLUMNS])
-        except csv.Error as e:
-            raise DataError(f"expected {_WHAT}, found a row that cannot be parsed: {e}", where=path) from e
-    for name, rows in images:
-        regions = ((_parsed(place), _parsed(said)) for place, said in rows)
+        rows = (row for _, row in split_rows(text, path) if row)
+        header = next(rows, [])
+        for cells in rows:
+            row = dict(zip(header, cells, strict=False))
+            name = row.get("filename") or row.get("#filename") or ""
+            if name not in images:
+                images.add_image(name, name)
+            images.add_part(name, [row.get(column) for column in _COLUMNS])
+    for name, parts in images:
+        regions = ((_parsed(place), _parsed(said)) for place, said in parts)
         drawn = [{"shape_attributes": place, "region_attributes": said} for place, said in regions if place]
         yield {"filename": name, "regions": drawn}
 
@@ -112,7 +109,7 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
         raise Malformed(f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}")
     outline = _OUTLINES[kind](place, label)
     if kind == "rect":
-        return make_object(name, (*outline[0], *outline[2]), label)
+        return AnnotatedObject(name, (*outline[0], *outline[2]), label=label)
     return polygon_object(name, [outline], label)
 
 

@@ -22,6 +22,7 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     path_inside,
 )
+from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.xml_files import parse_xml
 from detection_core.datasets.image_files import ImageFiles, images_without_annotation
 from detection_core.datasets.image_parts import plain_line, read_list
@@ -49,14 +50,12 @@ LOOKS_FOR = "Pascal VOC: an XML file an image, with <annotation> and <object>, a
 
 _ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets/Main"
 _SETS_OF_SPLITS = {"train": TRAIN, "val": EVAL, "test": TEST}
-_SAMPLE = 3
-_SAMPLED_NAMES = 100
 _HEAD = 4096
 
 
 def find(listing: FolderListing) -> Layout | None:
     """Find the largest Pascal VOC data set in a folder."""
-    xml = _annotation_folders(listing)
+    xml = annotated_folders(listing, ".xml", _is_annotation)
     if not xml:
         return None
     sets = [folder for folder in xml if posixpath.basename(folder) == _ANNOTATIONS]
@@ -76,20 +75,10 @@ def find_folders(root: str) -> dict[str, str]:
         DataError: if there are none.
     """
     listing = list_data_set(root)
-    xml = _annotation_folders(listing)
+    xml = annotated_folders(listing, ".xml", _is_annotation)
     if not xml:
         raise DataError(f"expected {LOOKS_FOR}, found none; correct data.path or data.format", where=root)
     return _location(listing, xml)
-
-
-def _annotation_folders(listing: FolderListing) -> dict[str, list[str]]:
-    """Return the folders with annotation files, with the files' names without suffix."""
-    found = {}
-    for folder, names in listing.folders.items():
-        xml = [name for name in names if name.lower().endswith(".xml")]
-        if any(_is_annotation(listing, posixpath.join(folder, name)) for name in spread(xml, _SAMPLE)):
-            found[folder] = [stem(name) for name in xml]
-    return found
 
 
 def _is_annotation(listing: FolderListing, path: str) -> bool:
@@ -130,17 +119,14 @@ def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) ->
     parts = parts or [_location(listing, xml)]
     folders = list(dict.fromkeys(part["images"] for part in parts))
     count = count_images(listing, folders)
-    found = ", ".join(
-        f"{len(names)} XML files in {name_folder(folder)}" for folder, names in list(xml.items())[:6]
-    )
     where = " and ".join(map(name_folder, folders))
     return Layout(
         format="voc",
         path=listing.root,
         splits=splits,
-        evidence=f"{found}, {count} images in {where}",
+        evidence=f"{say_folders(xml, 'XML')}, {count} images in {where}",
         images=count,
-        names=spread([name for names in xml.values() for name in names], _SAMPLED_NAMES),
+        names=spread([name for names in xml.values() for name in names], SAMPLED_NAMES),
     )
 
 

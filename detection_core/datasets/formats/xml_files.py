@@ -60,13 +60,16 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
         Rejected: if the file is missing or cannot be parsed.
     """
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["start"])
-    prolog = _Prolog()
+    # A document type can only precede the root.
+    prolog = expat.ParserCreate()
+    prolog.StartDoctypeDeclHandler = lambda name, *_: _PlainTree().doctype(name, None, None)
     root: ElementTree.Element | None = None
     silent = held = 0
     with open_annotation(path) as file:
         while data := file.read(_PIECE):
             with _rejected():
-                prolog.feed(data)
+                if root is None:
+                    prolog.Parse(data, False)
                 parser.feed(data)
                 begun = [cast(Any, event)[1] for event in parser.read_events()]
             if root is None and begun:
@@ -88,29 +91,3 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
         parser.close()
         collections.deque(parser.read_events(), maxlen=0)  # raises errors at the file's end
     yield from root if root is not None else ()
-
-
-class _Prolog:
-    """Rejects document types, which can only precede the root."""
-
-    def __init__(self) -> None:
-        self._over = False
-        self._parser = expat.ParserCreate()
-        self._parser.StartDoctypeDeclHandler = self._refuse
-        self._parser.StartElementHandler = self._end
-
-    def feed(self, data: bytes) -> None:
-        if not self._over:
-            with contextlib.suppress(_RootBegins):
-                self._parser.Parse(data, False)
-
-    def _refuse(self, name: str, *_: object) -> None:
-        _PlainTree().doctype(name, None, None)
-
-    def _end(self, *_: object) -> None:
-        self._over = True
-        raise _RootBegins
-
-
-class _RootBegins(Exception):
-    """Signals the start of the root element."""

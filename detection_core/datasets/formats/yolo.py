@@ -28,7 +28,9 @@ from detection_core.datasets.annotated_images import (
     read_annotation,
 )
 from detection_core.datasets.formats.yolo_layout import (
+    LOOKS_FOR,
     YoloSet,
+    find,
     find_file,
     images_of,
     labels_of,
@@ -36,10 +38,12 @@ from detection_core.datasets.formats.yolo_layout import (
     read_set,
 )
 from detection_core.datasets.layouts import list_data_set
-from detection_core.datasets.shapes import make_object, polygon_object
+from detection_core.datasets.shapes import polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
+
+__all__ = ["LOOKS_FOR", "find", "locate", "read"]
 
 _FORMS = ({"data", "split"}, {"names", "images"})
 
@@ -162,7 +166,7 @@ def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObjec
             raise Rejected("box_outside", f"{label}: expected fractions of the image, found {words!r:.120}")
         x, y, w, h = values[:4]
         box = (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
-        return make_object(name, box, label, keypoints=_keypoints(values[4:], dims))
+        return AnnotatedObject(name, box, label=label, keypoints=_keypoints(values[4:], dims))
     if len(values) >= 6 and not len(values) % 2 and not count:
         return polygon_object(name, [list(zip(values[::2], values[1::2], strict=True))], label)
     expected = f"4 numbers or {4 + count * dims}" if count else "4 numbers, or those of an outline"

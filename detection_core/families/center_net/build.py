@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import tf_keras
 
-from detection_core.builders.losses import build_classification_loss, build_localization_loss
+from detection_core.builders.detector_parts import build_classification_loss, build_localization_loss
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.messages.image_resizers import fixed_size
+from detection_core.config.messages.sizes import fixed_size
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.families.center_net.backbones import TrackedLayers

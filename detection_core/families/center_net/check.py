@@ -15,8 +15,12 @@ from detection_core.allowed_values import (
     Range,
     up_to,
 )
-from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
-from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.sizes import (
+    Laid,
+    fixed_size_problems,
+    one_size_problems,
+    prediction_problems,
+)
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.families.center_net.extractors import (

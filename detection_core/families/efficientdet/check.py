@@ -8,10 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
+from detection_core.config.automl.hparams import MODELS
 from detection_core.config.automl.hyperparameters import ACTIVATIONS, BACKBONES
-from detection_core.config.automl.typed_values import MODELS
-from detection_core.config.messages.image_resizers import fixed_size_problems, network_size, one_size_problems
-from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.sizes import (
+    Laid,
+    fixed_size_problems,
+    network_size,
+    one_size_problems,
+    prediction_problems,
+)
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.families.efficientdet.settings import (
@@ -115,8 +120,8 @@ def _segmentation_problems(
         yield Problem(path=f"{path}.heads", message=f"{text} alone; add it")
     if any(side % 2**high for side in size):
         text = (
-            f"expected sides that are multiples of {2**high}, as the segmentation head doubles maps, found"
-            f" {size[0]} x {size[1]}; change them, or lower max_level"
+            f"expected sides that are multiples of {2**high}, because the segmentation head doubles"
+            f" feature maps, found {size[0]} x {size[1]}; change them, or lower max_level"
         )
         yield Problem(path=f"{path}.image_resizer", message=text)
 

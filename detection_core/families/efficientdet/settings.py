@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detection_core.config.automl.typed_values import MODELS, model_values
-from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.automl.hparams import MODELS, model_values
+from detection_core.config.messages.sizes import network_size
 from detection_core.errors import Problem
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 

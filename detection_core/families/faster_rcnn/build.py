@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.allowed_values import SIDE
-from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.detector_parts import (
+    build_anchor_generator,
+    build_classification_loss,
+    build_hard_example_miner,
+    build_post_processing,
+)
 from detection_core.builders.heads import build_hyperparams
-from detection_core.builders.losses import build_classification_loss, build_hard_example_miner
-from detection_core.builders.post_processing import build_post_processing
-from detection_core.config.messages.image_resizers import network_size
-from detection_core.config.num_classes import foreground_classes
+from detection_core.config.messages.sizes import network_size
+from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.base import InputShape
 from detection_core.families.faster_rcnn.check import finds_masks
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS

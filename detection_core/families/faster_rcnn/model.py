@@ -134,6 +134,13 @@ class FasterRcnnModel(Detector):
         }
         return {name: network for name, network in all_networks.items() if network is not None}
 
+    def runs_per_image(self, name: str) -> int:
+        """Return 1 for the proposals; the other networks see each proposal, and masks each detection."""
+        proposals = self._parts.proposing.nms.max_total_detections
+        detections = self._parts.post_processing.nms.max_total_detections
+        masked = 0 if self.mask_network is None else detections
+        return {"regions": proposals + masked, "boxes": proposals, "masks": masked}.get(name, 1)
+
     @property
     def input_shape(self) -> InputShape:
         """Return the allowed sizes of images; see `Detector.input_shape`."""

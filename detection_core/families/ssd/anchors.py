@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.config.messages.anchors import ssd_anchor_layers
-from detection_core.config.messages.image_resizers import fixed_size
+from detection_core.config.messages.sizes import fixed_size
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.ssd.extractors import map_levels, map_shapes
 from detection_core.parts.anchors.choice import (

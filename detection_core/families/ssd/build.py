@@ -6,18 +6,18 @@ import dataclasses
 
 import numpy as np
 
-from detection_core.builders.anchors import (
+from detection_core.builders.backbones import BACKBONES
+from detection_core.builders.detector_parts import (
     build_anchor_generator,
     build_box_coder,
+    build_losses,
     build_matcher,
+    build_post_processing,
     build_similarity,
 )
-from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.heads import build_head
-from detection_core.builders.losses import build_losses
-from detection_core.builders.post_processing import build_post_processing
-from detection_core.config.messages.image_resizers import fixed_size
-from detection_core.config.num_classes import foreground_classes
+from detection_core.config.messages.sizes import fixed_size
+from detection_core.config.model_fields import foreground_classes
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
 from detection_core.families.ssd.network import build_network, find_backbone, lay_levels

@@ -7,9 +7,13 @@ from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
 from detection_core.config.messages.anchors import anchors_per_location, code_size, layer_count, layer_field
-from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
-from detection_core.config.messages.post_processing import CLIP_RANGE, OPERATION
-from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.detector_parts import CLIP_RANGE, OPERATION
+from detection_core.config.messages.sizes import (
+    Laid,
+    fixed_size_problems,
+    one_size_problems,
+    prediction_problems,
+)
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.families.ssd.extractors import (
@@ -92,9 +96,9 @@ def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
     counts = sorted(set(anchors_per_location(ssd.anchor_generator)))
     if arm == "weight_shared_convolutional_box_predictor" and len(counts) > 1:
         text = (
-            "expected as many anchors at each place of every feature map, as they share the head's weights,"
-            f" found {' and '.join(map(str, counts[:3]))}; set reduce_boxes_in_lowest_layer: false, or use"
-            " convolutional_box_predictor"
+            "expected the same number of anchors per location on all feature maps, because they share the"
+            f" head's weights, found {' and '.join(map(str, counts[:3]))}; set"
+            " reduce_boxes_in_lowest_layer: false, or use convolutional_box_predictor"
         )
         yield Problem(path=path, message=text)
 
@@ -159,7 +163,7 @@ def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     suppression = ssd.post_processing.batch_non_max_suppression
     if not POSITIVE_FRACTION.holds(suppression.iou_threshold):
         text = (
-            f"expected {POSITIVE_FRACTION.text}, which is what {OPERATION} takes, found"
+            f"expected {POSITIVE_FRACTION.text}, as {OPERATION} requires, found"
             f" {suppression.iou_threshold:g}; set it to 0.6, or what the detector was tuned for"
         )
         yield Problem(path=f"{path}.post_processing.batch_non_max_suppression.iou_threshold", message=text)

@@ -153,8 +153,8 @@ def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int
     entry = EXTRACTORS.get(message.type)
     if entry is not None and min(size) < entry.least_side:
         text = (
-            f"expected at least {entry.least_side} x {entry.least_side} pixels for {message.type}, whose maps"
-            f" shrink at their borders, found {size[0]} x {size[1]}; make images larger"
+            f"expected at least {entry.least_side} x {entry.least_side} pixels for {message.type}, which"
+            f" uses no padding, found {size[0]} x {size[1]}; make images larger"
         )
         yield Problem(path=f"{path}.type", message=text)
 

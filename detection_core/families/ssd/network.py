@@ -107,8 +107,8 @@ def _bifpn(
     pyramid = message.bifpn
     if pyramid.combine_method == "attention":
         _logger.warning(
-            "%s.bifpn.combine_method: attention adds inputs up unweighted, as in the Object Detection API,"
-            " which normalises each weight by itself; fast_attention learns weights",
+            "%s.bifpn.combine_method: attention is an unweighted sum, as in the Object Detection API,"
+            " which normalises each weight separately; fast_attention learns weights",
             where,
         )
     options = BifpnOptions(

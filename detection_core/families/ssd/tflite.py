@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding
-from detection_core.config.num_classes import foreground_classes
+from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT

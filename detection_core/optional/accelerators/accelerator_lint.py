@@ -20,7 +20,7 @@ from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, 
 from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, damaged, read_graph
 from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.bounded.text_file import read_text_file
-from detection_core.config.messages.post_processing import OPERATION
+from detection_core.config.messages.detector_parts import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
 _NO_ACTIVATION = 0

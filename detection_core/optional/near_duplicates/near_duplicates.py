@@ -7,7 +7,7 @@ fixed camera are, the budget limits the comparisons of an image. `complete` is t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -217,78 +217,45 @@ def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndar
 
 Hashes = Mapping[str, Sequence[bytes | None]]
 _TRAIN = "train"
+_FINDINGS = {
+    "near_duplicates": "look like another image of it; they add little, but increase the weight of their"
+    " scene: keep some of them",
+    "near_leakage": "look like one of train, so metrics will be too optimistic: keep images of one scene in"
+    " the same split",
+}
+"""Check to what is wrong with its images."""
 
 
 def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> None:
     """Look for near-identical images, except `copies` with the same file, which another check reports."""
-    searches = [
-        *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
-        *(
-            (_check_across, split, _TRAIN)
-            for split in hashes
-            if split != _TRAIN and hashes.get(_TRAIN) and findings.is_on("near_leakage")
-        ),
-    ]
-    searches = [search for search in searches if hashes[search[1]]]
+    searches = [("near_duplicates", split, split) for split in hashes]
+    if hashes.get(_TRAIN):
+        searches += [("near_leakage", split, _TRAIN) for split in hashes if split != _TRAIN]
+    searches = [search for search in searches if findings.is_on(search[0]) and hashes[search[1]]]
     with Progress("look alike", total=len(searches) * band_count(MAX_DISTANCE), unit="band") as progress:
-        for search, split, other in searches:
+        for check, split, other in searches:
+            here = hashes[split]
+            near: NearestImages
+            if split == other:
+                near = find_near_duplicates(here, on_band=progress.advance)
+                found = near.groups != np.arange(len(here))
+            else:
+                near = find_nearest_images(here, hashes[other], on_band=progress.advance)
+                found = near.nearest >= 0
             known = {pair.record for pair in copies.get((split, other), ())}
-            search(_Search(split=split, hashes=hashes, known=known, progress=progress), findings)
+            records = [record for record in np.flatnonzero(found).tolist() if record not in known]
+            findings.add_share(
+                check,
+                split,
+                len(records),
+                len(here),
+                f"images of {split} {_FINDINGS[check]}",
+                more="" if near.complete else " or more",
+                examples=_examples(split, other, records, near),
+            )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Search:
-    """Searches hashes by split, except `known` records of copies, which another check reports."""
-
-    split: str
-    hashes: Hashes
-    known: Collection[int]
-    progress: Progress
-
-    @property
-    def here(self) -> Sequence[bytes | None]:
-        return self.hashes[self.split]
-
-    def new(self, found: np.ndarray) -> list[int]:
-        """Return the found records that are not known."""
-        return [record for record in found.tolist() if record not in self.known]
-
-
-def _check_within(search: _Search, findings: FindingList) -> None:
-    split, images = search.split, len(search.here)
-    near = find_near_duplicates(search.here, on_band=search.progress.advance)
-    records = search.new(np.flatnonzero(near.groups != np.arange(images)))
-    findings.add_share(
-        "near_duplicates",
-        split,
-        len(records),
-        images,
-        f"images of {split} look like another one of it; they add little, and weigh more than others: keep"
-        " some",
-        more="" if near.complete else " or more",
-        examples=_examples(split, split, records, near),
-    )
-
-
-def _check_across(search: _Search, findings: FindingList) -> None:
-    split, images = search.split, len(search.here)
-    near = find_nearest_images(search.here, search.hashes[_TRAIN], on_band=search.progress.advance)
-    records = search.new(np.flatnonzero(near.nearest >= 0))
-    findings.add_share(
-        "near_leakage",
-        split,
-        len(records),
-        images,
-        f"images of {split} look like one of train; what is learnt there is measured there: keep pictures of"
-        " one scene in one split",
-        more="" if near.complete else " or more",
-        examples=_examples(split, _TRAIN, records, near),
-    )
-
-
-def _examples(
-    split: str, other: str, records: Sequence[int], near: NearDuplicates | NearestImages
-) -> list[FoundExample]:
+def _examples(split: str, other: str, records: Sequence[int], near: NearestImages) -> list[FoundExample]:
     return [
         FoundExample(
             split=split,

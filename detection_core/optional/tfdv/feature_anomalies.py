@@ -1,4 +1,4 @@
-"""Finds anomalies, where statistics of columns violate a schema, as TensorFlow Data Validation reports them.
+"""Finds and writes anomalies, where statistics violate a schema, as TensorFlow Data Validation reports them.
 
 `find_anomalies` returns the message of TFDV 1.16's `validate_statistics(statistics, schema)`, with the same
 types and texts. It checks the constraints that apply to columns of `tf.train.Example`. Only the text
@@ -8,15 +8,31 @@ differs for a feature whose domain no file can have. `schema.unchecked_constrain
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
+from detection_core.artifacts.data_statistics import (
+    ANOMALIES_FILE,
+    SCHEMA_FILE,
+    STATISTICS_FILE,
+    split_file,
+    write_message,
+)
 from detection_core.optional.tfdv.feature_statistics import INVALID_TEXT
-from detection_core.optional.tfdv.schema import FEATURE_TYPES, is_current
+from detection_core.optional.tfdv.schema import (
+    FEATURE_TYPES,
+    common_stats,
+    infer_schema,
+    is_current,
+    parse_schema,
+    unchecked_constraints,
+)
+from detection_core.storage import files
+from detection_core.validation.checks import FindingList
 
 _INFO = anomalies_pb2.AnomalyInfo
 _STATS = pb.FeatureNameStatistics
@@ -68,26 +84,22 @@ def _add(infos: Any, name: str, reasons: list[Reason]) -> None:
     if reasons:
         info = infos[name]
         info.path.step[:] = [name]
-        _describe(info, [*_reasons_of(info), *reasons])
-
-
-def _reasons_of(info: Any) -> list[Reason]:
-    return [(reason.type, reason.short_description, reason.description) for reason in info.reason]
+        _describe(info, reasons)
 
 
 def _describe(info: Any, reasons: list[Reason]) -> None:
-    del info.reason[:]
+    """Add reasons to those of an anomaly, as a column may appear once per type."""
     for kind, short, full in reasons:
         info.reason.add(type=kind, short_description=short, description=full)
     info.severity = _INFO.ERROR
-    info.short_description = reasons[0][1] if len(reasons) == 1 else "Multiple errors"
-    info.description = " ".join(full for _, _, full in reasons)
+    info.short_description = info.reason[0].short_description if len(info.reason) == 1 else "Multiple errors"
+    info.description = " ".join(reason.description for reason in info.reason)
 
 
 def _feature_reasons(
     feature: schema_pb2.Feature, found: Any, dataset: Any, domains: dict[str, Any]
 ) -> Iterator[Reason]:
-    common = _common(found)
+    common = common_stats(found)
     if not common.num_non_missing:
         if _is_required(feature):
             text = "The feature was not present in any examples."
@@ -108,10 +120,6 @@ def _feature_reasons(
         yield from _DOMAINS[kind](feature, domain, found)
     if feature.HasField("unique_constraints"):
         yield from _unique(feature.unique_constraints, found)
-
-
-def _common(found: Any) -> Any:
-    return getattr(found, found.WhichOneof("stats")).common_stats
 
 
 def _value_counts(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
@@ -181,7 +189,7 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
         text = "Found strings that were not valid UTF8 strings."
         yield _INFO.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", text
         return
-    allowed, total = set(domain.value), _common(found).tot_num_values
+    allowed, total = set(domain.value), common_stats(found).tot_num_values
     missing = [(text, count) for text, count in texts if text not in allowed]
     constraints = feature.distribution_constraints
     most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
@@ -268,18 +276,27 @@ def _is_integer(text: str) -> bool:
 
 
 def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    numbers: list[float] = []
     if found.type == _STATS.INT:
         return
-    numbers, nans = _floats(found)
-    if nans is not None and domain.disallow_nan and nans:
+    if found.type == _STATS.FLOAT:
+        stats = found.num_stats
+        numbers, nans = [stats.min, stats.max], any(h.num_nan for h in stats.histograms)
+    else:
+        for text, _ in _texts(found):
+            try:
+                numbers.append(float(text.strip().replace("_", "?")))
+            except ValueError:
+                full = f'String values that were not floats were found, such as "{text}".'
+                yield _INFO.FLOAT_TYPE_STRING_NOT_FLOAT, "Invalid values", full
+                return
+        nans = bool(np.isnan(numbers).any())
+    if domain.disallow_nan and nans:
         yield _INFO.FLOAT_TYPE_HAS_NAN, "Invalid values", "Float feature has NaN values."
-    if isinstance(numbers, str):
-        text = f'String values that were not floats were found, such as "{numbers}".'
-        yield _INFO.FLOAT_TYPE_STRING_NOT_FLOAT, "Invalid values", text
+    if not numbers:
         return
-    if numbers is None:
-        return
-    least, most = numbers
+    with np.errstate(over="ignore"):  # in the precision of the schema's limits
+        least, most = float(np.float32(min(numbers))), float(np.float32(max(numbers)))
     digits = "(upto six significant digits)"
     if domain.HasField("min") and least < domain.min:
         text = f"Unexpectedly low values: {least:g}<{domain.min:g}{digits}"
@@ -289,29 +306,6 @@ def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
         yield _INFO.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, text
     if domain.disallow_inf and (np.isinf(least) or np.isinf(most)):
         yield _INFO.FLOAT_TYPE_HAS_INF, "Invalid values", "Float feature has Inf values."
-
-
-def _floats(found: Any) -> tuple[tuple[float, float] | str | None, bool]:
-    """Return minimum and maximum, or a text that is no number, and whether there are NaNs."""
-    if found.type == _STATS.FLOAT:
-        stats = found.num_stats
-        return _as_stored(stats.min, stats.max), any(h.num_nan for h in stats.histograms)
-    texts = [text for text, _ in _texts(found)]
-    if not texts:
-        return None, False
-    numbers = []
-    for text in texts:
-        try:
-            numbers.append(float(text.strip().replace("_", "?")))
-        except ValueError:
-            return text, False
-    return _as_stored(min(numbers), max(numbers)), bool(np.isnan(numbers).any())
-
-
-def _as_stored(least: float, most: float) -> tuple[float, float]:
-    """Return numbers in the precision of the schema's limits, float32."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(least)), float(np.float32(most))
 
 
 def _image_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
@@ -356,3 +350,50 @@ def _example_count(examples: int, constraints: Any) -> Iterator[Reason]:
         yield _INFO.DATASET_LOW_NUM_EXAMPLES, "Low num examples in dataset.", f"{has} fewer than expected."
     if constraints.HasField("max_examples_count") and examples > constraints.max_examples_count:
         yield _INFO.DATASET_HIGH_NUM_EXAMPLES, "High num examples in dataset.", f"{has} more than expected."
+
+
+_ANOMALIES = 5
+"""Maximum number of columns in a finding's message."""
+
+
+def check_schema(
+    features: Mapping[str, pb.DatasetFeatureStatisticsList],
+    schema_text: str,
+    classes: Sequence[str],
+    folders: tuple[str, str, str],
+    findings: FindingList,
+) -> None:
+    """Write statistics of columns, the schema, and the anomalies of each split; add findings for anomalies.
+
+    Without splits, nothing is written. An empty `schema_text` infers the schema from `train`, or from the
+    first split if `train` is missing. `folders` are for statistics, schema and anomalies.
+
+    Raises:
+        ConfigError: if the text is no valid schema.
+    """
+    if schema_text:
+        schema = parse_schema(schema_text, where="schema")
+    elif features:
+        schema = infer_schema(features.get("train", next(iter(features.values()))), classes)
+    else:
+        return
+    statistics_dir, schema_dir, anomalies_dir = folders
+    write_message(files.join(schema_dir, SCHEMA_FILE), schema)
+    for split, found in features.items():
+        write_message(split_file(statistics_dir, split, STATISTICS_FILE), found)
+        anomalies = find_anomalies(found, schema)
+        write_message(split_file(anomalies_dir, split, ANOMALIES_FILE), anomalies)
+        texts = [f"{name} ({info.description})" for name, info in sorted(anomalies.anomaly_info.items())]
+        if anomalies.HasField("dataset_anomaly_info"):
+            texts.insert(0, anomalies.dataset_anomaly_info.description)
+        more = f"; and {len(texts) - _ANOMALIES:,} more" if len(texts) > _ANOMALIES else ""
+        findings.add_above(
+            "schema",
+            split,
+            f"{split} does not fit the schema: {'; '.join(texts[:_ANOMALIES])}{more}; make the examples so"
+            " that they fit, or change the schema",
+            measured=len(texts),
+            count=len(texts),
+        )
+    if unchecked := unchecked_constraints(schema):
+        findings.partly("schema", f"of the schema, {', '.join(unchecked)} cannot be checked here")

@@ -30,7 +30,7 @@ _MOST_COLUMNS = 1_000
 
 
 class _Lengths:
-    """Number of values of a column per example."""
+    """Number of values of a column per example, or bytes per file."""
 
     def __init__(self) -> None:
         self.present = self.total = self.largest = 0
@@ -191,25 +191,21 @@ class _FileColumn:
     """A column of files, of which only the lengths are counted."""
 
     def __init__(self) -> None:
-        self.lengths = _Lengths()
-        self._total = 0
-        self._least, self._most = -1, 0
+        self.lengths, self._sizes = _Lengths(), _Lengths()
 
     def add(self, values: Any) -> None:
         self.lengths.add(len(values))
         for value in values:
-            size = len(value)
-            self._total += size
-            self._most = max(self._most, size)
-            self._least = size if self._least < 0 else min(self._least, size)
+            self._sizes.add(len(value))
 
     def fill(self, feature: Any, examples: int) -> None:
         feature.type = pb.FeatureNameStatistics.BYTES
         stats = feature.bytes_stats
         self.lengths.fill(stats.common_stats, examples)
-        stats.avg_num_bytes = self._total / self.lengths.total if self.lengths.total else 0.0
-        stats.min_num_bytes, stats.max_num_bytes_int = max(0, self._least), self._most
-        stats.max_num_bytes = float(self._most)
+        sizes = self._sizes
+        stats.avg_num_bytes = sizes.total / sizes.present if sizes.present else 0.0
+        stats.min_num_bytes, stats.max_num_bytes_int = max(0, sizes.smallest), sizes.largest
+        stats.max_num_bytes = float(sizes.largest)
 
 
 _Column = _NumberColumn | _TextColumn | _FileColumn

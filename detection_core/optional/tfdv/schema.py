@@ -39,7 +39,7 @@ def infer_schema(statistics: pb.DatasetFeatureStatisticsList, classes: Sequence[
     schema = schema_pb2.Schema()
     [dataset] = statistics.datasets
     for found in dataset.features:
-        name, common = _name(found), _common(found)
+        name, common = found.path.step[0], common_stats(found)
         feature = schema.feature.add(name=name, type=FEATURE_TYPES[found.type])
         if common.num_non_missing == dataset.num_examples:
             feature.presence.min_fraction = 1.0
@@ -68,11 +68,8 @@ def _is_enumeration(name: str, found: Any) -> bool:
     return 0 < unique <= _DOMAIN_SIZE and unique < texts and not found.string_stats.invalid_utf8_count
 
 
-def _name(found: Any) -> str:
-    return str(found.path.step[0])
-
-
-def _common(found: Any) -> Any:
+def common_stats(found: Any) -> Any:
+    """Return what statistics of every type of column have."""
     return getattr(found, found.WhichOneof("stats")).common_stats
 
 

@@ -62,15 +62,15 @@ def network_clauses(parity: NetworkParity | None) -> Iterator[str]:
         return
     if parity.unmatched:
         yield (
-            f"raw heads {' and '.join(parity.unmatched)} are not of the network that it was made from:"
-            " nothing is known of what the conversion made of them"
+            f"raw heads {' and '.join(parity.unmatched)} do not belong to the network that it was made"
+            " from, so they cannot be compared"
         )
     beyond = {name: db for name, db in parity.heads.items() if db < parity.least_db}
     if beyond:
         heads = " and ".join(f"{name} {db:.1f} dB" for name, db in beyond.items())
         yield (
             f"raw heads {heads} from the network that it was made from, less than {parity.least_db:g} dB;"
-            f" they part first at {parity.layer} ({parity.operation}, {parity.layer_db:.1f} dB)"
+            f" they first differ at {parity.layer} ({parity.operation}, {parity.layer_db:.1f} dB)"
         )
 
 

@@ -38,46 +38,15 @@ Score = Callable[[Detector], float]
 """Returns the score of a detector, higher is better, always on the same images."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MixedBudget:
-    """Limits of the choice.
-
-    Attributes:
-        max_drop: largest drop of the score below the float detector's. The choice stops at the first number
-            of layers that reaches it.
-        max_bytes: largest growth of the file.
-    """
-
-    max_drop: float
-    max_bytes: float = math.inf
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MixedChoice:
-    """Result of the choice.
-
-    Attributes:
-        layers: layers in float, in the order in which they were chosen.
-        score: of the network with these layers in float.
-        float_score: of the float network.
-        quantized_score: of the network with all layers quantized.
-        added_bytes: growth of the weights compared with int8.
-    """
-
-    layers: tuple[str, ...]
-    score: float
-    float_score: float
-    quantized_score: float
-    added_bytes: int
-
-
 def choose_float_layers(
     quantized: QuantizedDetector,
     float_detector: Detector,
     batches: Iterable[tf.Tensor],
     score: Score,
-    budget: MixedBudget,
-) -> MixedChoice:
+    *,
+    max_drop: float,
+    max_bytes: float = math.inf,
+) -> tuple[str, ...]:
     """Leave layers in float, the noisiest first, until the accuracy suffices or the size is used up.
 
     A layer's noise is measured by the signal-to-noise ratio of the layer alone. The network is scored with 0,
@@ -88,28 +57,38 @@ def choose_float_layers(
         float_detector: its float source.
         batches: float32 [B, H, W, 3], resized pixels, 0..255.
         score: measures a detector.
-        budget: limits of the choice.
+        max_drop: largest drop of the score below the float detector's. The choice stops at the first number
+            of layers that reaches it.
+        max_bytes: largest growth of the file, compared with int8.
+
+    Returns:
+        The layers in float, in the order in which they were chosen.
     """
     float_score = score(float_detector)
     scored: dict[tuple[str, ...], float] = {}
-    for layers in _prefixes(quantized, batches, budget):
+    for layers in _prefixes(quantized, batches, max_bytes):
         scored[layers] = score(quantized.leave_in_float(layers))
-        if scored[layers] >= float_score - budget.max_drop:
+        if scored[layers] >= float_score - max_drop:
             break
     best = max(scored, key=scored.__getitem__)  # ties: the first, which has the fewest layers
-    choice = MixedChoice(
-        layers=best,
-        score=scored[best],
-        float_score=float_score,
-        quantized_score=scored[()],
-        added_bytes=_FLOAT_BYTES * quantized.weight_count(best),
+    _logger.info(
+        "mixed | %d layers in float, %+d bytes: mAP@.50 %.4f, %.4f in integers, %.4f in float | %s",
+        len(best),
+        _FLOAT_BYTES * quantized.weight_count(best),
+        scored[best],
+        scored[()],
+        float_score,
+        ", ".join(best),
     )
-    _log(choice, budget)
-    return choice
+    if float_score - scored[best] > max_drop:
+        _logger.warning(
+            "mixed | every choice within the size limit loses more than %g; the best is taken", max_drop
+        )
+    return best
 
 
 def _prefixes(
-    quantized: QuantizedDetector, batches: Iterable[tf.Tensor], budget: MixedBudget
+    quantized: QuantizedDetector, batches: Iterable[tf.Tensor], max_bytes: float
 ) -> list[tuple[str, ...]]:
     """Return growing prefixes of the layers, the noisiest first, up to the size limit."""
     errors = [error for error in quantized.layer_errors(batches) if error.own_db is not None]
@@ -117,29 +96,12 @@ def _prefixes(
     prefixes: list[tuple[str, ...]] = [()]
     for error in ranked:
         layers = tuple(dict.fromkeys([*prefixes[-1], *quantized.sharing_range(error.layer)]))
-        if _FLOAT_BYTES * quantized.weight_count(layers) > budget.max_bytes:
+        if _FLOAT_BYTES * quantized.weight_count(layers) > max_bytes:
             break
         if layers != prefixes[-1]:
             prefixes.append(layers)
     kept = {0, len(prefixes) - 1, *(2**n for n in range(len(prefixes).bit_length()))}
     return [layers for number, layers in enumerate(prefixes) if number in kept]
-
-
-def _log(choice: MixedChoice, budget: MixedBudget) -> None:
-    _logger.info(
-        "mixed | %d layers in float, %+d bytes: mAP@.50 %.4f, %.4f in integers, %.4f in float | %s",
-        len(choice.layers),
-        choice.added_bytes,
-        choice.score,
-        choice.quantized_score,
-        choice.float_score,
-        ", ".join(choice.layers),
-    )
-    if choice.float_score - choice.score > budget.max_drop:
-        _logger.warning(
-            "mixed | every choice within the size limit loses more than %g; the best is taken",
-            budget.max_drop,
-        )
 
 
 FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
@@ -259,11 +221,8 @@ class ExportNetworks:
             Network.POST_TRAINING: lambda: self._calibrated.model,
             Network.MIXED: lambda: self._mixed(Network.MIXED, "int8_mixed", self._calibrated),
             Network.AWARE_MIXED: lambda: self._mixed(Network.AWARE_MIXED, "int8_mixed_aware", self._aware),
-            Network.STRIPPED: self._stripped,
+            Network.STRIPPED: lambda: self._aware.without_fake_quantization(),  # noqa: PLW0108 (made when used)
         }
-
-    def _stripped(self) -> Detector:
-        return self._aware.without_fake_quantization()
 
     @functools.cached_property
     def _aware(self) -> QuantizedDetector:
@@ -273,7 +232,6 @@ class ExportNetworks:
 
     @functools.cached_property
     def _calibrated(self) -> QuantizedDetector:
-        """The detector with 8-bit fake quantization, calibrated on images."""
         support = configured_model(self._source.config).family.require_quantization()
         rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
         rewritten.calibrate_untrained(functools.partial(self._source.pixels, batch_size=8))
@@ -298,6 +256,11 @@ class ExportNetworks:
 
         weights = quantized.weight_count(list(itertools.chain(*quantized.groups().values())))
         spare = 1e6 * choice.size_mb.get(name, math.inf) - weights
-        budget = MixedBudget(max_drop=choice.max_map_drop / 2, max_bytes=spare)
-        pixels = source.pixels(batch_size=8)
-        return choose_float_layers(quantized, source.detector.model, pixels, score, budget).layers
+        return choose_float_layers(
+            quantized,
+            source.detector.model,
+            source.pixels(batch_size=8),
+            score,
+            max_drop=choice.max_map_drop / 2,
+            max_bytes=spare,
+        )

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.evaluation import MAP_50
-from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
+from detection_core.artifacts.parity import FileReport, NetworkParity, ParityReport
 from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
@@ -54,43 +55,30 @@ LIMITS = {
 _MEGA = 1e6
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Footprint:
-    """Size, latency and memory of a file.
+def exceeded_limits(
+    limits: Mapping[str, float],
+    *,
+    size_bytes: int,
+    latency_ms: Mapping[str, float],
+    peak_memory_bytes: int | None = None,
+) -> list[str]:
+    """Return a clause for each limit that is exceeded, or could not be measured.
 
-    Attributes:
-        size_bytes: of the file.
-        latency_ms: threads to median milliseconds of an inference; empty if not measured.
-        peak_memory_bytes: growth of a process's peak memory by loading and a first inference; None if not
-            measured.
+    The measurements are those of `FileReport`.
     """
-
-    size_bytes: int
-    latency_ms: Mapping[str, float]
-    peak_memory_bytes: int | None = None
-
-    def exceeded(self, limits: Mapping[str, float]) -> list[str]:
-        """Return a clause for each limit that is exceeded, or could not be measured."""
-        measured = {
-            "size_mb": self.size_bytes / _MEGA,
-            "latency_ms": self.latency_ms.get("1"),
-            "memory_mb": None if self.peak_memory_bytes is None else self.peak_memory_bytes / _MEGA,
-        }
-        return [
-            _clause(name, measured[name], bound)
-            for name, bound in limits.items()
-            if _is_beyond(measured[name], bound)
-        ]
-
-
-def _is_beyond(value: float | None, bound: float) -> bool:
-    return value is None or value > bound
-
-
-def _clause(name: str, value: float | None, bound: float) -> str:
-    if value is None:
-        return f"{name} could not be measured here, and at most {bound:g} is allowed"
-    return f"{name} {value:.3g} is more than {bound:g}"
+    measured = {
+        "size_mb": size_bytes / _MEGA,
+        "latency_ms": latency_ms.get("1"),
+        "memory_mb": None if peak_memory_bytes is None else peak_memory_bytes / _MEGA,
+    }
+    clauses = []
+    for name, bound in limits.items():
+        value = measured[name]
+        if value is None:
+            clauses.append(f"{name} could not be measured here, and at most {bound:g} is allowed")
+        elif value > bound:
+            clauses.append(f"{name} {value:.3g} is more than {bound:g}")
+    return clauses
 
 
 def check_limits(limits: Limits, formats: Collection[str]) -> None:
@@ -166,20 +154,51 @@ class Candidate:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ParityOptions:
-    """Options of the measurement.
+class TFLiteExportOptions:
+    """Files to write and their accuracy bounds.
 
     Attributes:
-        split: name of the split, for the report.
-        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute.
+        max_map_drop: largest drop of a file's mAP@.50 below the SavedModel's, absolute. There is no default,
+            because only the user knows how much accuracy a file may lose.
+        formats: of `tflite_formats.FORMATS`.
+        split: split of the examples on which every file is measured.
+        max_detections: boxes that the post-processing operation keeps.
+        classes_per_detection: best classes that each box is reported with. One costs accuracy: the SavedModel
+            suppresses class by class, and may report a box with all its classes.
+        use_regular_nms: suppress class by class, as the SavedModel does. Off: boxes of all classes suppress
+            each other, which is faster.
+        form: output layout, of `TFLITE_FORMS`. Without post-processing (`headless`) the three options above
+            have no effect. Boxes of all classes then suppress each other as in MediaPipe, with one class a
+            box.
+        representative_examples: training images for the ranges of post-training quantization.
         latency_runs: timed inferences of each file; 0 does not measure.
-        limits: format to limits on its files.
+        limits: format to bounds on its files, by keys of `LIMITS`.
     """
 
-    split: str
     max_map_drop: float
-    latency_runs: int
+    formats: tuple[str, ...] = ("float32", "int8")
+    split: str = "eval"
+    max_detections: int = 100
+    classes_per_detection: int = 3
+    use_regular_nms: bool = False
+    form: str = TFLITE_FORMS[0]
+    representative_examples: int = 100
+    latency_runs: int = 20
     limits: Limits = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.form not in TFLITE_FORMS:
+            raise ConfigError(f"expected one of {', '.join(TFLITE_FORMS)}, found {self.form}", where="form")
+        unknown = [name for name in self.formats if name not in FORMATS]
+        if unknown or not self.formats:
+            raise ConfigError(
+                f"expected some of {', '.join(FORMATS)}, found {', '.join(unknown) or 'none'}",
+                where="formats",
+            )
+        for name in ("max_detections", "representative_examples"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"expected at least 1, found {getattr(self, name)}", where=name)
+        check_limits(self.limits, self.formats)
 
 
 def measure_parity(
@@ -187,7 +206,7 @@ def measure_parity(
     candidates: Sequence[Candidate],
     config: CheckedConfig,
     label_map: LabelMap,
-    options: ParityOptions,
+    options: TFLiteExportOptions,
 ) -> ParityReport:
     """Run the SavedModel and every file over the evaluation input and compare.
 
@@ -216,19 +235,8 @@ def measure_parity(
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
     networks = _networks(candidates, runners, images)
     intervals = _drop_intervals(splits)
-    expected = splits[REFERENCE].images
-    reports = [
-        _report(
-            _compare(c, reference, splits[c.path], options),
-            intervals.get(c.path),
-            networks.get(c.path),
-            compare_boxes(
-                expected, splits[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
-            ),
-        )
-        for c in candidates
-    ]
-    count = len(expected)
+    reports = [_report(c, splits, options, intervals.get(c.path), networks.get(c.path)) for c in candidates]
+    count = len(splits[REFERENCE].images)
     for report in reports:
         _logger.info("export | %s", "; ".join(_reasons(report, count)))
     # A refusal lists only the files that failed.
@@ -253,22 +261,34 @@ def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
         files.write_bytes(candidate.path, content)
 
 
-def _compare(
-    candidate: Candidate, reference: dict[str, float], found: EvaluatedSplit, options: ParityOptions
+def _report(
+    candidate: Candidate,
+    splits: Mapping[str, EvaluatedSplit],
+    options: TFLiteExportOptions,
+    interval: tuple[float, float] | None,
+    network: NetworkParity | None,
 ) -> FileReport:
+    """Compare a file with the SavedModel, given its drop's interval and the comparison of its raw heads."""
+    found, reference = splits[candidate.path], splits[REFERENCE]
     metrics = found.coco.metrics()
-    drop = reference[MAP_50] - metrics[MAP_50]
-    runs = options.latency_runs
-    limits = options.limits.get(candidate.format, {})
-    cost = Footprint(
-        size_bytes=files.total_size(candidate.path),
-        latency_ms={
+    drop = reference.coco.metrics()[MAP_50] - metrics[MAP_50]
+    limits, runs = options.limits.get(candidate.format, {}), options.latency_runs
+    cost: dict[str, Any] = {
+        "size_bytes": files.total_size(candidate.path),
+        "latency_ms": {
             str(threads): measure_latency(candidate.path, threads=threads, runs=runs)
             for threads in (THREADS if runs else ())
         },
-        peak_memory_bytes=measure_memory(candidate.path) if "memory_mb" in limits else None,
+        "peak_memory_bytes": measure_memory(candidate.path) if "memory_mb" in limits else None,
+    }
+    exceeded = exceeded_limits(limits, **cost)
+    boxes = compare_boxes(
+        reference.images,
+        found.images,
+        FORMATS[candidate.format].tolerance,
+        max_detections=candidate.max_detections,
     )
-    exceeded = cost.exceeded(limits)
+    apart = [*network_clauses(network), *box_clauses(boxes)]
     return FileReport(
         file=candidate.path.rpartition("/")[2],
         format=candidate.format,
@@ -278,11 +298,15 @@ def _compare(
         score_threshold=found.score_threshold,
         drop=round(drop, 6),
         max_drop=options.max_map_drop,
-        size_bytes=cost.size_bytes,
-        latency_ms=cost.latency_ms,
-        peak_memory_bytes=cost.peak_memory_bytes,
+        drop_interval=None
+        if interval is None
+        else (round(interval[0], 6) + 0.0, round(interval[1], 6) + 0.0),
+        **cost,
         exceeded=exceeded,
-        passed=drop <= options.max_map_drop and not exceeded,
+        network=network,
+        boxes=boxes,
+        apart=apart,
+        passed=drop <= options.max_map_drop and not exceeded and not apart,
     )
 
 
@@ -315,25 +339,6 @@ def _drop_intervals(splits: Mapping[str, EvaluatedSplit]) -> dict[str, tuple[flo
         both = dataclasses.replace(drawn[REFERENCE][MAP_50], baseline=values[MAP_50].values).interval()
         intervals[path] = both.change if both else None
     return intervals
-
-
-def _report(
-    report: FileReport,
-    interval: tuple[float, float] | None,
-    network: NetworkParity | None,
-    boxes: BoxParity,
-) -> FileReport:
-    """Add the drop's confidence interval and the differences of raw heads and boxes; update the verdict."""
-    apart = [*network_clauses(network), *box_clauses(boxes)]
-    rounded = None if interval is None else (round(interval[0], 6) + 0.0, round(interval[1], 6) + 0.0)
-    return dataclasses.replace(
-        report,
-        drop_interval=rounded,
-        network=network,
-        boxes=boxes,
-        apart=apart,
-        passed=report.passed and not apart,
-    )
 
 
 def _reasons(report: FileReport, images: int) -> list[str]:

@@ -13,7 +13,7 @@ from detection_core.builders.detector import configured_model
 from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
 from detection_core.builders.train_plan import ValidationPlan
 from detection_core.config.pipeline_config import CheckedConfig
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import ConfigError
@@ -129,8 +129,7 @@ class DetectorMeasure:
 def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name not in known:
-            near = near_names(name, known)
-            hint = f"did you mean {near[0]}?" if near else f"{MAP} is always measured"
+            hint = did_you_mean(name, known, f"{MAP} is always measured")
             raise ConfigError(
                 f"expected a metric that the config measures, found {name!r}; {hint}",
                 where=f"train_config.validation.metric[{i}].name",

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts.detector import PIPELINE_CONFIG
-from detection_core.artifacts.model_run import HISTORY, LOGS, VALIDATIONS, FitReport, LeftOut
+from detection_core.artifacts.model_run import HISTORY, LEFT_OUT, LOGS, VALIDATIONS, FitReport, LeftOut
 from detection_core.builders.datasets import (
     WorkerShard,
     build_train_dataset,
@@ -27,11 +27,9 @@ from detection_core.config.load import write_as_run
 from detection_core.config.paths.overrides import field_texts
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
-from detection_core.loggers.base import TRAIN
-from detection_core.loggers.open_loggers import open_loggers
+from detection_core.loggers.open_loggers import TRAIN, open_loggers
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter
@@ -42,6 +40,7 @@ from detection_core.tasks.fitting.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
     LoggedTraining,
+    ProfilerTrace,
     ProgressLines,
     TrainingAction,
     reported_at,
@@ -50,7 +49,6 @@ from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
 from detection_core.training.multi_scale import MultiScaleModel
-from detection_core.training.profiling import ProfilerTrace
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from detection_core.training.validation import PictureFiles, Validation
 
@@ -104,7 +102,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
-    worker, left_out = current_worker(), load_left_out(request.work_folder)
+    worker, left_out = current_worker(), LEFT_OUT.read(request.work_folder)
     if worker.is_chief:
         write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
     # Several workers would have to detect a failure at the same step.
@@ -117,13 +115,13 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
             if reset is None or left_out:
                 raise
             left_out = _leave_out(request, error)
-            save_left_out(request.work_folder, left_out)
+            LEFT_OUT.write(request.work_folder, left_out)
             reset()
         except BatchTooLargeError as error:
             if reset is None:
                 raise
             parts = _fitting_parts(request, error, left_out, parts, reset)
-    last = result.last_report or reported_at(_history(request.work_folder), result.step)
+    last = result.last_report or reported_at(HISTORY.path(request.work_folder), result.step)
     plan = request.plan.validation
     best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
     return dataclasses.replace(
@@ -226,8 +224,10 @@ def _train(
     request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut], parts: int
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
-    measure = _measure(request)
-    validation = _validation(request, measure, job)
+    plan, measure, validation = request.plan.validation, None, None
+    if plan is not None:
+        measure = DetectorMeasure(request.model, config, label_map, plan, plain_model=request.plain_model)
+        validation = Validation(plan.options, measure, request.model, request.work_folder, job=job)
     actions: list[TrainingAction] = []
     if current_worker().is_chief:
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
@@ -242,23 +242,6 @@ def _train(
             step=request.step,
             validation=validation,
         )
-
-
-def _measure(request: FitRequest) -> DetectorMeasure | None:
-    """Return the detector's measure for validation, if configured."""
-    plan = request.plan.validation
-    if plan is None:
-        return None
-    return DetectorMeasure(
-        request.model, request.config, request.label_map, plan, plain_model=request.plain_model
-    )
-
-
-def _validation(request: FitRequest, measure: DetectorMeasure | None, job: str) -> Validation | None:
-    plan = request.plan.validation
-    if plan is None or measure is None:
-        return None
-    return Validation(plan.options, measure, request.model, request.work_folder, job=job)
 
 
 def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
@@ -305,10 +288,6 @@ def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
     return found
 
 
-def _history(work_folder: str) -> str:
-    return HISTORY.path(work_folder)
-
-
 def _actions(
     request: FitRequest, measure: DetectorMeasure | None, job: str, progress: Reporter | None
 ) -> list[TrainingAction]:
@@ -317,7 +296,7 @@ def _actions(
     loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
     artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
     return [
-        HistoryFile(_history(request.work_folder)),
+        HistoryFile(HISTORY.path(folder)),
         LoggedTraining(
             loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
         ),

@@ -198,13 +198,13 @@ def fitting_parts(error: BatchTooLargeError, trial: TrialUpdates, parts: int, as
         )
     if asked:
         raise BatchTooLargeError(
-            f"{error.message}. Updates in {found} parts went through: set {_FIELD}: {found}, which leaves the"
-            f" update as it is, or batch_size: {size // found}; with {_FIELD}: 0 training finds the number"
-            " by itself",
+            f"{error.message}. Updates in {found} parts went through: set {_FIELD}: {found}, which does"
+            f" not change the update, or batch_size: {size // found}; with {_FIELD}: 0 training finds the"
+            " number by itself",
             where=error.where,
         )
     _logger.warning(
-        "an update's %d images are computed in %d parts, which the memory holds; nothing else changes",
+        "an update's %d images are computed in %d parts, which fit into memory; nothing else changes",
         size,
         found,
     )

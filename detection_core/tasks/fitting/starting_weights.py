@@ -8,9 +8,9 @@ import logging
 from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import build_fine_tune_options, freezes_batch_norm
+from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
 from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detection_core.config.suggestions import near_names
+from detection_core.config.suggestions import did_you_mean
 from detection_core.errors import ConfigError, shorten
 from detflow.object_detector.efficientdet_spec import MODELS, EfficientDetSpec
 
@@ -32,8 +32,8 @@ def get(spec_or_str: str | EfficientDetSpec, *args: Any, **kwargs: Any) -> Effic
         made: EfficientDetSpec = spec_or_str(*args, **kwargs)
         return made
     if spec_or_str not in MODELS:
-        near = near_names(str(spec_or_str), OBJECT_DETECTION_MODELS, limit=1)
-        hint = f"did you mean {near[0]}?" if near else "other tasks than object detection are not supported"
+        others = "other tasks than object detection are not supported"
+        hint = did_you_mean(str(spec_or_str), OBJECT_DETECTION_MODELS, others)
         raise ConfigError(
             f"expected one of {', '.join(OBJECT_DETECTION_MODELS)}, found {shorten(spec_or_str)}; {hint}",
             where="model_spec",

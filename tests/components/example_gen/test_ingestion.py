@@ -130,7 +130,7 @@ def test_classes_of_all_splits_make_one_label_map(tmp_path):
     splits = {name: f"ImageSets/Main/{name}.txt" for name in ("train", "eval")}
     assert read(path, "voc", splits, None).label_map == label_map_from_names(["ant", "cat"])
     given = label_map_from_names(["dog", "cat"])
-    assert read(Coco(tmp_path).write(), "coco", RATIOS, given).label_map is given
+    assert read(Coco(tmp_path).write(), "coco", RATIOS, given).label_map == given
 
 
 def test_a_split_without_images_is_an_error(tmp_path):

@@ -15,11 +15,19 @@ from component_specs.annotations import job_fields
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import KFP_OUTPUTS, format_interface, interface
 from components.runtime.bind import ABSENT
-from components.runtime.kfp import artifacts as kfp_artifacts
 from components.runtime.kfp import views
-from components.runtime.kfp.artifacts import local_path, make_metadata, plain_metadata, read_properties
-from components.runtime.kfp.call import KfpCall, bind_call, is_kfp_call, prepare, write_output
-from components.runtime.kfp.views import MATRIX_LABELS, dataset_page, decision_text, draw_view
+from components.runtime.kfp.call import (
+    KfpCall,
+    bind_call,
+    is_kfp_call,
+    local_path,
+    make_metadata,
+    plain_metadata,
+    prepare,
+    read_properties,
+    write_output,
+)
+from components.runtime.kfp.views import MATRIX_LABELS, dataset_page, decision_text, draw_view, finite_numbers
 from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, QuarantineCard, SplitCard, Totals
 from detection_core.artifacts.published import PushReport
@@ -74,7 +82,7 @@ def test_properties_keep_their_kinds_through_the_store():
     assert type(found["loss"]) is float and found["blessed"] is True
     values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
     assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
-    assert kfp_artifacts.finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}
+    assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}
     # What others call properties is no trouble.
     for text in ("no json", "3", "[1]"):
         assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}

@@ -6,10 +6,10 @@ import pytest
 from component_specs import TFLiteExporterJob
 from components.tflite_exporter import run as component
 from components.tflite_exporter.run import run
-from detection_core.artifacts.blessing import is_blessed, read_verdict
+from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.parity import ParityReport
 from detection_core.errors import ConfigError, ContractError
-from detection_core.tasks.export import TFLiteExportOptions
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from tests.support.cases import refused
 from tests.support.detectors import untrained
 from tests.support.tiny_training import write_examples
@@ -36,7 +36,7 @@ def test_the_contract_has_the_defaults_of_the_library_and_alone_a_bound():
 
 def test_a_file_within_the_bound_is_blessed(examples, tmp_path):
     done, folder = run(job(examples, tmp_path, max_map_drop=2.0)), str(tmp_path / "blessing")
-    assert done["blessed"] and is_blessed(folder)
+    assert done["blessed"] and read_verdict(folder).blessed
     assert "model_float32.tflite" in read_verdict(folder).reasons[0]
     assert done["float32_bytes"] == (tmp_path / "tflite" / "model_float32.tflite").stat().st_size
 
@@ -52,7 +52,8 @@ def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examp
     options = TFLiteExportOptions(split="train", **given)
     folders = {"tflite_dir": asked.tflite, "parity_dir": asked.parity, "quantized_model_dir": "q"}
     export.assert_called_once_with(asked.model, examples, options, **folders)
-    assert not is_blessed(asked.blessing) and list(read_verdict(asked.blessing).reasons) == ["too large"]
+    verdict = read_verdict(asked.blessing)
+    assert not verdict.blessed and verdict.reasons == ["too large"]
 
 
 def test_what_cannot_be_exported_is_refused(examples, tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts import detector, published, run_info
-from detection_core.artifacts.blessing import is_blessed, read_verdict, write_blessing
+from detection_core.artifacts.blessing import read_verdict, write_blessing
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
 from detection_core.artifacts.published import Deployment, PublishedVersion
@@ -193,7 +193,8 @@ def test_a_blessing_and_a_refusal_after_it_leave_one_marker(tmp_path):
     for blessed, marker, reasons in verdicts:
         write_blessing(folder, blessed, reasons)
         assert sorted(os.listdir(folder)) == [marker, "reasons.json"]
-        assert is_blessed(folder) is blessed and list(read_verdict(folder).reasons) == reasons
+        verdict = read_verdict(folder)
+        assert verdict.blessed is blessed and verdict.reasons == reasons
 
 
 def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
@@ -204,14 +205,15 @@ def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
             try:
                 write_blessing(folder, False, ["mAP is 0.1"])
             except KILLED:
-                assert at == 1 or not is_blessed(folder)
+                assert at == 1 or not read_verdict(folder).blessed
     assert changes.made < 11
 
 
 @cases("BLESSED", "NOT_BLESSED")
 def test_a_marker_alone_is_a_verdict_of_others(tmp_path, *, marker):
     (tmp_path / marker).touch()
-    assert is_blessed(str(tmp_path)) is (marker == "BLESSED") and not read_verdict(str(tmp_path)).reasons
+    verdict = read_verdict(str(tmp_path))
+    assert verdict.blessed is (marker == "BLESSED") and not verdict.reasons
 
 
 @cases(

@@ -16,8 +16,8 @@ from detection_core.augment.pads import RandomCropPadImage
 from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
 from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.augmentations import POLICIES
-from detection_core.config.messages.registered import register_part, unregister_part
+from detection_core.config.messages.registered import PARTS, register_part
+from detection_core.config.messages.training_input import POLICIES
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.protos.train_pb2 import TrainConfig
@@ -252,4 +252,4 @@ def test_a_registered_augmentation_is_built_by_its_name():
     try:
         assert build_augmentation(_parse('registered { name: "mine" }')) == "built"
     finally:
-        unregister_part("augmentation", "mine")
+        PARTS.pop(("augmentation", "mine"), None)

@@ -204,7 +204,7 @@ def test_records_come_in_order_without_shuffling_and_one_of_n_as_often_as_asked(
     path = _numbered(tmp_path / "a", 12)
     config = _config(path, "sample_1_of_n_examples: 3 num_epochs: 2")
     assert sorted(_ids(_train(config, 9))) == [0, 0, 3, 3, 6, 6, 9, 9]
-    assert datasets.count_train_examples(config, label_map=LABEL_MAP) == 4
+    assert datasets.train_reader(config, LABEL_MAP).examples() == 4
 
 
 def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path):

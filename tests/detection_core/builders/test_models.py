@@ -1,41 +1,42 @@
-"""Detectors of a config, and what stands around their network."""
+"""Detectors of a config, at one input size or several, and the parts around their network."""
 
 import functools
 import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 from google.protobuf.message_factory import GetMessageClass
 
 from detection_core.builders import (
-    anchors,
     augment,
     backbones,
+    detector_parts,
     heads,
     input_pipeline,
-    losses,
     optimizer,
-    post_processing,
 )
-from detection_core.builders.backbones import register_backbone, unregister_backbone
+from detection_core.builders.backbones import BACKBONES, register_backbone
 from detection_core.builders.detector import (
     build_detector,
+    build_multi_scale_model,
     build_quantization_options,
     configured_model,
     find_quantization_options,
+    scaled_sizes,
 )
+from detection_core.builders.detector_parts import CALIBRATIONS, build_calibration
 from detection_core.builders.input_pipeline import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
-from detection_core.builders.post_processing import CALIBRATIONS, build_calibration
-from detection_core.config.check import check_detector, check_message, check_quantization
+from detection_core.config.check import check_detector, check_message, check_quantization, find_refused
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
+from detection_core.config.messages.extractors import REGISTERED, Extractor, register_extractor
 from detection_core.config.messages.table import rules_of
 from detection_core.config.metric_names import KEYPOINT_SET
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_refused
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
-from detection_core.detectors.family import FAMILIES, Family, register_family, unregister_family
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.family import FAMILIES, Family, register_family
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.families.ssd.network import NECKS, build_feature_maps
 from detection_core.parts.backbones.base import Endpoints
@@ -47,11 +48,14 @@ from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from detection_core.training.multi_scale import resized
 from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import assert_any, checked, find_in, parsed
 from tests.support.golden_cases import cases_of
 from tests.support.plain_backbone import PLAIN
+from tests.support.precision_models import MODELS, batch_for
 from tests.support.random_messages import MESSAGES
+from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_training import config_text
 
 
@@ -72,8 +76,8 @@ def plain():
     register_backbone("plain", entry)
     register_extractor("ssd_plain_fpn", Extractor(backbone="plain", neck="fpn"))
     yield entry
-    unregister_backbone("plain")
-    unregister_extractor("ssd_plain_fpn")
+    BACKBONES.pop("plain", None)
+    REGISTERED.pop("ssd_plain_fpn", None)
 
 
 def _maps():
@@ -84,7 +88,7 @@ def _maps():
 
 def test_a_backbone_from_outside_gets_a_neck_and_names_are_given_once(plain):
     assert [tuple(features.shape[1:]) for features in _maps()] == [(8, 8, 8), (4, 4, 8), (2, 2, 8), (1, 1, 8)]
-    unregister_backbone("plain")
+    BACKBONES.pop("plain", None)
     config_refused(r"^e\.type: expected a backbone 'plain', .*register_backbone", _maps)
     register_backbone("plain", plain)
     refused(ValueError, "'plain', which is taken", register_backbone, "plain", plain)
@@ -120,7 +124,7 @@ def test_the_family_gets_its_message_its_path_and_the_seed():
     try:
         built = build_detector(parsed(DetectionModel, text), seed=3)
     finally:
-        unregister_family("toy")
+        FAMILIES.pop("toy", None)
     assert built == ("toy", "model.experimental_model", 3)
 
 
@@ -189,7 +193,7 @@ def _calibration_build(text):
 
 def test_goldens_points_out_of_order_and_what_the_reference_refuses(caplog):
     for case in BUILT:
-        found = _calibration_build(case.config).function(case.inputs["scores"])
+        found = _calibration_build(case.config)(case.inputs["scores"])
         expected = case.outputs["calibrated"]
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=case.name)
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
@@ -208,12 +212,12 @@ _message = functools.partial(parsed, post_processing_pb2.PostProcessing)
 
 @cases(*CONVERTED)
 def test_golden_score_conversion(*, case):
-    found = post_processing.build_score_converter(_message(case.config))(case.inputs["logits"])
+    found = detector_parts.build_score_converter(_message(case.config))(case.inputs["logits"])
     np.testing.assert_allclose(found, case.outputs["scores"], rtol=1e-4, atol=1e-5)
 
 
 def test_every_activation_has_a_golden():
-    activations = set(post_processing.SCORE_ACTIVATIONS)
+    activations = set(detector_parts.SCORE_ACTIVATIONS)
     assert {_message(case.config).score_converter for case in CONVERTED} == activations
     assert activations == set(post_processing_pb2.PostProcessing.ScoreConverter.values())
 
@@ -227,14 +231,14 @@ OPTIONS = {
 
 def test_golden_options_and_refusals_and_hard_suppression_beats_sigma():
     for name in ("builder_defaults", "builder_typical"):
-        found = post_processing.build_post_processing(_message(SUPPRESSION[name].config)).nms
+        found = detector_parts.build_post_processing(_message(SUPPRESSION[name].config)).nms
         for ours, theirs in OPTIONS.items():
             assert getattr(found, ours) == pytest.approx(SUPPRESSION[name].facts["keywords"][theirs]), ours
     for case in SUPPRESSION.values():
         if case.name.startswith("builder_error"):
             config_refused("batch_non_max_suppression", check_message, _message(case.config), "m")
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
-    assert post_processing.build_nms_options(message).soft_nms_sigma == 0.0
+    assert detector_parts.build_nms_options(message).soft_nms_sigma == 0.0
 
 
 def test_the_block_says_how_to_quantize():
@@ -255,23 +259,23 @@ PYRAMIDS = set(NECKS) - {"extra_layers"}
 
 # Oneof -> arms that a table builds.
 TABLES = {
-    "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
-    "BoxCoder.box_coder_oneof": anchors.BOX_CODERS,
+    "AnchorGenerator.anchor_generator_oneof": detector_parts.ANCHOR_GENERATORS,
+    "BoxCoder.box_coder_oneof": detector_parts.BOX_CODERS,
     "BoxPredictor.box_predictor_oneof": {*heads.BOX_PREDICTORS, "mask_rcnn_box_predictor"},
-    "CalibrationConfig.calibrator": post_processing.CALIBRATIONS,
-    "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
+    "CalibrationConfig.calibrator": detector_parts.CALIBRATIONS,
+    "ClassificationLoss.classification_loss": detector_parts.CLASSIFICATION_LOSSES,
     "DetectionModel.model": FAMILIES,
     "Hyperparams.normalizer_oneof": heads.NORMALIZERS,
     "ImageResizer.image_resizer_oneof": input_pipeline.IMAGE_RESIZERS,
     "Initializer.initializer_oneof": heads.INITIALIZERS,
     "InputReader.input_reader": {"tf_record_input_reader"},
     "LearningRate.learning_rate": optimizer.LEARNING_RATES,
-    "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
-    "Matcher.matcher_oneof": anchors.MATCHERS,
+    "LocalizationLoss.localization_loss": detector_parts.LOCALIZATION_LOSSES,
+    "Matcher.matcher_oneof": detector_parts.MATCHERS,
     "Optimizer.optimizer": optimizer.OPTIMIZERS,
     "ParameterizedMetric.parameterized_metric": {KEYPOINT_SET},
     "PreprocessingStep.preprocessing_step": augment.PREPROCESSING_STEPS,
-    "RegionSimilarityCalculator.region_similarity": anchors.SIMILARITIES,
+    "RegionSimilarityCalculator.region_similarity": detector_parts.SIMILARITIES,
     "Regularizer.regularizer_oneof": heads.REGULARIZERS,
     "SsdFeatureExtractor.feature_pyramid_oneof": PYRAMIDS,
 }
@@ -295,3 +299,85 @@ def test_every_arm_is_built_or_refused_with_a_reason(*, name):
         (problem,) = find_refused(message(**{arm: {}}))
         assert problem.path == arm and problem.message.endswith(reason) and len(reason) > 20
         assert re.search("; use |list |remove |write ", reason), reason
+
+
+@cases(
+    ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
+    ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
+    ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
+    ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
+    ((64, 64), (0.25,), [(32, 32)]),
+)
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes):
+    assert scaled_sizes(own, scales) == sizes
+
+
+def _config(name, block):
+    return apply_overrides(parse_pipeline_config(MODELS[name]), {"train_config.multi_scale": block})
+
+
+# The others are as slow to build as there are rows, and differ in what `test_precision` is about.
+SMALL = "plain"
+NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS if name != SMALL)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_size_is_the_same_detector_built_for_it(name):
+    config = _config(name, {"scale": [1.0, 2.0], "steps_per_scale": 1})
+    detector = build_detector(config.model)
+    side = detector.input_shape.size[0]
+    scales = build_multi_scale_model(config, detector)
+    assert scales.largest != detector.losses
+    (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
+    resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
+    place = f"model.{config.model.WhichOneof('model')}.image_resizer.{resizer}"
+    at_size = {f"{place}.height": 2 * side, f"{place}.width": 2 * side}
+    alone = build_detector(apply_overrides(config, at_size).model)
+    for ours, theirs in zip(detector.variables, alone.variables, strict=True):
+        assert ours.name == theirs.name
+        seed = [ours.shape.num_elements(), ours.shape.rank]
+        ours.assign(theirs.assign(tf.random.stateless_uniform(ours.shape, seed, 0.05, 0.4)))
+    batch = batch_for(detector)
+    with tf.GradientTape() as tape:
+        found = other(batch, False)
+    wanted = alone.losses(resized(batch, (2 * side, 2 * side)), training=False)
+    ours, theirs = ({key: float(value) for key, value in losses.items()} for losses in (found, wanted))
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    gradients = tape.gradient(found[TOTAL_LOSS], detector.trainable_variables)
+    assert all(gradient is not None for gradient in gradients)
+    before = [v.numpy() for v in detector.variables if "moving_mean" in v.name]
+    other(batch, True)
+    after = [v.numpy() for v in detector.variables if "moving_mean" in v.name]
+    assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused():
+    class Several:
+        input_shape = type("Shape", (), {"size": None})
+
+    assert build_multi_scale_model(parse_pipeline_config(MODELS[SMALL]), Several()) is None
+    message = r"train_config\.multi_scale: .*takes several already; remove it"
+    config_refused(message, build_multi_scale_model, _config(SMALL, {}), Several())
+
+
+def test_a_family_that_cannot_give_a_network_to_another_detector_is_named():
+    family = Family(name="tiny", build=lambda *_: TinyDetector(), describe=lambda *_: None, loss_names={})
+    register_family(family)
+    try:
+        config = _config(SMALL, {"scale": [2.0]})
+        config.model.Clear()
+        config.model.experimental_model.name, config.model.experimental_model.num_classes = "tiny", 3
+        config.model.experimental_model.image_resizer.fixed_shape_resizer.height = 32
+        message = r"multi_scale\.scale: .*found 64 x 64, .*of one network, ssd .*, found tiny; train"
+        config_refused(message, build_multi_scale_model, config, TinyDetector())
+    finally:
+        FAMILIES.pop("tiny", None)
+
+
+@cases(
+    ({"scale": [8.0]}, r"multi_scale\.scale"),
+    ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
+    ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
+)
+def test_wrong_values_are_named(*, block, field):
+    config_refused(field, check_message, _config(SMALL, block).train_config, "train_config")

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.builders import losses as builders
-from detection_core.builders.anchors import (
+from detection_core.builders import detector_parts as builders
+from detection_core.builders.detector_parts import (
     ANCHOR_GENERATORS,
     BOX_CODERS,
     MATCHERS,
@@ -24,7 +24,7 @@ from detection_core.builders.anchors import (
 from detection_core.builders.heads import build_head, build_hyperparams
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
-from detection_core.config.messages.box_predictors import INITIALIZER_NAMES
+from detection_core.config.messages.detector_parts import INITIALIZER_NAMES
 from detection_core.errors import ModelError
 from detection_core.parts.heads import (
     ConvolutionalHead,

@@ -1,4 +1,4 @@
-"""Every field of train_config changes what is trained or how, or is said to change nothing.
+"""Every field of train_config changes a training or is reported as without effect; checked configs are built.
 
 What the loop does with its options is tested where it does it: `tests/detection_core/training`.
 """
@@ -8,21 +8,32 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+
+from detection_core.builders.detector import build_multi_scale_model
 from detection_core.builders.input_pipeline import build_label_targets, build_training_stream
-from detection_core.builders.multi_scale import build_multi_scale_model
 from detection_core.builders.train_plan import build_fine_tune_options, build_optimization, build_train_plan
-from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.epochs import fields_in_epochs
+from detection_core.config.check import find_without_effect
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.messages.anchors import anchors_per_location
+from detection_core.config.messages.sizes import network_size
 from detection_core.config.messages.table import RULES
+from detection_core.config.messages.training import fields_in_epochs
+from detection_core.config.model_fields import fine_tune_checkpoint
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_without_effect
-from detection_core.config.starting_point import fine_tune_checkpoint
+from detection_core.families.ssd.extractors import map_shapes
 from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.protos.validation_pb2 import Validation
+from detection_core.tasks.describe import describe
+from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build, passes
 from tests.support.cases import cases
+from tests.support.configs import LAYERS, PYRAMID, RETINA, changed
+from tests.support.random_messages import mutated_configs
 from tests.support.tiny_training import config_text
+from tests.support.zoo_configs import ZOO, zoo_config
 
 EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
 BASE = parse_pipeline_config(config_text() + EVALUATED)
@@ -127,3 +138,55 @@ def test_a_field_that_changes_nothing_is_named(*, field):
     assert f"train_config.{field}" in str(list(find_without_effect(config)))
     plans = [dataclasses.asdict(build_train_plan(c).options) for c in (BASE, config)]
     assert plans[0] == plans[1]
+
+
+SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config, ZOO)]
+
+
+@given(mutated_configs(SEEDS, changes=2))
+@settings(
+    max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
+)
+def test_every_part_of_what_passes_is_built(config):
+    assume(assert_parts_agree(config))
+
+
+@cases(*BUILDERS)
+def test_a_message_is_built_or_refused_as_the_check_refuses_it(*, kind):
+    @given(messages_to_build(kind))
+    @example(kind())
+    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    def check(message):
+        assert_agree(message)
+
+    check()
+
+
+# The pyramid's config with a network that is built in a second.
+SMALL = {
+    "model.ssd.feature_extractor.depth_multiplier": 0.1,
+    "model.ssd.image_resizer.fixed_shape_resizer": {"height": 64, "width": 64},
+    "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": 8,
+}
+
+
+@pytest.mark.slow
+def test_a_changed_config_that_passes_is_built_whole():
+    @given(mutated_configs([changed(PYRAMID, SMALL)]))
+    @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    def check(config):
+        # Leave out networks that nobody waits for.
+        head = config.model.ssd.box_predictor.weight_shared_convolutional_box_predictor
+        resizer = config.model.ssd.image_resizer.fixed_shape_resizer
+        sizes = [head.depth, head.kernel_size, head.num_layers_before_predictor, config.model.ssd.num_classes]
+        sizes += [resizer.height / 2, resizer.width / 2]
+        extractor = config.model.ssd.feature_extractor
+        sizes += [extractor.depth_multiplier * 64, extractor.fpn.additional_layer_depth, extractor.min_depth]
+        assume(passes(config) and (max(sizes) <= 256))
+        ssd = config.model.ssd
+        shapes = map_shapes(ssd.feature_extractor, *network_size(ssd.image_resizer))
+        counts = anchors_per_location(ssd.anchor_generator)
+        anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
+        assert describe(config).model.anchors == anchors
+
+    check()

@@ -22,10 +22,11 @@ from detection_core.builders.train_plan import (
     build_train_options,
     build_train_plan,
     build_training_identity,
+    build_training_outline,
     build_validation,
+    build_without_data,
     freezes_batch_norm,
 )
-from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.check import check_message, check_pipeline_config, check_training, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import label_problems
@@ -40,10 +41,10 @@ from detection_core.loggers.open_loggers import LoggerOptions
 from detection_core.optimizers.optimization import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.actions import ProfileOptions
 from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
-from detection_core.training.profiling import ProfileOptions
 from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import PYRAMID, assert_any, checked, parsed
 from tests.support.record_files import numbered_example, write_records

@@ -3,7 +3,7 @@
 READERS = {
     "builders.datasets builders.train_plan builders.detector": ("TrainEvalPipelineConfig "),
     "detectors.family": ("DetectionModel "),
-    "detectors.family builders.input_pipeline config.messages.detectors config.messages.registered": (
+    "detectors.family builders.input_pipeline config.messages.pipeline config.messages.registered": (
         "ExperimentalModel "
     ),
     "builders.input_pipeline": (
@@ -26,26 +26,22 @@ READERS = {
     "builders.heads parts.heads families.ssd.check": (
         "ConvolutionalBoxPredictor WeightSharedConvolutionalBoxPredictor "
     ),
-    "builders.anchors": (
+    "builders.detector_parts": (
         "AnchorGenerator AnchorGrid ArgMaxMatcher BoxCoder FasterRcnnBoxCoder "
         "FlexibleGridAnchorGenerator GridAnchorGenerator KeypointBoxCoder Matcher "
         "MeanStddevBoxCoder MultiscaleAnchorGenerator RegionSimilarityCalculator SquareBoxCoder "
         "ThresholdedIouSimilarity "
-    ),
-    "builders.anchors config.messages.anchors": ("SsdAnchorGenerator "),
-    "builders.losses": (
         "BootstrappedSigmoidClassificationLoss ClassificationLoss HardExampleMiner LocalizationLoss "
         "Loss PenaltyReducedLogisticFocalLoss RandomExampleSampler SigmoidFocalClassificationLoss "
         "WeightedDiceClassificationLoss WeightedSmoothL1LocalizationLoss "
         "WeightedSoftmaxClassificationAgainstLogitsLoss WeightedSoftmaxClassificationLoss "
-    ),
-    "builders.post_processing": (
         "CalibrationConfig ClassIdFunctionApproximations FunctionApproximation PostProcessing "
         "TemperatureScalingCalibration XYPairs XYPairs.XYPair "
     ),
-    "builders.post_processing config.messages.post_processing": ("BatchNonMaxSuppression "),
-    "builders.train_plan builders.datasets builders.input_pipeline builders.multi_scale"
-    " config.messages.epochs": "TrainConfig",
+    "builders.detector_parts config.messages.anchors": ("SsdAnchorGenerator "),
+    "builders.detector_parts config.messages.detector_parts": ("BatchNonMaxSuppression "),
+    "builders.train_plan builders.datasets builders.input_pipeline builders.detector"
+    " config.messages.training": "TrainConfig",
     "builders.train_plan loggers.open_loggers": ("Monitoring "),
     "builders.train_plan": ("Monitoring.Profile Validation "),
     "optional.mlflow.mlflow_run": ("Monitoring.Mlflow "),
@@ -56,7 +52,7 @@ READERS = {
         "AutomlStepwiseLearningRate ConstantLearningRate LearningRate ManualStepLearningRate "
         "MomentumOptimizer Optimizer RMSPropOptimizer "
     ),
-    "builders.optimizer config.messages.epochs": (
+    "builders.optimizer config.messages.training": (
         "CosineDecayLearningRate ExponentialDecayLearningRate ManualStepLearningRate.LearningRateSchedule "
     ),
     "builders.augment": (
@@ -78,14 +74,13 @@ READERS = {
     "augment.geometry": ("RandomHorizontalFlip RandomRotation90 RandomSelfConcatImage RandomVerticalFlip "),
     "augment.pads": ("RandomScaleCropAndPadToSquare RandomSquareCropByScale "),
     "augment.mixing": ("CopyPaste MixUp "),
-    "builders.multi_scale": ("MultiScale "),
     "builders.evaluation_settings": ("KeypointEdge "),
     "builders.evaluation_settings builders.train_plan config.messages.evaluation config.metric_names"
     " config.messages.pipeline": ("EvalConfig "),
     "config.metric_names": ("ParameterizedMetric "),
     "config.messages.evaluation": ("CocoKeypointMetrics "),
     "builders.input_pipeline builders.train_plan builders.datasets": ("InputReader "),
-    "builders.detector": ("GraphRewriter Quantization "),
+    "builders.detector": ("GraphRewriter MultiScale Quantization "),
     "config.messages.registered": ("RegisteredPart "),
     "families.ssd.network families.ssd.build": ("SsdFeatureExtractor "),
     "families.ssd.network": ("BidirectionalFeaturePyramidNetworks FeaturePyramidNetworks "),
@@ -102,7 +97,7 @@ READERS = {
         "CenterNetFeatureExtractor "
     ),
     "families.faster_rcnn.build families.faster_rcnn.check builders.input_pipeline"
-    " config.messages.detectors": ("FasterRcnn "),
+    " config.messages.pipeline": ("FasterRcnn "),
     "families.faster_rcnn.build families.faster_rcnn.check": ("MaskRCNNBoxPredictor "),
     "families.faster_rcnn.build families.faster_rcnn.extractors": ("FasterRcnnFeatureExtractor "),
 }

@@ -7,13 +7,21 @@ from hypothesis import given, settings
 
 from detection_core.allowed_values import DECAY, POSITIVE_FRACTION, up_to
 from detection_core.config import suggestions
-from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.check import (
+    BY_FIELD_NAME,
+    check_pipeline_config,
+    contradictions,
+    find_problems,
+    find_refused,
+    find_without_effect,
+)
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.table import all_rules, message_name, rules_of
-from detection_core.config.problems import child_path, missing_arm, walk_messages
-from detection_core.config.refusals import BY_FIELD_NAME, contradictions, find_refused, find_without_effect
+from detection_core.config.messages.table import RULES as OWN_RULES
+from detection_core.config.messages.table import rules_of
+from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.suggestions import describe_unknown_field, near_names
-from detection_core.detectors.rules import Rules, no_problems
+from detection_core.detectors.family import families
+from detection_core.detectors.rules import Rules, message_name, missing_arm, no_problems
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.losses_pb2 import Loss
 from detection_core.protos.matcher_pb2 import Matcher
@@ -37,7 +45,7 @@ from tests.support.configs import (
 from tests.support.random_messages import MESSAGES, mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
-RULES = all_rules()
+RULES = {**OWN_RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
 
 
 def test_all_problems_are_told_at_once_with_their_lines():

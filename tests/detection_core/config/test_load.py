@@ -10,26 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts.evaluation import COCO_METRICS
-from detection_core.config import load, metric_names, num_classes
+from detection_core.config import load, metric_names, model_fields
 from detection_core.config import load as blocks
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.label_map_file import find_label_map, load_label_map, parse_label_map
 from detection_core.config.load import (
-    SplitConfigPaths,
     load_checked_config,
     load_pipeline_config,
     load_split_configs,
     parse_pipeline_config,
 )
 from detection_core.config.metric_names import check_metric_names
-from detection_core.config.num_classes import configured_classes, with_classes
+from detection_core.config.model_fields import (
+    configured_classes,
+    fine_tune_checkpoint,
+    fit_anchors,
+    with_classes,
+)
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.config.text.text_proto import format_message
 from detection_core.data import label_map as maps
-from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
+from detection_core.detectors.family import FAMILIES, AnchorSupport, Family, register_family
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -100,15 +102,15 @@ def test_parts_make_the_whole_and_an_error_names_its_file(tmp_path):
         readers = [write(f"eval_{i}", reader) for i, reader in enumerate(config.eval_input_reader)]
         singles = ("model", "train_config", "train_input_reader", "eval_config", "graph_rewriter")
         parts = {name: write(name, getattr(config, name)) for name in singles if config.HasField(name)}
-        assert load_split_configs(SplitConfigPaths(**parts, eval_input_readers=tuple(readers))) == config
-    assert load_split_configs(SplitConfigPaths()) == TrainEvalPipelineConfig()
+        assert load_split_configs(parts | {"eval_input_reader": readers}) == config
+    assert load_split_configs({}) == TrainEvalPipelineConfig()
     (tmp_path / "train").write_text("batch_size: 3")
-    given = SplitConfigPaths(train_config=str(tmp_path / "train"))
+    given = {"train_config": str(tmp_path / "train"), "model": ""}
     assert load_split_configs(given).train_config.batch_size == 3
     (tmp_path / "model").write_text("ssd {\n num_clases: 3 }")
-    wrong = SplitConfigPaths(model=str(tmp_path / "model"))
+    wrong = {"model": str(tmp_path / "model")}
     assert config_refused(r"ssd\.num_clases", load_split_configs, wrong).where == f"{tmp_path / 'model'}:2"
-    missing = SplitConfigPaths(eval_config=str(tmp_path / "none"))
+    missing = {"eval_config": str(tmp_path / "none")}
     config_refused("cannot read the EvalConfig message", load_split_configs, missing)
 
 
@@ -280,9 +282,9 @@ def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, g
 
 def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
     for text, classes in ((f"num_classes: 4 {BACKGROUND}", 3), ("num_classes: 4", 4)):
-        assert num_classes.foreground_classes(config(text).model.ssd) == classes
+        assert model_fields.foreground_classes(config(text).model.ssd) == classes
     for arm in ("ssd", "faster_rcnn", "center_net", "experimental_model"):
-        assert num_classes.classes_field(config("", arm)) == f"model.{arm}.num_classes"
+        assert model_fields.classes_field(config("", arm)) == f"model.{arm}.num_classes"
         assert configured_classes(with_classes(config("", arm), 3)) == 3
     empty = parse_pipeline_config("")
     assert configured_classes(empty) is None
@@ -323,7 +325,7 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
         for taken in ("Toy", "PascalBoxes", "DetectionBoxes"):
             refused(ValueError, f"'{taken}', which is taken", _register, "other", taken)
     finally:
-        metric_names.unregister_metric_set("toy_metrics")
+        metric_names.REGISTERED_SETS.pop("toy_metrics", None)
     config_refused("expected a metric of the eval", check_metric_names, ["Toy_Found"], message, "w")
 
 
@@ -357,5 +359,5 @@ def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(*, anchor
         config = parse_pipeline_config('model { experimental_model { name: "blind" } }')
         assert fit_anchors(config, BOXES) is None
     finally:
-        unregister_family("blind")
+        FAMILIES.pop("blind", None)
     config_refused("found blind", fit_anchors, config, BOXES)

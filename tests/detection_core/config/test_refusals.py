@@ -6,21 +6,26 @@ import logging
 import re
 from pathlib import Path
 
-from detection_core.config import refusals
-from detection_core.config.check import check_pipeline_config
+from detection_core.config import check
+from detection_core.config.check import (
+    check_pipeline_config,
+    find_refused,
+    find_without_effect,
+    warn_without_effect,
+)
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.table import all_rules, message_name
-from detection_core.config.refusals import find_refused, find_without_effect, warn_without_effect
-from detection_core.detectors.rules import Rules
+from detection_core.config.messages.table import RULES as OWN_RULES
+from detection_core.detectors.family import families
+from detection_core.detectors.rules import Rules, message_name
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.field_readers import READERS_OF
 from tests.support.cases import cases, config_refused
 from tests.support.configs import PYRAMID, changed
 
-RULES = all_rules()
+RULES = {**OWN_RULES, **{name: rules for family in families() for name, rules in family.rules.items()}}
 
-CORE = Path(refusals.__file__).parents[1]
+CORE = Path(check.__file__).parents[1]
 
 
 def _reachable():
@@ -113,8 +118,8 @@ def test_every_message_has_an_entry_and_every_entry_a_message():
     assert sum(len(message.fields) for message in MESSAGES.values()) > 500
     said = [f for entry in RULES.values() for f in (*entry.without_effect, *entry.refused)]
     assert len(said) < 120
-    assert not _is_read("num_iterations", ("builders.anchors",))
-    assert _is_read("matched_threshold", ("builders.anchors",))
+    assert not _is_read("num_iterations", ("builders.detector_parts",))
+    assert _is_read("matched_threshold", ("builders.detector_parts",))
     assert _is_read("min_image_height", ("builders.augment",))
 
 
@@ -173,8 +178,8 @@ OF_THE_FIELD = """train_config {
 def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
     config = load_pipeline_config(PYRAMID)
     config.MergeFrom(parse_pipeline_config(OF_THE_FIELD))
-    refusals._WARNED.clear()
-    with caplog.at_level(logging.WARNING, logger=refusals.__name__):
+    check._WARNED.clear()
+    with caplog.at_level(logging.WARNING, logger=check.__name__):
         check_pipeline_config(config, where="old.config")
         warn_without_effect(config, where="old.config")
         check_pipeline_config(config)  # As a step does that gets the config and not its file.

@@ -4,9 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.config.load import format_commented_config, load_pipeline_config, parse_pipeline_config
-from detection_core.config.text import text_edits
-from detection_core.config.text.positions import field_lines, nearest_line, scan, token_at
-from detection_core.config.text.text_edits import comment_lines, edited, insertion, written_values
+from detection_core.config.text import source_text
+from detection_core.config.text.source_text import (
+    comment_lines,
+    edited,
+    field_lines,
+    insertion,
+    nearest_line,
+    scan,
+    token_at,
+    written_values,
+)
 from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -123,7 +131,7 @@ def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
     expected = {f"train_config.{path}": text for path, text in texts.items()}
     assert {path: (value.line, value.text) for path, value in values.items()} == expected
     new = {"train_config.fine_tune_checkpoint": "c", "train_config.freeze_variables[1]": "why"}
-    edits = [text_edits.replacement(values[path], text) for path, text in new.items()]
+    edits = [source_text.replacement(values[path], text) for path, text in new.items()]
     assert edited(VALUES, edits) == VALUES.replace("\"a/\" 'b'", '"c"').replace('"y"', '"why"')
 
 
@@ -137,9 +145,9 @@ def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
 )
 def test_a_field_goes_with_its_line_where_nothing_else_stands_there(*, before, after):
     (value,) = [v for v in written_values(before, ROOT) if v.text == "8"]
-    edit = text_edits.removal(before, value)
+    edit = source_text.removal(before, value)
     assert edited(before, [edit]) == after
-    blank = text_edits.blanked(before, [edit])
+    blank = source_text.blanked(before, [edit])
     assert "batch_size" not in blank and len(blank) == len(before)
     assert [len(row) for row in blank.split("\n")] == [len(row) for row in before.split("\n")]
 

@@ -153,8 +153,6 @@ def test_what_cannot_be_is_refused():
         refused(ConfigError, "takes three channels", check_message, _message(name), "image_resizer")
     kept, message = KeepAspectRatioResizer, r"min_dimension \(12\)"
     refused(ValueError, message, kept, min_dimension=12, max_dimension=6)
-    refused(ValueError, "3 values or none, found 2", kept, per_channel_pad_value=(1.0, 2.0))
-    refused(ValueError, "above 0, found -4", PadToMultipleResizer, multiple=-4)
 
 
 RESIZERS = (

@@ -17,7 +17,7 @@ from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.data.example_wire import Span, find_features, merge_example, parse_example
-from detection_core.data.label_map import LabelMapItem
+from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases, refused
@@ -29,12 +29,13 @@ CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")
 NAMES = {1: "cat", 2: "dog", 5: "bird"}
 ITEMS = [LabelMapItem(id=n, name=name, display_name=name.title()) for n, name in NAMES.items()]
+LABELS = LabelMap(items=tuple(ITEMS))
 FLAGS = {"groundtruth_area": "area", "groundtruth_is_crowd": "is_crowd", "groundtruth_weights": "weights"}
 
 
 def _decoded(name):
     options = CASES[name].params["options"]
-    table = class_text_table(ITEMS) if options.get("label_map") else None
+    table = class_text_table(LABELS) if options.get("label_map") else None
     masks, keypoints = options.get("instance_mask_type", ""), options.get("num_keypoints", 0)
     columns = 2 if options.get("load_multiclass_scores") else 0
     decoding = DecodeOptions(masks=masks, keypoints=keypoints, score_columns=columns)
@@ -87,7 +88,7 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
         "image/class/text": [b"dog", b"unicorn", b"bird"],
     }  # fmt: skip
     record = tf.constant(example(fields))
-    decoded = module.drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
+    decoded = module.drop_unusable_objects(decode_example(record, table=class_text_table(LABELS)))
     truth = decoded.sample.truth
     assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
     found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled)
@@ -133,7 +134,8 @@ def test_confidences_and_empty_masks_are_read():
     assert masks.shape == (2, 6, 9) and not masks.any()
     scores = _decoded("multiclass_scores").sample.truth.class_scores
     np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
-    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
+    one, other = LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")
+    table = class_text_table(LabelMap(items=(one, other)))
     assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1], "of two the larger"
 
 

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, PngImagePlugin
 
 from detection_core.data import image_header
 from detection_core.data import orientation as module
-from detection_core.data.image_header import MAX_PIXELS, ImageFault, ImageHeader, read_header, read_structure
+from detection_core.data.image_header import MAX_PIXELS, ImageFault, ImageHeader, read_header
 from detection_core.data.orientation import (
     CONVERTIBLE,
     convert_to_png,
@@ -65,7 +65,7 @@ def _reason(data):
 @cases(*FILES.values())
 def test_the_size_is_what_pillow_says_it_is_and_a_cut_is_noticed(*, data):
     image, header = Image.open(io.BytesIO(data)), read_header(data)
-    assert header == ImageHeader(image.format.lower(), image.height, image.width)
+    assert header[:3] == (image.format.lower(), image.height, image.width)
     assert read_header(data + b"\0\0 uploaded by someone") == header
     for end in range(16, len(data)):
         assert _reason(data[:end]) == "truncated_image", end
@@ -77,7 +77,7 @@ def test_the_size_is_what_pillow_says_it_is_and_a_cut_is_noticed(*, data):
 
 def test_other_formats_are_named_and_files_that_make_no_sense_refused():
     for kind in ("BMP", "GIF", "TIFF", "WEBP"):
-        assert read_header(_file(kind)) == ImageHeader(kind.lower(), 0, 0)
+        assert read_header(_file(kind))[:3] == (kind.lower(), 0, 0)
     assert _reason(b"") == "empty_image"
     for data in (b"\0" * 100, b"<html>", b"BM says a text", b"\xff\xd8", b"%!PS-Adobe-3.0"):
         assert _reason(data) == "not_an_image"
@@ -147,7 +147,7 @@ _COMMENT.add_text("Comment", "made by hand")
 )  # fmt: skip
 def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(*, kind, options, has_notes):
     data = _file(kind, **options)
-    assert read_structure(data) == (read_header(data), has_notes)
+    assert read_header(data).has_notes == has_notes
 
 
 def test_notes_behind_the_header_of_the_frame_count_and_those_in_the_scan_do_not():
@@ -156,8 +156,8 @@ def test_notes_behind_the_header_of_the_frame_count_and_those_in_the_scan_do_not
     end = begin + 2 + int.from_bytes(jpeg[begin + 2 : begin + 4])
     segment, plain = jpeg[begin:end], jpeg[:begin] + jpeg[end:]
     scan = plain.index(b"\xff\xda")
-    assert read_structure(plain[:scan] + segment + plain[scan:]).has_notes
-    assert not read_structure(plain[:-2] + segment + plain[-2:]).has_notes
+    assert read_header(plain[:scan] + segment + plain[scan:]).has_notes
+    assert not read_header(plain[:-2] + segment + plain[-2:]).has_notes
 
 
 def test_sizes_within_our_bound_are_no_warning_of_pillows():
@@ -179,7 +179,7 @@ def _as_file(image_format, image=None, **options):
 def test_the_pixels_stay_and_the_bytes_are_the_same_every_time(*, name):
     data = _as_file(CONVERTIBLE[name], **({"lossless": True} if name == "webp" else {}))
     stored, header = convert_to_png(data, name)
-    assert header == read_header(stored) == ("png", 37, 53)
+    assert header == read_header(stored) == ImageHeader("png", 37, 53)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), DRAWN)
     assert convert_to_png(data, name)[0] == stored
 
@@ -192,7 +192,7 @@ def test_of_an_animation_the_first_frame_is_taken_and_what_cannot_be_converted_r
     frames = [Image.new("RGB", (20, 10), colour) for colour in ("red", "blue")]
     animation = _as_file("GIF", frames[0], save_all=True, append_images=frames[1:])
     stored, header = convert_to_png(animation, "gif")
-    assert header == ("png", 10, 20)
+    assert header == ImageHeader("png", 10, 20)
     assert np.asarray(Image.open(io.BytesIO(stored)))[0, 0].tolist() == [255, 0, 0]
     for name, kind in CONVERTIBLE.items():
         data = _as_file(kind)

@@ -25,7 +25,7 @@ from detection_core.data.records import (
     done_ahead,
     expand_patterns,
 )
-from detection_core.data.sequence import SeededElement, element_at, window_size, with_following
+from detection_core.data.sequence import SeededElement, element_at, with_following
 from detection_core.errors import DataError
 from detection_core.ops.objects import new_truth
 from tests.support.cases import cases, refused
@@ -253,7 +253,7 @@ def _windows(count, following):
     found = []
     for window in with_following(elements, following):
         numbers = []
-        for i in range(int(window_size(window))):
+        for i in range(int(window.cardinality())):
             (image, name), seed = element_at(window, tf.constant(i, tf.int64))
             number = int(seed[0])
             assert image.shape == (number + 1, 2) and int(name) == number

@@ -14,13 +14,18 @@ from detection_core.data.encode import bytes_feature, float_feature, int64_featu
 from detection_core.data.example_wire import find_features, parse_example
 from detection_core.data.pixels import check_with_both
 from detection_core.datasets import annotated_images
-from detection_core.datasets.annotated_images import AnnotatedImage, Polygons, Rejected, Rejection
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    Polygons,
+    Rejected,
+    Rejection,
+)
 from detection_core.datasets.card import check_limit, count_reasons, write_quarantine
 from detection_core.datasets.classes import make_layout
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart
 from tests.support.cases import cases, refused
@@ -172,7 +177,9 @@ def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_pa
     def placed(columns, rows, size):
         left, top, right, bottom = 0.05 * columns, 0.1 * rows, 0.25 * columns, 0.6 * rows
         mask = Polygons([[left, top, right, top, right, bottom]])
-        item = make_object("cat", (left, top, right, bottom), "line 1", mask, [(left, top, 2)])
+        item = AnnotatedObject(
+            "cat", (left, top, right, bottom), label="line 1", mask=mask, keypoints=[(left, top, 2)]
+        )
         return _record(tmp_path, [item], picture(exif=exif(6)), size, in_fractions=not size[0])
 
     names = make_layout({"cat": ["nose"]})
@@ -204,7 +211,7 @@ def test_what_is_no_fault_of_an_image_is_raised_and_what_is_no_file_or_class_ref
 
 
 def test_a_flag_of_any_object_is_kept_whichever_comes_first(tmp_path):
-    plain = make_object("cat", (1, 2, 9, 8), "")
+    plain = AnnotatedObject("cat", (1, 2, 9, 8))
     objects = [plain, plain._replace(difficult=1, truncated=1, pose="Left")]
     features = parse_example(make_example(_record(tmp_path, objects), {"cat": 1}).data)
     assert features["image/object/difficult"] == features["image/object/truncated"] == [0, 1]

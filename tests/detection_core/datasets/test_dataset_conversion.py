@@ -17,14 +17,20 @@ from pycocotools import mask as coco_mask
 
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets import annotated_images, grouping
-from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.dataset_conversion import BESIDE, convert_to_coco, open_coco
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    MaskFile,
+    Polygons,
+    Rejected,
+    RunLengths,
+)
+from detection_core.datasets.dataset_conversion import convert_to_coco, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.datasets.readers import READERS, find_reader
-from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, subfolder, voc_xml, write_files
@@ -100,7 +106,7 @@ _points = st.none() | st.lists(st.tuples(_side, _side, st.integers(0, 2)), min_s
 
 def _make(name, corner, size, mask, points, crowd, area):
     box = (*corner, corner[0] + size[0], corner[1] + size[1])
-    made = make_object(name, box, "", mask, points if name == "dog" else None)
+    made = AnnotatedObject(name, box, mask=mask, keypoints=points if name == "dog" else None)
     return made._replace(crowd=crowd, area=area)
 
 
@@ -142,18 +148,18 @@ def _write(path, image):
 def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_path):
     values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
               "confidence": 0.5, "weight": 2.0}  # fmt: skip
-    item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
+    item = AnnotatedObject("cat", (1, 2, 3, 4))._replace(**values)
     image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [annotated_images.ImageLabel("dog", 0.25)])
     content = _write(tmp_path / "a.json", image)
     (entry,) = content["annotations"]
     assert entry["attributes"] | entry["detflow"] == values
-    assert set(values) == {name for names in BESIDE.values() for name in names}
+    assert set(values) == {name for names in coco.EXTRA_FIELDS.values() for name in names}
     again = next(iter(coco.read(str(tmp_path), "a.json").images))
     (read,) = again.objects
     assert again.labels == image.labels and {name: getattr(read, name) for name in values} == values
     assert content["images"][0]["detflow"] == {"labels": [{"category_id": 2, "confidence": 0.25}]}
     Image.new("L", (20, 15), 255).save(tmp_path / "mask.png")
-    item = make_object("cat", (1, 2, 3, 4), "", MaskFile(str(tmp_path / "mask.png")))
+    item = AnnotatedObject("cat", (1, 2, 3, 4), mask=MaskFile(str(tmp_path / "mask.png")))
     content = _write(tmp_path / "a.json", AnnotatedImage("a", "a.jpg", "", 40, 30, [item]))
     segmentation = content["annotations"][0]["segmentation"]
     assert coco_mask.decode(coco_mask.frPyObjects(segmentation, 30, 40)).all()
@@ -161,9 +167,9 @@ def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_p
 
 
 @cases(
-    make_object("cat", (1, 2, math.nan, 4), ""),
-    make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
-    make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png")),
+    AnnotatedObject("cat", (1, 2, math.nan, 4)),
+    AnnotatedObject("cat", (1, 2, 3, 4), mask=Polygons([[1, math.inf]])),
+    AnnotatedObject("cat", (1, 2, 3, 4), mask=MaskFile("/none.png")),
 )  # fmt: skip
 def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, *, item):
     bad, good = (AnnotatedImage("a", "a.jpg", "", 40, 30, objects) for objects in ([item], []))

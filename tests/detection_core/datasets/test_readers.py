@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import REASONS
 from detection_core.datasets.layout_search import find_layout, find_layouts
-from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
+from detection_core.datasets.readers import READERS, find_reader, register_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
@@ -75,7 +76,7 @@ def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_f
     damage()
 
 
-WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
+WRONG = (None, True, -1, 0.5, 1e308, math.nan, 10**400, "", "x", "a\nb", "\ud800", [], [[]], {}, {"a": 1})
 
 
 @cases("coco", "label_studio", "labelme", "createml", "via")
@@ -148,5 +149,5 @@ def test_every_format_is_on_the_page_and_one_from_outside_may_be_named_by_settin
         refused(ValueError, "'toy', which is taken", register_reader, "toy", READERS["voc"])
         refused(ValueError, "coco", lambda: DataSettings(path="data", format="yolo9"))
     finally:
-        unregister_reader("toy")
+        READERS.pop("toy", None)
     refused(ConfigError, "found 'toy'", find_reader, "toy")

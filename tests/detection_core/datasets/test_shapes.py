@@ -12,10 +12,16 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from detection_core.data.encode import KeypointColumns
+from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem
 from detection_core.datasets import annotated_images, shapes
 from detection_core.datasets import classes as module
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
-from detection_core.datasets.classes import check_keypoint_names, make_layout, merge_keypoint_names
+from detection_core.datasets.classes import (
+    check_keypoint_names,
+    make_layout,
+    merge_keypoint_names,
+    with_keypoint_names,
+)
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (
     Frame,
@@ -23,7 +29,6 @@ from detection_core.datasets.shapes import (
     box_around,
     brush_mask,
     ellipse,
-    make_object,
     place_mask,
     polygon_object,
     rectangle,
@@ -39,7 +44,7 @@ from tests.support.dataset_files import brush_bytes
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_are_refused():
     item = polygon_object("cat", [[(1, 2), (3, 2), (3, 5)], [(7, 0), (9, 1), (8, 1)]], "shape 1")
     assert item.box == (1, 0, 9, 5) and item.mask == Polygons([[1, 2, 3, 2, 3, 5], [7, 0, 9, 1, 8, 1]])
-    assert item == make_object("cat", item.box, "shape 1", item.mask)
+    assert item == AnnotatedObject("cat", item.box, label="shape 1", mask=item.mask)
     assert box_around(ellipse((10, 20), (4, 2))) == pytest.approx((6, 18, 14, 22))
     assert box_around(ellipse((10, 20), (4, 2), 90)) == pytest.approx((8, 16, 12, 24))
     corners = rectangle(0, 0, 4, 2)
@@ -165,7 +170,7 @@ def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypat
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
         refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
-    plain = make_object("cat", (10, 20, 12, 23), "")
+    plain = AnnotatedObject("cat", (10, 20, 12, 23))
     item = plain._replace(mask=RunLengths(30, 40, [1200]))
     assert add_mask(7, plain) == 7 and add_mask(1, item) == add_mask(1, item, pixels=2 * 3) > 7
     monkeypatch.setattr("detection_core.datasets.shapes.MAX_PIXELS", 6)
@@ -223,6 +228,12 @@ def test_names_of_all_splits_are_one_list_of_bounded_length():
     ids = {"bird": 1, "cat": 2, "dog": 3}
     assert list(merge_keypoint_names([NAMES, {"cat": ("nose", "tail")}, {}], ids)) == ["bird", "cat"]
     assert merge_keypoint_names([NAMES], {"cat": 1}) == {"cat": ["nose", "tail"]}
+    own = LabelMapItem(id=2, name="/m/x", display_name="bird", keypoints=(Keypoint(id=7, label="beak"),))
+    items = LabelMapItem(id=1, name="/m/y", display_name="cat"), own, LabelMapItem(id=3, name="dog")
+    named = with_keypoint_names(LabelMap(items=items), NAMES).items
+    assert [[(k.id, k.label) for k in item.keypoints] for item in named] == [
+        [(0, "nose"), (1, "tail")], [(7, "beak")], [],
+    ]  # fmt: skip
     other = [NAMES, {"cat": ["tail", "nose"]}]
     refused(DataError, "one list of keypoints for the class 'cat'", merge_keypoint_names, other, ids)
     message = r"^data: expected at most 1000 keypoints of a class, found 1,001"

@@ -55,6 +55,18 @@ def test_what_is_seen_is_what_is_there(tmp_path):
     np.testing.assert_allclose(np.unique(seen.boxes, axis=0), expected, rtol=1e-6)
 
 
+def test_masks_and_keypoints_are_counted_but_no_outlines_of_boxes(tmp_path):
+    data = Coco(tmp_path, images=3)
+    data.annotate_shapes()
+    data.annotations[1]["keypoints"] = [0] * 9
+    data.add_box(2, [2, 3, 10, 20], segmentation=[[2, 3, 12, 3, 12, 23, 2, 23, 2, 3]])
+    seen = _survey(data)
+    assert (seen.objects, seen.masks, seen.keypoints) == (3, 2, {"cat": 1})
+    assert seen.keypoint_names == {"cat": ["left_foot", "right_foot", "head"]}
+    seen = _survey(Coco(tmp_path / "boxes", images=3))
+    assert (seen.masks, seen.keypoints, seen.keypoint_names) == (0, {}, {})
+
+
 def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(tmp_path, monkeypatch):
     names = [f"image-{i}" for i in range(200)]
     path = write_voc(tmp_path, names=names, **{"image-33": voc_xml("image-33", label="rare")})

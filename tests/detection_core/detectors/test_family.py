@@ -17,6 +17,7 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors import family as families
 from detection_core.detectors.base import TOTAL_LOSS, Detector, InputShape, named_detections, with_total
 from detection_core.detectors.family import (
+    FAMILIES,
     Family,
     extractor_type,
     family_name,
@@ -24,7 +25,6 @@ from detection_core.detectors.family import (
     find_family,
     model_message,
     register_family,
-    unregister_family,
 )
 from detection_core.errors import ConfigError, ExportError, ModelError, Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
@@ -156,7 +156,7 @@ def test_a_family_from_outside_is_found_and_forgotten_and_one_of_the_package_sta
     assert find_family(model('experimental_model { name: "other" }')) is None
     refused(ValueError, "found 'toy', which there is", register_family, TOY)
     for name in ("toy", "toy", "ssd"):
-        unregister_family(name)
+        FAMILIES.pop(name, None)
     assert set(table) == {"ssd", "efficientdet", "center_net", "faster_rcnn"}
 
 

@@ -14,13 +14,14 @@ from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import named_detections
-from detection_core.detectors.family import register_family, unregister_family
+from detection_core.detectors.family import FAMILIES, register_family
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
 from detection_core.tasks.evaluate import evaluate_config, own_config
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
 from detection_core.tasks.train import train
@@ -32,7 +33,7 @@ from tests.support.tiny_training import write_examples
 def family():
     register_family(QUADRANT_FAMILY)
     yield QUADRANT_FAMILY
-    unregister_family("quadrants")
+    FAMILIES.pop("quadrants", None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,18 +6,34 @@ import itertools
 import json
 import math
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from detection_core.artifacts.evaluation import COCO_METRICS, category_metric
-from detection_core.errors import ConfigError
+from detection_core.artifacts.evaluation import COCO_METRICS, KEYPOINT_METRICS, MASK_METRICS, category_metric
+from detection_core.config.messages.evaluation import MEASURED
+from detection_core.config.metric_names import COCO_SET, check_metric_names, register_metric_set
+from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation import metric_sets
 from detection_core.evaluation.bootstrap import match_class
-from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
+from detection_core.evaluation.coco_metrics import (
+    AREA_RANGES,
+    BOXES,
+    SHAPE_KINDS,
+    coco_dictionaries,
+    evaluate_coco,
+    keypoint_sigmas,
+)
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import (
+    VOC_SETS,
+    MetricOptions,
+    VocOptions,
+    average_precision,
+    compute_metrics,
+    evaluate_voc,
+    known_metrics,
+)
 from detection_core.evaluation.results import (
     IN_CROWD,
     NOT_MATCHED,
@@ -30,7 +46,7 @@ from detection_core.evaluation.results import (
     only_labelled,
     to_px,
 )
-from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
+from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import (
     DATA,
@@ -42,8 +58,10 @@ from tests.support.evaluated_images import (
     make_truth,
     random_boxes,
     random_images,
+    shaped_images,
 )
 
+ARRAYS = np.load(DATA / "evaluation_fixture.npz")
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
 LAST_BIT = {"rtol": 0, "atol": 5e-16}
@@ -65,13 +83,12 @@ def test_overlaps_are_those_by_hand_and_only_labelled_classes_count():
     np.testing.assert_allclose(plain, [[50 / 150, 100 / 10000], [0, 0]])
     np.testing.assert_allclose(iou_px(found, true, np.array([True, True])), [[0.5, 1.0], [0, 0]])
     assert iou_px(np.zeros((0, 4)), true, np.array([False, False])).shape == (0, 2)
-    arrays = np.load(Path(__file__).parent / "data" / "evaluation_fixture.npz")
-    first, second = arrays["np_box_ops/boxes1"], arrays["np_box_ops/boxes2"]
+    first, second = ARRAYS["np_box_ops/boxes1"], ARRAYS["np_box_ops/boxes2"]
     no_crowd = np.zeros(len(second), bool)
-    np.testing.assert_allclose(iou_px(first, second, no_crowd), arrays["np_box_ops/iou"], atol=1e-6)
+    np.testing.assert_allclose(iou_px(first, second, no_crowd), ARRAYS["np_box_ops/iou"], atol=1e-6)
     # Its "ioa" divides by the area of the second box; ours, for crowds, by the detection's.
     shares = iou_px(second, first, np.ones(len(first), bool)).T
-    np.testing.assert_allclose(shares, arrays["np_box_ops/ioa"], atol=1e-6)
+    np.testing.assert_allclose(shares, ARRAYS["np_box_ops/ioa"], atol=1e-6)
     truth = make_truth([[0, 0, 1, 1]], [0])
     found = make_detections([[0, 0, 1, 1]] * 3, [0.9, 0.8, 0.7], [0, 1, 2])
     image = EvaluatedImage(truth=truth, detections=found)
@@ -149,27 +166,36 @@ def test_detections_come_by_falling_score_name_their_image_and_take_the_best_obj
     assert matches.hits.sum(axis=1).tolist() == [2] * 6 + [1] * 4  # its overlap is 0.775
 
 
-@cases(*range(6))
-def test_equal_to_pycocotools(*, seed):
-    images = random_images(seed)
-    result = evaluate_coco(images, NAMES)
-    reference = coco_engine(images, NAMES)
-    assert list(result.metrics()) == list(COCO_METRICS)
-    np.testing.assert_allclose(list(result.metrics().values()), reference.stats, **LAST_BIT)
+def compare_with_pycocotools(images, kind=BOXES, sigmas=None):
+    """Compare all numbers; return the metrics."""
+    result, reference = evaluate_coco(images, NAMES, kind), coco_engine(images, NAMES, kind.iou_type, sigmas)
+    metrics = result.metrics()
+    assert list(metrics) == list(kind.summaries)
+    np.testing.assert_allclose(list(metrics.values()), reference.stats, **LAST_BIT)
     np.testing.assert_allclose(result.precision, reference.eval["precision"], **LAST_BIT)
     np.testing.assert_array_equal(result.recall, reference.eval["recall"])
     np.testing.assert_array_equal(result.scores, reference.eval["scores"])
+    return metrics
+
+
+@cases(*range(6))
+def test_equal_to_pycocotools(*, seed):
+    assert list(compare_with_pycocotools(random_images(seed))) == list(COCO_METRICS)
+
+
+@cases(*range(4))
+def test_masks_and_keypoints_are_equal_to_pycocotools(*, seed):
+    for count, sigmas in ((17, None), (5, np.full(5, 0.05))):
+        for kind in SHAPE_KINDS.values():
+            found = compare_with_pycocotools(shaped_images(seed, count), kind, sigmas)
+            assert 0.01 < found[kind.map_name] < 0.9, "something is found, and something not"
 
 
 def test_no_detections_no_objects_and_more_than_a_hundred_of_a_class():
     with_object = [evaluated([[0, 0, 0.5, 0.5]], [0], [], [], [])]
-    metrics = evaluate_coco(with_object, NAMES).metrics()
-    np.testing.assert_array_equal(list(metrics.values()), coco_engine(with_object, NAMES).stats)
-    assert metrics["DetectionBoxes_Precision/mAP"] == 0.0
+    assert compare_with_pycocotools(with_object)["DetectionBoxes_Precision/mAP"] == 0.0
     assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES).metrics().values()) == {-1.0}
-    images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
-    found = list(evaluate_coco(images, NAMES).metrics().values())
-    np.testing.assert_allclose(found, coco_engine(images, NAMES).stats, **LAST_BIT)
+    compare_with_pycocotools(random_images(11, count=3, classes=3, max_objects=40, clutter=900))
 
 
 def test_hand_worked():
@@ -203,11 +229,13 @@ def test_areas_and_classes_are_measured_apart():
 
 @cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))
 def test_numbers_of_the_object_detection_api(*, case, crowd, area):
+    compare_with_api(case, evaluate_coco(golden_images(crowd, area), VOC_NAMES).metrics())
+
+
+def compare_with_api(case, metrics):
     expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
-    metrics = evaluate_coco(golden_images(crowd, area), {0: "cat", 1: "dog", 2: "bird", 3: "fish"}).metrics()
-    assert metrics.keys() == expected.keys()
-    for name, value in expected.items():
-        assert metrics[name] == pytest.approx(value, abs=1e-6), name
+    known = {name: math.nan if value is None else value for name, value in expected.items()}
+    assert metrics == pytest.approx(known, abs=1e-6, nan_ok=True)
 
 
 def with_truth(image, **fields):
@@ -216,12 +244,11 @@ def with_truth(image, **fields):
 
 def with_flags(images, names):
     """The images with the fixture's flags of these names."""
-    arrays = np.load(DATA / "evaluation_fixture.npz")
-    verified = arrays["verified_image_labels"]
+    verified = ARRAYS["verified_image_labels"]
 
     def flags(i):
-        own = arrays["gt_image"] == i
-        found = {name: arrays[f"gt_{name}"][own] for name in names if name != "labelled"}
+        own = ARRAYS["gt_image"] == i
+        found = {name: ARRAYS[f"gt_{name}"][own] for name in names if name != "labelled"}
         if "labelled" in names:
             found["labelled"] = verified[verified[:, 0] == i, 1] - 1
         return found
@@ -248,18 +275,13 @@ def of_set(name, **changes):
     ("open_images_challenge_corloc", of_set(CHALLENGE, recall_bounds=(1.0, 1.0)), ["group_of", "labelled"]),
 )
 def test_voc_numbers_of_the_object_detection_api(*, case, options, flags):
-    expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
-    metrics = evaluate_voc(with_flags(golden_images(crowd=False, area=False), flags), VOC_NAMES, options)
-    assert metrics.keys() == expected.keys()
-    for name, value in expected.items():
-        expected_value = math.nan if value is None else value
-        assert metrics[name] == pytest.approx(expected_value, abs=1e-6, nan_ok=True), name
+    images = with_flags(golden_images(crowd=False, area=False), flags)
+    compare_with_api(case, evaluate_voc(images, VOC_NAMES, options))
 
 
 def test_area_below_the_curve_as_the_object_detection_api_takes_it():
-    arrays = np.load(DATA / "evaluation_fixture.npz")
-    scores, labels = arrays["precision_recall/scores"], arrays["precision_recall/labels"]
-    expected = arrays["precision_recall/average_precision"]
+    scores, labels = ARRAYS["precision_recall/scores"], ARRAYS["precision_recall/labels"]
+    expected = ARRAYS["precision_recall/average_precision"]
     assert average_precision(scores, labels > 0, 5) == pytest.approx(float(expected), abs=1e-6)
     assert math.isnan(average_precision(np.zeros(0), np.zeros(0, bool), 0))
     assert math.isnan(evaluate_voc([], VOC_NAMES, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"])
@@ -297,15 +319,14 @@ def measured():
 
 
 def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured, monkeypatch):
-    for sets in ((), (metric_sets.COCO_SET,), tuple(VOC_SETS), (metric_sets.COCO_SET, *VOC_SETS)):
+    for sets in ((), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
             found = compute_metrics(measured, options)
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
-    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_panoptic_metrics'"):
-        MetricOptions(sets=("coco_panoptic_metrics",))
+    assert set(MEASURED) == {COCO_SET, *SHAPE_KINDS, *VOC_SETS}, "the check allows no other"
     for metric, fits in (("Own_count", True), ("Ownership", False)):
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)
@@ -330,3 +351,50 @@ def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
     found = compute_metrics(measured, options)
     assert found[category_metric("newt")] == -1.0
     assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])
+
+
+def test_boxes_have_the_same_numbers_beside_shapes_and_names_are_known_before():
+    split = EvaluatedSplit(images=tuple(shaped_images(9)), class_names=NAMES)
+    options = MetricOptions(sets=tuple(SHAPE_KINDS), per_category=True, groups={"pets": ("cat", "dog")})
+    found = compute_metrics(split, options)
+    alone = compute_metrics(split, dataclasses.replace(options, sets=()))
+    assert alone.items() <= found.items() and set(found) == set(known_metrics(options, NAMES))
+    added = [name for name in found if name not in alone]
+    assert added[:12] == list(MASK_METRICS)
+    wanted = {f"{kind}_PerformanceByCategory/mAP/dog" for kind in ("DetectionMasks", "Keypoints")}
+    assert wanted | {"Keypoints_PerformanceBySuperCategory/pets"} < set(added)
+    only = MetricOptions(sets=("coco_keypoint_metrics",))
+    found = compute_metrics(split, only, ["Keypoints_PerformanceByCategory/mAP/dog"])
+    assert list(found)[12:] == [*KEYPOINT_METRICS, "Keypoints_PerformanceByCategory/mAP/dog"]
+
+
+def test_an_object_s_area_is_that_of_its_record_else_its_mask_s():
+    images = shaped_images(3)
+    truth, found = coco_dictionaries(images, NAMES, "segm")
+    areas = np.concatenate([image.truth.area for image in images])
+    masks = [a["area"] for a, area in zip(truth["annotations"], areas, strict=True) if not area]
+    assert all(area == int(area) for area in masks) and len(masks) > 20
+    assert all(a["area"] == int(a["area"]) for a in found["annotations"])
+
+
+def test_objects_and_detections_without_shapes_are_refused():
+    boxes = evaluated([[0, 0, 1, 1]], [0], [[0, 0, 1, 1]], [0.9], [0])
+    shaped = next(image for image in shaped_images(0) if len(image.truth.classes))
+    no_detection = dataclasses.replace(boxes, detections=boxes.detections.take(np.zeros(1, bool)))
+    for kind, field in zip(SHAPE_KINDS.values(), ("load_instance_masks", "num_keypoints"), strict=True):
+        message = rf"image x: expected objects with .*{field}"
+        refused(DataError, message, evaluate_coco, [no_detection], NAMES, kind)
+        without = EvaluatedImage(truth=shaped.truth, detections=boxes.detections)
+        refused(ModelError, "expected detections with", evaluate_coco, [without], NAMES, kind)
+        assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES, kind).metrics().values()) == {-1.0}
+    other = EvaluatedImage(truth=shaped.truth, detections=shaped_images(0, 4)[1].detections)
+    refused(ModelError, "found 4 and 17; set num_keypoints", keypoint_sigmas, [other])
+
+
+def test_thresholds_name_metrics_of_the_sets_that_are_measured():
+    for name in (*MASK_METRICS, "DetectionMasks_PerformanceByCategory/mAP/dog"):
+        check_metric_names([name], EvalConfig(metrics_set=["coco_mask_metrics"]), "here")
+        with pytest.raises(ConfigError, match=r"add coco_mask_metrics to eval_config.metrics_set"):
+            check_metric_names([name], EvalConfig(metrics_set=["coco_keypoint_metrics"]), "here")
+    for name, prefix in (("coco_mask_metrics", "Own"), ("own", "Keypoints")):
+        refused(ValueError, "which is taken", register_metric_set, name, prefix=prefix, compute=dict)

@@ -1,5 +1,6 @@
 """Masks and keypoints from a detector's outputs to what people read."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from detection_core.evaluation.signature_runner import SignatureRunner, checked_
 from detection_core.ops.mask_runs import decode_mask
 from detection_core.optional.ensembles.ensemble_runner import EnsembleRunner
 from detection_core.optional.video.video_detection import VideoOptions, predict_video
-from detection_core.tasks.predict import predict
+from detection_core.tasks.predict import detected_objects, predict
 from tests.support.blobs import ShapeDetector, save_folder, scenes
 from tests.support.cases import cases, refused
 from tests.support.videos import write
@@ -37,6 +38,8 @@ def test_masks_and_keypoints_are_sorted_and_cut_with_their_boxes():
     half, quarter = (decode_mask(counts, 10, 20) for counts in found.masks)
     assert (half.sum(), quarter.sum()) == (50, 50)
     assert half[5:, :10].all() and quarter[:5, :10].all()
+    points = checked(keypoints=np.array([[[0.1, 0.0]], [[0.0, 0.0]], [[np.nan] * 2]])).keypoints
+    np.testing.assert_allclose(points[:, 0], [[np.nan] * 2, [0.1, 0.0]], err_msg="a class without any")
     first = found.take(np.array([True, False]))
     assert list(first.masks) == [found.masks[0]] and first.keypoints.shape == (1, 1, 2)
 
@@ -89,6 +92,11 @@ def test_predictions_of_images_and_videos_hold_masks_and_keypoints(tmp_path):
     assert written["mask"] == {"size": list(image.shape[:2]), "counts": result.detections[0].mask.counts}
     np.testing.assert_allclose(np.ravel(written["keypoints"]), truth.boxes[0], atol=1e-5)
     assert decode_mask(written["mask"]["counts"].encode(), *image.shape[:2]).any()
+    detector = ShapeDetector()
+    shaped = SignatureRunner(detector.serve, "m")(image)
+    without = dataclasses.replace(shaped, keypoints=np.full((1, 2, 2), np.nan, np.float32))
+    (found,) = detected_objects(without, {0: "red"}, 0.5)
+    assert found.keypoints == (), "a class without any"
     report = predict_video(model, write(tmp_path / "v.mp4", count=1), str(tmp_path), VideoOptions())
     (found,) = json.loads(Path(report.lines).read_text())["detections"]
     assert set(found) == {"class", "name", "score", "box", "mask", "keypoints"}

@@ -152,7 +152,7 @@ def test_masks_keypoints_and_the_lines_between_them_are_drawn_at_detections_and_
     without = pictures.detection_boxes(objects, COLOURS, 0.5, PictureOptions(names=False))
     inside = np.asarray(draw_boxes(picture, without)).astype(int)[120, 96]
     assert is_colour(inside, 0.55 * 100 + 0.45 * colour), "no line where no edges are known"
-    no_keypoints = [dataclasses.replace(box, keypoints=((0.0, 0.0),) * 4) for box in found]
+    no_keypoints = [dataclasses.replace(box, keypoints=((np.nan, np.nan),) * 4) for box in found]
     assert is_colour(np.asarray(draw_boxes(picture, no_keypoints))[0, 0], grey), "a class without keypoints"
 
 

@@ -17,7 +17,7 @@ from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.config.messages.post_processing import OPERATION
+from detection_core.config.messages.detector_parts import OPERATION
 from detection_core.detectors.family import family_of
 from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads

@@ -6,7 +6,7 @@ import yaml
 from detection_core.artifacts.flatbuffer_table import read_root, tables
 from detection_core.artifacts.tflite_file import read_graph
 from detection_core.builders.detector import configured_model
-from detection_core.config.messages.post_processing import OPERATION
+from detection_core.config.messages.detector_parts import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError

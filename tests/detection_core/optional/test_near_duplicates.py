@@ -27,8 +27,15 @@ from detection_core.optional.near_duplicates.perceptual_hash import (
 )
 from detection_core.validation import duplicates
 from detection_core.validation.duplicates import DigestList, Pair, check_duplicates
-from tests.detection_core.validation.pictures import ALIKE, drawing, jpeg, natural, scaled
-from tests.detection_core.validation.samples import findings_of, found_by
+from tests.detection_core.validation.samples import (
+    ALIKE,
+    drawing,
+    findings_of,
+    found_by,
+    jpeg,
+    natural,
+    scaled,
+)
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, exif
 from tests.support.memory import memory_below

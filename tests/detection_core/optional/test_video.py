@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.artifacts.prediction import is_video
 from detection_core.errors import ConfigError, DataError
-from detection_core.optional.video.video_file import VideoReader, video_writer
+from detection_core.optional.video.video_detection import VideoReader, video_writer
 from tests.support.cases import cases, refused
 from tests.support.videos import SIZE, frames, write
 
@@ -86,11 +86,11 @@ def test_what_is_no_video_sound_alone_or_leads_to_other_files_is_one_error(tmp_p
 
 def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
     path = write(tmp_path / "a.mp4", count=1)
-    monkeypatch.setattr("detection_core.optional.video.video_file._turn_of", lambda frame: 90)
+    monkeypatch.setattr("detection_core.optional.video.video_detection._turn_of", lambda frame: 90)
     with VideoReader(path) as reader:
         (found,) = reader
     assert found.pixels.shape == (SIZE[1], SIZE[0], 3)
-    monkeypatch.setattr("detection_core.optional.video.video_file.MAX_PIXELS", 100)
+    monkeypatch.setattr("detection_core.optional.video.video_detection.MAX_PIXELS", 100)
     refused(DataError, "64x48 are more than 100 pixels", VideoReader, path)
     monkeypatch.setitem(sys.modules, "av", None)
     refused(ConfigError, r"pip install 'detflow\[video\]'", VideoReader, path)

@@ -15,8 +15,7 @@ from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.report.data_page import DatasetSummary, FindingsSummary, data_page, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
 from detection_core.report.figures import SERIES
-from detection_core.report.page import benchmark_page
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.page import PictureBudget, benchmark_page
 from tests.support.artifact_samples import benchmark
 
 JPEG = b"\xff\xd8\xff picture"

@@ -2,7 +2,7 @@
 
 import base64
 import dataclasses
-import html.parser
+import html
 import itertools
 import json
 import math
@@ -29,14 +29,27 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Findi
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
-from detection_core.report import figures, formats
+from detection_core.report import figures
 from detection_core.report.data_page import DatasetSummary, data_page, read_dataset
 from detection_core.report.figures import Line, bar_chart, heat_map, line_chart, profile_charts, profile_maps
-from detection_core.report.formats import DASH
-from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.page import (
+    CONTENT_SECURITY_POLICY,
+    DASH,
+    TEMPLATES,
+    PictureBudget,
+    duration,
+    metric,
+    moment,
+    render,
+    seconds_between,
+    shown,
+    signed,
+    size,
+    thousands,
+)
 from tests.support.cases import refused
 from tests.support.command_line import run_python
+from tests.support.html_page import Page
 
 LINES = [
     Line(label="a $b^2$", x=[0, 1, 2], y=[3, 2, 1], thick=True),
@@ -49,18 +62,18 @@ JPEG = b"\xff\xd8\xff picture"
 
 def test_numbers_durations_and_times_are_short_and_what_was_not_measured_is_a_dash():
     durations = {0.04: "0.0 s", 9.94: "9.9 s", 12.4: "12 s", 185: "3 min 05 s", 7620: "2 h 07 min"}
-    assert {seconds: formats.duration(seconds) for seconds in durations} == durations
-    assert formats.duration(None) == DASH
-    assert {formats.metric(value) for value in (None, math.nan, math.inf, -1.0, "x")} == {DASH}
-    assert formats.metric(0.12345) == "0.123" and formats.metric(0.12345, 4) == "0.1235"
-    assert formats.signed(-0.01) == "\N{MINUS SIGN}0.010" and formats.signed(0.01, 4) == "+0.0100"
-    assert formats.signed(None) == DASH
-    assert [formats.size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
-    assert formats.thousands(1234567) == "1\u202f234\u202f567"
-    assert formats.moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
-    assert formats.moment("yesterday") == "yesterday"
-    assert formats.seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90
-    assert formats.seconds_between("2026-11-20T22:00:00", "") is None
+    assert {seconds: duration(seconds) for seconds in durations} == durations
+    assert duration(None) == DASH
+    assert {metric(value) for value in (None, math.nan, math.inf, -1.0, "x")} == {DASH}
+    assert metric(0.12345) == "0.123" and metric(0.12345, 4) == "0.1235"
+    assert signed(-0.01) == "\N{MINUS SIGN}0.010" and signed(0.01, 4) == "+0.0100"
+    assert signed(None) == DASH
+    assert [size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
+    assert thousands(1234567) == "1\u202f234\u202f567"
+    assert moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
+    assert moment("yesterday") == "yesterday"
+    assert seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90
+    assert seconds_between("2026-11-20T22:00:00", "") is None
 
 
 def svg_of(chart):
@@ -207,39 +220,20 @@ def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(tmp_path):
     assert [len(first["side_by_side"]), len(second["side_by_side"]), len(second["miss"])] == [2, 1, 0]
 
 
-class Found(html.parser.HTMLParser):
-    """The tags and texts of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: dict[str, str] = {}
-        self.texts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.append(tag)
-        self.attributes |= dict(attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 def page_of(name: str) -> str:
     card = dataset_card.DatasetCard(classes=[dataset_card.ClassCard(name=name, objects=3)])
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
 
 
-PLAIN = Found(page_of("cat"))
+PLAIN = Page(page_of("cat"))
 
 
 @settings(deadline=None, max_examples=15)
 @given(st.text(min_size=1))
 def test_whatever_a_text_is_it_stays_one(text):
-    found = Found(page_of(text))
+    found = Page(page_of(text))
     assert found.tags == PLAIN.tags
-    assert shown(text) in "".join(found.texts).replace("\r", "\n") or "\r" in text
+    assert shown(text) in found.text.replace("\r", "\n") or "\r" in text
 
 
 def test_a_page_forbids_all_but_its_own_pictures_and_no_template_marks_anything_as_safe():

@@ -13,7 +13,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.family import register_family, unregister_family
+from detection_core.detectors.family import FAMILIES, register_family
 from detection_core.progress import Reporter
 from detection_core.structures import Batch
 from detection_core.tasks.fitting.fit import FitRequest, fit
@@ -42,7 +42,7 @@ def hungry_detectors(most: int, after: int = 0) -> Iterator[None]:
         try:
             yield
         finally:
-            unregister_family(QUADRANT_FAMILY.name)
+            FAMILIES.pop(QUADRANT_FAMILY.name, None)
 
 
 def train_hungry(

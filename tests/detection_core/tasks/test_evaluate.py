@@ -14,7 +14,9 @@ from detection_core.artifacts.published import PublishedVersion, version_file, w
 from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
+from detection_core.builders.datasets import build_eval_dataset
 from detection_core.builders.evaluation_settings import AS_CONFIGURED, EvaluateOptions, with_eval_config
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
@@ -22,18 +24,20 @@ from detection_core.evaluation.coco_results import write_coco_results
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 from detection_core.evaluation.runner import load_runner
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.exporters.tflite_description import add_description
 from detection_core.storage.shard_cache import Shard
-from detection_core.tasks.evaluate import evaluate
+from detection_core.tasks.evaluate import evaluate, measure_losses
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.inspection import inspect
 from detection_core.tasks.model_card import model_card
 from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.cases import refused
-from tests.support.detectors import trained
+from tests.support.detectors import pointed, trained
 from tests.support.record_files import write_records
 
+PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]
 LABELS = label_map_from_names(["red", "green"])
 _EXTRA = {"started_from": "random weights", "steps": 60, "config_hash": "cc", "data_fingerprint": "dd"}
 INFO = {"kind": "float", "name": "ssd_tiny", "parameters": 1234, "num_classes": 2, "input_size": [32, 48]}
@@ -355,3 +359,23 @@ def test_what_lies_in_the_place_of_a_split_is_said(tmp_path):
     (statistics / "FeatureStats.pb").touch()
     message, workspace = f"found it in {examples}/10; pass that folder", str(tmp_path / "workspace")
     refused(DataError, message, check_split, workspace, "test")
+
+
+def test_losses_count_each_image_once_and_a_last_batch_of_fewer_less():
+    config, path = pointed("plain"), str(trained("plain") / "model")
+    label_map = load_label_map(config.train_input_reader.label_map_path)
+    model = load_detector(path).model
+    images = list(build_eval_dataset(config, label_map=label_map))
+    assert len(images) == 6
+    expected = [model.losses(batch, training=False) for batch in images]
+    found = measure_losses(path, config)
+    assert sorted(found) == [*PARTS, "Loss/total_loss"]
+    for name, value in found.items():
+        np.testing.assert_allclose(value, np.mean([losses[name] for losses in expected]), rtol=1e-4)
+    np.testing.assert_allclose(found["Loss/total_loss"], sum(found[name] for name in PARTS), rtol=1e-5)
+    batches = list(build_eval_dataset(config, label_map=label_map, batch_size=4))
+    weights = [int(batch.images.pixels.shape[0]) for batch in batches]
+    assert weights == [4, 2]
+    values = [float(model.losses(batch, training=False)["Loss/total_loss"]) for batch in batches]
+    found = measure_losses(path, config, batch_size=4)["Loss/total_loss"]
+    np.testing.assert_allclose(found, np.average(values, weights=weights), rtol=1e-4)

@@ -9,14 +9,14 @@ import tensorflow as tf
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.benchmark import Machine
 from detection_core.builders.datasets import representative_pixels
-from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.automl.hparams import load_hyperparameters
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import AutomlResizer
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.served_file import ServedFile
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.tasks import file_benchmark as module
-from detection_core.tasks.exporting.parity import Footprint, check_limits, measure_memory
+from detection_core.tasks.exporting.parity import check_limits, exceeded_limits, measure_memory
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 from detection_core.tasks.serving_driver import ServingDriver
@@ -26,7 +26,7 @@ from tests.support.detectors import pointed, trained
 from tests.support.edge_files import convolutions
 from tests.support.tiny_files import float_file
 
-COST = Footprint(size_bytes=4_000_000, latency_ms={"1": 12.0, "2": 7.0}, peak_memory_bytes=30_000_000)
+COST = {"size_bytes": 4_000_000, "latency_ms": {"1": 12.0, "2": 7.0}, "peak_memory_bytes": 30_000_000}
 FAST = ServingBenchOptions(batch_sizes=(1, 4), runs=5, image_size=(40, 50))
 PARAMS = {"image_size": 32, "mean_rgb": 127.0, "stddev_rgb": 128.0}
 IMAGE = np.random.default_rng(2).integers(0, 256, (20, 40, 3)).astype(np.uint8)
@@ -101,8 +101,8 @@ def test_each_bound_that_is_exceeded_is_a_clause():
         ({"size_mb": 3.9}, ["size_mb 4 is more than 3.9"]),
         ({"latency_ms": 8, "memory_mb": 20.5}, both),
     ):
-        assert COST.exceeded(limits) == clauses
-    unknown = Footprint(size_bytes=1, latency_ms={}).exceeded({"latency_ms": 1, "memory_mb": 1})
+        assert exceeded_limits(limits, **COST) == clauses
+    unknown = exceeded_limits({"latency_ms": 1, "memory_mb": 1}, size_bytes=1, latency_ms={})
     assert [clause.split()[0] for clause in unknown] == ["latency_ms", "memory_mb"]
     assert all("could not be measured" in clause for clause in unknown)
 

@@ -12,9 +12,8 @@ from PIL import Image
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.runner import load_runner
-from detection_core.optional.video.video_detection import VideoOptions, predict_video
-from detection_core.optional.video.video_file import VideoReader
-from detection_core.tasks.predict import predict, predict_each, read_image
+from detection_core.optional.video.video_detection import VideoOptions, VideoReader, predict_video
+from detection_core.tasks.predict import predict, read_image
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused
 from tests.support.videos import SIZE, write
@@ -50,7 +49,7 @@ def test_detections_of_every_score_are_written_as_coco_results(model, tmp_path):
     listed = [{"id": 5 + n, "file_name": os.path.basename(path)} for n, path in enumerate(paths)]
     (tmp_path / "truth.json").write_text(json.dumps({"images": listed}))
     out, truth = str(tmp_path / "out"), str(tmp_path / "truth.json")
-    results = predict_each(model, paths, out, min_score=1.1, coco_images=truth)
+    results = predict(model, paths, out, min_score=1.1, coco_images=truth)
     assert [result.detections for result in results] == [(), ()]
     runner, found = load_runner(model), CocoResults(f"{out}/coco_results.json")
     for n, (image, _) in enumerate(scenes(2)):
@@ -58,7 +57,7 @@ def test_detections_of_every_score_are_written_as_coco_results(model, tmp_path):
         np.testing.assert_array_equal(read.classes, expected.classes)
         np.testing.assert_allclose(read.boxes, expected.boxes, atol=1e-6)
     (tmp_path / "truth.json").write_text(json.dumps({"images": listed[1:]}))
-    refused(DataError, "expected one image of this name", predict_each, model, paths, out, coco_images=truth)
+    refused(DataError, "expected one image of this name", predict, model, paths, out, coco_images=truth)
 
 
 def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(model, tmp_path, monkeypatch):

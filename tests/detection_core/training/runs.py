@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant, CosineDecay
+from detection_core.optimizers.optimization import Constant, CosineDecay, Optimization
 from detection_core.training.actions import TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions

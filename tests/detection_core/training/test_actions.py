@@ -19,10 +19,9 @@ from detection_core.artifacts.pictures import list_pictures
 from detection_core.families.ssd.family import FAMILY
 from detection_core.progress import format_progress
 from detection_core.training import stop_signal
-from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at
+from detection_core.training.actions import DataWait, HistoryFile, LoggedTraining, ProgressLines, reported_at
 from detection_core.training.distribution import Reproducibility
 from detection_core.training.loop_options import StepReport, TrainOptions
-from detection_core.training.profiling import DataWait
 from detection_core.training.stop_signal import StopSignal
 from detection_core.training.validation import MOST_STEPS, PictureFiles, ValidationPicture, step_of
 from tests.support.cases import cases
@@ -160,7 +159,7 @@ def begun(folder, pictures, *steps):
 
 
 def steps(folder):
-    return sorted({step_of(Path(p.path).name) for p in list_pictures(str(folder))})
+    return sorted({step_of(Path(p.file).name) for p in list_pictures(str(folder))})
 
 
 def files_there(folder):

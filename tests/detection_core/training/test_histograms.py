@@ -9,12 +9,11 @@ import tensorflow as tf
 
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.training import step as step_module
-from detection_core.training.actions import LoggedTraining
+from detection_core.training.actions import LoggedTraining, ProfileOptions, ProfilerTrace
 from detection_core.training.histograms import BINS, as_histograms, measured_histograms
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.multi_scale import MultiScaleModel, resized
 from detection_core.training.precision import Precision
-from detection_core.training.profiling import ProfileOptions, ProfilerTrace
 from detection_core.training.step import compile_steps, gains_nothing_from_rewrites, without_rewrites
 from tests.detection_core.training.runs import assert_equal, state_of, train, whole_run
 from tests.support.cases import cases

@@ -7,8 +7,7 @@ import pytest
 import tf_keras
 
 from detection_core.families.ssd.checkpoint_names import object_paths
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import CosineDecay
+from detection_core.optimizers.optimization import CosineDecay, Optimization
 from detection_core.structures import Batch
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step

@@ -8,8 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ConfigError, ModelError
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant
+from detection_core.optimizers.optimization import Constant, Optimization
 from detection_core.training import step as steps
 from detection_core.training.guard import FiniteGuard, StepOutputs
 from detection_core.training.loop_options import TrainOptions

@@ -33,7 +33,7 @@ def test_what_tensorflow_raises_is_the_memory_and_other_faults_are_not():
     assert is_out_of_memory(caught.value)
     options = TrainOptions(num_steps=1, batch_size=8, gradient_accumulation_steps=2)
     message = str(too_large(caught.value, options))
-    assert "found 8 images in 2 parts, which it does not (OOM when allocating tensor" in message
+    assert "found 8 images in 2 parts, which do not fit (OOM when allocating tensor" in message
     assert "\n" not in message
     # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
     full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")

@@ -30,8 +30,7 @@ from detection_core.validation.drift import (
 )
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
-from tests.detection_core.validation.pictures import jpeg, natural
-from tests.detection_core.validation.samples import findings_of
+from tests.detection_core.validation.samples import findings_of, jpeg, natural
 from tests.support.cases import cases
 from tests.support.dataset_files import encoded, subfolder
 
@@ -199,7 +198,7 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
     assert [p.source_id for p in found if p.caption == "rare"] == ["train: image 0", "train: image 40"]
     captions = [p.caption for p in found]
     assert captions.count("common") == 8 and "never" not in captions
-    assert {Image.open(p.path).size for p in found} == {(240, 120)}
+    assert {Image.open(p.file).size for p in found} == {(240, 120)}
 
 
 def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
@@ -216,7 +215,7 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     samples = SamplePictures(["dot"])
     samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=data))
     (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
-    pixels = np.asarray(Image.open(picture.path))
+    pixels = np.asarray(Image.open(picture.file))
     assert pixels.shape == (160, 160, 3)
     assert pixels[77:83, 77:83].min() > 215  # the dot, inside of the frame around it
     assert (pixels[..., 0].astype(int) - pixels[..., 2] > 60).sum() > 50  # the frame

@@ -1,9 +1,9 @@
 import pytest
 
-from detection_core.config.automl.typed_values import MODELS
+from detection_core.config.automl.hparams import MODELS
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.num_classes import configured_classes, with_classes
+from detection_core.config.model_fields import configured_classes, with_classes
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.networks import SPEEDS, find_network, list_networks
@@ -14,13 +14,16 @@ SMALL = "ssd_mobilenet_v2_fpnlite_half"
 # Of each kind the smallest is built in every run of the tests; the others take minutes.
 QUICK = (
     SMALL, "ssd_mobilenet_v2_320x320_coco17_tpu-8", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
-    "efficientdet-lite0", "ssdlite_mobilenet_v3_small_320x320_coco",
+    "efficientdet-lite0", "ssdlite_mobilenet_v3_small_320x320_coco", "centernet_mobilenetv2fpn_half_kpts",
 )  # fmt: skip
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 
 def test_the_ladder_has_valid_configs_of_all_of_the_zoo_from_fast_to_accurate():
-    assert [n.name for n in NETWORKS if n.from_scratch] == [SMALL] == [NETWORKS[0].name]
+    scratch = {n.name: n.kind.finds for n in NETWORKS if n.from_scratch}
+    keypoints = {"centernet_mobilenetv2fpn_half_kpts": "keypoints"}
+    assert scratch == {SMALL: "boxes", **keypoints, "mask_rcnn_resnet50_v1": "masks"}
+    assert NETWORKS[0].name == SMALL
     automl = {n.name: n.side for n in NETWORKS if n.kind.weights == "automl"}
     assert automl == {name: values["image_size"] for name, values in MODELS.items()}
     speeds = [n.speed for n in NETWORKS]

@@ -2,16 +2,21 @@ import pytest
 from google.protobuf.message import Message
 
 from detection_core.builders.detector import build_detector
-from detection_core.config.check import check_message
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import count_parameters
+from detection_core.detectors.family import extractor_type, model_message
 from detection_core.errors import ConfigError
 from detection_core.zoo.networks import find_model, list_models, read_networks
 from tests.support.cases import cases, refused
-from tests.support.zoo_configs import golden_name, zoo_config
+from tests.support.zoo_configs import ZOO, published_config
 
-# What the published configurations set and nothing here follows; see `config.refusals`.
-_WITHOUT_EFFECT = {"inplace_batchnorm_update", "use_matmul_gather"}
+# What the published configurations set and nothing here follows; see `config.check`.
+_WITHOUT_EFFECT = {
+    "inplace_batchnorm_update", "use_matmul_gather", "op", "resize_masks", "use_static_shapes",
+    "use_matmul_crop_and_resize", "use_static_balanced_label_sampler", "use_matmul_gather_in_matcher",
+    "keypoint_label_map_path",
+}  # fmt: skip
 
 
 def _set_fields(message):
@@ -20,7 +25,9 @@ def _set_fields(message):
     for field, value in message.ListFields():
         if field.name in _WITHOUT_EFFECT:
             continue
-        if field.is_repeated:
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            said[field.name] = dict(value)
+        elif field.is_repeated:
             said[field.name] = [_set_fields(v) if isinstance(v, Message) else v for v in value]
         elif isinstance(value, Message):
             said[field.name] = _set_fields(value)
@@ -29,16 +36,20 @@ def _set_fields(message):
     return said
 
 
-@cases(*list_models())
-def test_a_network_passes_the_checks_and_is_that_of_the_published_configuration(*, model):
-    ssd = parse_pipeline_config(model.text(7)).model.ssd
-    check_message(ssd, "model.ssd")
-    assert ssd.num_classes == 7 and ssd.feature_extractor.type == model.extractor
-    if golden := golden_name(model.name):
-        ours = parse_pipeline_config(model.text(90)).model
-        assert _set_fields(ours) == _set_fields(zoo_config(golden).model)
-    # Classes may be left to the label map.
-    assert not parse_pipeline_config(model.text()).model.ssd.HasField("num_classes")
+def test_networks_pass_the_checks_and_are_those_of_the_published_configurations():
+    compared = 0
+    for model in list_models():
+        config = parse_pipeline_config(model.text(7))
+        check_pipeline_config(config, model.name)
+        message, _ = model_message(config.model)
+        assert message.num_classes == 7 and extractor_type(message) == model.extractor, model.name
+        if published := published_config(model):
+            compared += 1
+            ours = parse_pipeline_config(model.text(90)).model
+            assert _set_fields(ours) == _set_fields(published.model), model.name
+        # Classes may be left to the label map.
+        assert not model_message(parse_pipeline_config(model.text()).model)[0].HasField("num_classes")
+    assert compared == len(ZOO) + 6 + 9
 
 
 @pytest.mark.slow
@@ -56,12 +67,15 @@ kinds:
 networks:
   one: {kind: small, speed: fast, side: 320, parameters: 1_000, multiply_adds: 2}
   two: {kind: small, speed: fast, side: 320, parameters: 1_000, multiply_adds: 2, values: {options: "$name"}}
+not_built: {three: a cascade}
 """
 
 
 def test_a_file_of_networks_is_read():
-    kinds, networks = read_networks(_FILE, "networks.yaml")
-    assert list(kinds) == ["small"] and list(networks) == ["one", "two"]
+    kinds, networks, not_built = read_networks(_FILE, "networks.yaml")
+    assert (
+        not_built == {"three": "a cascade"} and list(kinds) == ["small"] and list(networks) == ["one", "two"]
+    )
     assert networks["one"].text(7).split() == ["model", "{", "ssd", "{", "num_classes:", "7", "}", "}"]
     assert networks["two"].text().split() == ["model", "{", "ssd", "{", "two", "}", "}"]
 
@@ -79,10 +93,17 @@ def test_a_file_of_networks_is_read():
     ('options: "$name"', "name: x", "networks.two: .*multiple values"),
     ('options: "$name"', "options: [0.5]", r"expected .* as networks.two.values.options, found \[0.5\]"),
     ("{text:", "{weights: mine, text:", "kinds.small: expected one of nothing, automl, tensorflow_1"),
-    ("{text:", "{augmentation: none, text:", "kinds.small: expected one of crop, scale_jitter as augm"),
+    (
+        "{text:",
+        "{augmentation: none, text:",
+        "expected an object as kinds.small.augmentation, found 'none'",
+    ),
+    ("{text:", "{finds: edges, text:", "kinds.small: expected one of boxes, masks, keypoints as finds"),
+    ("{text:", "{optimizer: sgd, text:", "kinds.small: expected one of momentum_optimizer, adam_optimizer"),
+    ("{text:", "{rate: [1], text:", r"expected a list of 3 as kinds.small.rate, found \[1\]"),
     ("{text:", "{texts: x, text:", "expected one of text, values, .* as a key of kinds.small"),
     ("  one: {", "  one: {} #", "expected one of small as networks.one.kind, found None"),
-    ("kinds:", "sorts:", "expected one of kinds, networks, parts as a key, found 'sorts'"),
+    ("kinds:", "sorts:", "expected one of kinds, networks, parts, not_built as a key, found 'sorts'"),
     ("  one:", "  two:", ":7:3: the key 'two' is given twice"),
 )
 def test_what_is_wrong_is_said_with_file_and_entry(*, old, new, message):

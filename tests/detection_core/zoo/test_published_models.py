@@ -14,12 +14,12 @@ from detection_core.builders.backbones import BACKBONES
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import extractor_types
 from detection_core.errors import ModelError
-from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.zoo import archive as archives
 from detection_core.zoo.archive import unpack_detector
 from detection_core.zoo.coco_classes import COCO_CLASSES
-from detection_core.zoo.fine_tuning import fine_tuning_recipe
+from detection_core.zoo.fine_tuning import config_fields, fine_tuning_recipe
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
 from detection_core.zoo.networks import SPEEDS, find_model, list_models, nearest_model
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
@@ -30,12 +30,35 @@ from tests.support.zoo_configs import ZOO, golden_name, zoo_facts
 
 def test_names_inputs_and_parameters_are_the_published_ones_and_others_are_refused():
     names = [model.name for model in list_models()]
-    assert len(set(names)) == len(names) == 18
+    assert len(set(names)) == len(names) == 41
     assert {"ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "efficientdet_d0_coco17_tpu-32"} <= set(names)
+    dates = {"20200711": set(names)}
+    dates["20200713"] = {"centernet_hg104_512x512_coco17_tpu-8", "centernet_hg104_1024x1024_coco17_tpu-32"}
+    dates["20210210"] = {f"centernet_mobilenetv2fpn_512x512_coco17_{end}" for end in ("od", "kpts")}
+    dates["20200711"] -= dates["20200713"] | dates["20210210"]
+    known = extractor_types()
     for model in list_models():
-        assert model.extractor in EXTRACTORS
-        assert model.address.endswith(f"/20200711/{model.name}.tar.gz")
+        assert model.extractor in known and model.name in dates[model.published]
+        assert model.address.endswith(f"/{model.published}/{model.name}.tar.gz")
         assert model.licence == "Apache-2.0"
+        late = model.published == "20210210"
+        assert model.checkpoint == ("ckpt-301" if late else "ckpt-0")
+        folder = model.name.replace("mobilenetv2fpn_512x512_coco17", "mobilenetv2_fpn")
+        assert model.folder == (folder if late else "")
+    without = {model.name for model in list_models() if not model.config}
+    assert without == dates["20210210"] | {
+        "centernet_resnet50_v1_fpn_512x512_coco17_tpu-8",
+        "centernet_resnet50_v2_512x512_coco17_tpu-8",
+        "faster_rcnn_inception_resnet_v2_640x640_coco17_tpu-8",
+        "faster_rcnn_inception_resnet_v2_1024x1024_coco17_tpu-8",
+    }
+    assert find_model("centernet_resnet101_v1_fpn_512x512_coco17_tpu-8").extractor == "resnet_v2_101"
+    hourglass = find_model("centernet_hourglass104_512x512_coco17_tpu-8")
+    assert hourglass.name == "centernet_hg104_512x512_coco17_tpu-8"
+    assert hourglass.config.endswith("/configs/tf2/centernet_hourglass104_512x512_coco17_tpu-8.config")
+    fpn = "faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8"
+    for name, found in (("extremenet", "no code"), (fpn, "a two-stage network with a pyramid")):
+        config_refused(f"built here, found .*{found}.*zoo list", find_model, name)
     model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
     assert model.name == "efficientdet_d0_coco17_tpu-32"
     config_refused("did you mean efficientdet_d0_coco17_tpu-32", find_model, "efficientdet_d0")
@@ -54,21 +77,28 @@ def test_names_inputs_and_parameters_are_the_published_ones_and_others_are_refus
 
 
 @cases(
-    ((300, 300), "fast", "ssd_mobilenet_v2_320x320_coco17_tpu-8"),
-    ((320, 320), "fast", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"),
-    ((480, 860), "fast", "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8"),
-    ((640, 640), "balanced", "efficientdet_d1_coco17_tpu-32"),
-    ((100, 100), "accurate", "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8"),
-    ((4000, 6000), "accurate", "efficientdet_d7_coco17_tpu-32"),
+    ((300, 300), "fast", "boxes", "ssd_mobilenet_v2_320x320_coco17_tpu-8"),
+    ((320, 320), "fast", "boxes", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"),
+    ((480, 860), "fast", "boxes", "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8"),
+    ((640, 640), "balanced", "boxes", "efficientdet_d1_coco17_tpu-32"),
+    ((100, 100), "accurate", "boxes", "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8"),
+    ((4000, 6000), "accurate", "boxes", "efficientdet_d7_coco17_tpu-32"),
+    ((320, 320), "fast", "keypoints", "centernet_mobilenetv2fpn_512x512_coco17_kpts"),
+    ((640, 640), "balanced", "keypoints", "centernet_resnet50_v1_fpn_512x512_kpts_coco17_tpu-8"),
+    ((900, 900), "accurate", "keypoints", "centernet_hg104_1024x1024_kpts_coco17_tpu-32"),
+    ((320, 320), "fast", "masks", "mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8"),
 )
-def test_the_nearest_input_of_a_rung(*, size, speed, name):
-    assert nearest_model(size, speed=speed).name == name
+def test_the_nearest_input_of_a_rung(*, size, speed, finds, name):
+    assert nearest_model(size, speed=speed, finds=finds).name == name
 
 
 def test_every_published_fact_is_given_and_the_classes_are_those_of_the_heads():
     for model in list_models():
-        assert 20 < model.coco_map < 52 and 19 <= model.published_ms <= 325 and model.parameters > 2_000_000
-        assert 16 * model.parameters < model.most_bytes < 2**31
+        # The page has no mAP of the boxes of one detector of keypoints.
+        assert 20 < model.coco_map < 52 if model.coco_map else "mobilenetv2" in model.name
+        assert (model.shape_map is None) == (model.kind.finds == "boxes")
+        assert 6 <= model.published_ms <= 325 and model.parameters > 2_000_000
+        assert 16 * model.parameters < model.most_bytes < archives.MOST_BYTES
     classes = {model.title.split()[1]: model.size_class for model in list_models() if "Effic" in model.title}
     assert [classes[name] for name in ("D0", "D3", "D7")] == ["small", "medium", "large"]
     assert {model.speed for model in list_models()} == set(SPEEDS)
@@ -131,22 +161,24 @@ def test_multipliers_are_found_in_spite_of_32_bits_and_what_is_not_published_is_
     config_refused(r"mobilenet_v1, mobilenet_v2, mobilenet_v3.*found none", find_backbone, "")
 
 
+ADAM = "train_config.optimizer.adam_optimizer"
 LITE = find_model("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 
 
-def _config(recipe, classes=3):
-    return apply_overrides(parse_pipeline_config(recipe.model.text(classes)), recipe.overrides())
+def _config(recipe, model=LITE):
+    return apply_overrides(parse_pipeline_config(model.text(3)), config_fields(recipe))
 
 
 @cases(*itertools.product(list_models(), [(100, 4), (2_000, 8), (50_000, 32)]))
 def test_a_recipe_makes_a_config_that_training_takes(*, model, size):
     images, batch_size = size
-    recipe = fine_tuning_recipe(model, images=images, classes=3, batch_size=batch_size)
-    config = _config(recipe)
+    flips = {"flips": ()} if model.kind.finds == "keypoints" else {}
+    recipe = fine_tuning_recipe(model, images=images, classes=3, batch_size=batch_size, **flips)
+    config = _config(recipe, model)
     check_pipeline_config(config)
     assert config.train_config.batch_size == batch_size
     assert config.train_config.optimizer.use_moving_average and config.eval_config.use_moving_averages
-    for choice in recipe.choices:
+    for choice in recipe:
         assert choice.reason and not choice.reason.endswith(".") and choice.source, choice
 
 
@@ -156,13 +188,13 @@ def _lite(images, batch_size=8, **options):
 
 def test_a_recipe_starts_from_the_zoo_and_follows_the_number_of_images_and_the_batch():
     recipe = _lite(9)
-    assert recipe.settings() == {"train.start_from": f"zoo:{LITE.name}"}
-    assert not recipe.settings().keys() & recipe.overrides().keys()
-    assert _lite(100, num_steps=250).overrides()["train_config.num_steps"] == 250
+    assert (recipe[0].path, recipe[0].value) == ("train.start_from", f"zoo:{LITE.name}")
+    assert {choice.path for choice in recipe[1:]} == config_fields(recipe).keys()
+    assert config_fields(_lite(100, num_steps=250))["train_config.num_steps"] == 250
     recipes = [_lite(images) for images in (100, 2_000, 20_000)]
-    steps = [recipe.overrides()["train_config.num_steps"] for recipe in recipes]
+    steps = [config_fields(recipe)["train_config.num_steps"] for recipe in recipes]
     assert steps == sorted(steps) and steps[0] * 8 / 100 > steps[-1] * 8 / 20_000
-    counts = [len(recipe.overrides()["train_config.data_augmentation_options"]) for recipe in recipes]
+    counts = [len(config_fields(recipe)["train_config.data_augmentation_options"]) for recipe in recipes]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     peaks = {}
     for batch in (4, 8, 16, 1024):
@@ -172,14 +204,25 @@ def test_a_recipe_starts_from_the_zoo_and_follows_the_number_of_images_and_the_b
         peaks[batch] = cosine.learning_rate_base
         assert cosine.warmup_learning_rate < cosine.learning_rate_base
         assert 0 < cosine.warmup_steps <= cosine.total_steps / 10
-        assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
+        assert cosine.total_steps == config_fields(recipe)["train_config.num_steps"]
     assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
     assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
-    small, short, long = (_lite(*size).overrides() for size in ((100, 4), (100, 8), (100_000, 8)))
+    small, short, long = (config_fields(_lite(*size)) for size in ((100, 4), (100, 8), (100_000, 8)))
     assert small["model.ssd.freeze_batchnorm"] is True and "model.ssd.freeze_batchnorm" not in short
     # The statistics of short trainings follow quickly.
     assert sum(path.endswith("batch_norm.decay") for path in short) == 2
     assert not any("batch_norm" in path for path in long)
+    # Other families have other optimizers, and other fields that freeze batch norms, or none.
+    frozen = "model.faster_rcnn.feature_extractor.batch_norm_trainable"
+    for name, optimizer, peak, freezes in (
+        ("centernet_hg104_512x512_coco17_tpu-8", ADAM, 1.25e-4, set()),
+        ("faster_rcnn_resnet50_v1_640x640_coco17_tpu-8", ADAM.replace("adam", "momentum"), 0.0025, {frozen}),
+    ):
+        fields = config_fields(fine_tuning_recipe(find_model(name), images=9, classes=1, batch_size=4))
+        rate = fields[f"{optimizer}.learning_rate.cosine_decay_learning_rate"]
+        assert rate["learning_rate_base"] == pytest.approx(peak)
+        assert {path for path in fields if path.startswith("model.")} == freezes
+        assert fields.get(f"{ADAM}.epsilon") == (1e-7 if optimizer == ADAM else None)
     for wrong in ({"images": 0}, {"classes": 0}, {"batch_size": 0}, {"num_steps": -1}):
         with pytest.raises(ValueError, match="positive"):
             fine_tuning_recipe(LITE, **{"images": 1, "classes": 1, "batch_size": 1, **wrong})
@@ -210,13 +253,13 @@ def test_what_is_named_is_fetched_and_a_path_stays_as_it_is(tmp_path, monkeypatc
     refused(ModelError, "put resnet50_weights", lambda: fetch_start("imagenet:resnet50_v1", **empty))
 
 
-def _unpack(tmp_path, content, name=NAME):
+def _unpack(tmp_path, content, name=NAME, **layout):
     path, folder = tmp_path / f"{name}.tar.gz", tmp_path / "cache" / "out"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     path.write_bytes(content)
     try:
-        unpack_detector(str(path), str(folder))
+        unpack_detector(str(path), str(folder), **layout)
     finally:
         beside = {p.relative_to(tmp_path).parts[0] for p in tmp_path.rglob("*")}
         assert beside == {path.name, "cache"} and os.listdir(tmp_path / "cache") == ["out"]
@@ -227,6 +270,11 @@ def test_checkpoint_and_config_are_unpacked_and_paths_may_begin_with_a_dot(tmp_p
     expected = {path: content for path, content in FILES.items() if not path.startswith("saved_model")}
     assert _unpack(tmp_path, archive()) == expected
     assert "checkpoint/ckpt-0.index" in _unpack(tmp_path, archive(name=f"./{NAME}"))
+    other = {path.replace("ckpt-0", "ckpt-301"): content for path, content in FILES.items()}
+    found = _unpack(tmp_path, archive(other, name="another"), top="another", checkpoint="ckpt-301")
+    assert "checkpoint/ckpt-301.index" in found
+    message = "expected one folder another"
+    refused(ModelError, message, lambda: _unpack(tmp_path, archive(other), top="another"))
 
 
 def _more(path, *kind):

@@ -20,7 +20,7 @@ from detection_core.artifacts.quantization import (
 from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
-from detection_core.report.formats import DASH
+from detection_core.report.page import DASH
 from detection_core.tasks import compare_file, input_benchmark, quantization_sensitivity
 from tests.support.bare_tflite import heads
 from tests.support.blobs import BlobDetector, save

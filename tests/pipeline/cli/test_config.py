@@ -189,6 +189,12 @@ def test_detectors_are_listed_and_shown_with_their_facts(cli):
     text = cli("zoo", "show", NAME)
     for part in ("512 x 512", "33.6", "Apache-2.0", "20200711", "small", f"start_from: zoo:{NAME}"):
         assert part in text
+    for name, parts in (
+        ("mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8", ("masks", "39.0 / 34.6", "gpu-8.config")),
+        ("centernet_mobilenetv2fpn_512x512_coco17_kpts", ("- / 41.7", "20210210", "the one in the archive")),
+    ):
+        text = cli("zoo", "show", name)
+        assert all(part in text for part in parts), text
     for arguments in (["show", "efficientdet_d0"], ["get", "x"], ["get", "imagenet:x"], ["get", "zoo:x"]):
         assert cli.refused("zoo", *arguments).startswith("detflow: ConfigError")
 

@@ -12,8 +12,7 @@ import tensorflow as tf
 from PIL import Image
 
 from pipeline.cli import parser, supervisor
-from pipeline.cli.base import Group
-from pipeline.cli.detector_arguments import TRUST
+from pipeline.cli.base import TRUST, Group
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.command_line import has_ended
 

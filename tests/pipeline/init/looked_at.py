@@ -22,6 +22,7 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
         "images": images, "located": {"": images}, "located_annotated": {"": images},
         "positions": positions, "annotated_positions": positions, "unannotated": 0, "empty_images": 0,
         "rejected": {}, "classes": {"cat": objects - 1, "dog": 1}, "most_objects": most,
+        "masks": 0, "keypoints": {}, "keypoint_names": {},
         "sizes": np.array([size] * min(images, 200)), "boxes": boxes,
         "opened": min(images, 200), "unreadable": (),
         "examples": (),

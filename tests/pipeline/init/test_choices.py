@@ -7,24 +7,34 @@ import re
 import numpy as np
 import pytest
 
-from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.model_fields import fit_anchors
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layouts import Layout
-from detection_core.detectors.family import model_message
+from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import DataError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.cache import MIRROR_VARIABLE
+from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.networks import PublishedModel, find_model, find_network, list_networks
 from pipeline.init import plan
 from pipeline.init import settings_choice as sets
 from pipeline.init import training_choice as training
 from pipeline.init.hardware import GIB, Hardware, look_at_hardware, measure
-from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
+from pipeline.init.network_choice import (
+    check_shapes,
+    choose_flips,
+    choose_network,
+    fit_network,
+    found_shapes,
+    from_scratch,
+    input_size,
+    wanted_side,
+)
 from pipeline.init.plan import find_weights
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
-from tests.support.cases import refused
+from tests.support.cases import config_refused, refused
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
 
@@ -41,8 +51,9 @@ def test_small_objects_ask_for_a_larger_input_of_the_shape_of_the_pictures():
         found, reason = wanted_side(data, hardware)
         assert found in sides and word in reason
     sizes = {(480, 640): (192, 256), (640, 480): (256, 192), (500, 500): (224, 224), (100, 2000): (128, 384)}
-    assert {size: input_size(seen(size=size), 224)[0] for size in sizes} == sizes
-    size, reason = input_size(seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40)), 224)
+    assert {size: input_size(seen(size=size), 224, 32)[0] for size in sizes} == sizes
+    assert input_size(seen(), 512, 128)[0] == (384, 640)
+    size, reason = input_size(seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40)), 224, 32)
     assert size == (192, 256) and reason.startswith("60% of the pictures")
 
 
@@ -56,16 +67,67 @@ def test_the_rung_follows_the_machine_unless_somebody_asks():
 
 
 def test_every_network_of_the_ladder_is_fitted_to_any_data():
-    data = seen(side=0.15, shape=3.0, objects=150)
+    data = seen(side=0.15, shape=3.0, objects=150, **SHAPES)
     for network in list_networks():
         chosen = fit_network(network, "for the test", data, LAPTOP)
         check_pipeline_config(chosen.config)
         resizer = model_message(chosen.config.model)[0].image_resizer
         assert resizer.WhichOneof("image_resizer_oneof") == "fixed_shape_resizer"  # TensorFlow Lite needs it
         assert chosen.size == (resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width)
+        assert not any(side % network.multiple for side in chosen.size), network.name
+        if family_of(chosen.config.model).anchors is None:
+            assert chosen.anchors is None, network.name
+            continue
         anchors = chosen.anchors
         assert fit_anchors(chosen.config, data.boxes, keep_count=True).default == anchors.fitted, network.name
         assert anchors.fitted >= anchors.default - 0.005 and anchors.fitted > 0.7, network.name
+
+
+NAMES = {"cat": ("left_ear", "right_ear", "nose")}
+SHAPES = {"masks": 149, "keypoints": {"cat": 149}, "keypoint_names": NAMES}
+
+
+def test_objects_with_keypoints_or_masks_get_a_detector_that_finds_them():
+    keypoints = {"keypoints": {"cat": 1_900, "dog": 1}, "keypoint_names": {"cat": ("a",), "dog": ("b",)}}
+    for data, finds, fetched, scratch in (
+        (seen(masks=1_000), "boxes", "ssd_mobilenet_v2_fpnlite_320x320", "ssd_mobilenet_v2_fpnlite_half"),
+        (seen(masks=1_001), "masks", "mask_rcnn_inception_resnet_v2", "mask_rcnn_resnet50_v1"),
+        (seen(masks=2_000, **keypoints), "keypoints", "centernet_mobilenetv2fpn_512x512_coco17_kpts",
+         "centernet_mobilenetv2fpn_half_kpts"),
+    ):  # fmt: skip
+        assert found_shapes(data)[0] == finds
+        network, why = choose_network(data, LAPTOP, name="", speed=None)
+        assert network.name.startswith(fetched) and (finds == "boxes" or f"it finds {finds}, as" in why)
+        assert from_scratch("", finds)[0].name == scratch
+    kpts = find_network("centernet_mobilenetv2fpn_half_kpts")
+    for lacking in (kpts, find_network("mask_rcnn_resnet50_v1")):
+        config_refused(f"expected objects with {lacking.kind.finds}", check_shapes, lacking, seen())
+    chosen = fit_network(kpts, "", seen(**keypoints), LAPTOP)
+    (task,) = chosen.config.model.center_net.keypoint_estimation_task
+    assert task.keypoint_class_name == "cat" and not task.keypoint_label_to_std
+    readers = chosen.config.train_input_reader, *chosen.config.eval_input_reader
+    assert [reader.num_keypoints for reader in readers] == [2, 2]
+    # Persons of COCO keep the deviations of their annotations.
+    (task,) = parse_pipeline_config(kpts.text()).model.center_net.keypoint_estimation_task
+    names = tuple(task.keypoint_label_to_std)
+    data = seen(keypoints={"cat": 9}, keypoint_names={"cat": names})
+    (task,) = fit_network(kpts, "", data, LAPTOP).config.model.center_net.keypoint_estimation_task
+    assert len(task.keypoint_label_to_std) == len(names) == 17
+
+
+def test_flips_swap_left_and_right_keypoints_and_are_left_out_where_these_are_unknown():
+    kpts = find_network("centernet_mobilenetv2fpn_half_kpts")
+    for names, permutation in (
+        (("nose", "left_eye", "right_eye"), [0, 2, 1]),
+        (("L Hip", "tail", "R Hip"), None),
+        (("eye-l", "eye-r"), [1, 0]),
+        (("left_eye", "nose"), None),
+        (("a", "b"), None),
+    ):
+        flips = choose_flips(kpts, seen(keypoints={"cat": 1}, keypoint_names={"cat": names}))
+        found = [flip["random_horizontal_flip"]["keypoint_flip_permutation"] for flip in flips]
+        assert found == ([permutation] if permutation else []), names
+    assert choose_flips(find_network("efficientdet-lite0"), seen()) == ({"random_horizontal_flip": {}},)
 
 
 def test_anchors_are_fitted_on_other_levels_and_not_to_a_few_boxes():
@@ -118,7 +180,9 @@ def test_a_training_for_any_amount_of_data_is_valid():
         train = config.train_config
         cosine = train.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
         assert cosine.total_steps == train.num_steps == training.num_steps(choices) > cosine.warmup_steps
-        assert cosine.learning_rate_base == pytest.approx(training.peak_rate(choices))
+        assert cosine.learning_rate_base == pytest.approx(
+            training.schedule(choices).value["learning_rate_base"]
+        )
         assert (train.batch_size, train.max_number_of_boxes) == (batch.value, 20)
         assert ("train.start_from" in paths) == (weights and chosen is PUBLISHED)
 
@@ -207,7 +271,7 @@ def test_measured_is_on_the_split_that_nothing_is_chosen_by():
 
 
 def test_quantization_is_shorter_than_the_training_and_full_pictures_keep_their_detections():
-    (choice,) = sets.quantize_choices(5_000, 0.08)
+    (choice,) = sets.quantize_choices(5_000, Choice(path="a", value={"learning_rate_base": 0.08}))
     values = {path.rpartition(".")[2]: value for path, value in choice.value.items()}
     assert values["num_steps"] == values["total_steps"] == 500
     assert values["learning_rate_base"] == 0.004 and isinstance(values["total_steps"], int)

@@ -5,6 +5,7 @@ import pytest
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_checked_config
+from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError, DataError
 from detection_core.zoo.networks import list_networks
 from pipeline.dag import build_dag
@@ -13,6 +14,7 @@ from pipeline.init.documents import GRID, SETTINGS, check_documents, write_docum
 from pipeline.init.plan import Request, StartingWeights, make_plan
 from pipeline.init.summary import summary_data, summary_rows
 from pipeline.settings.settings_file import load_settings
+from pipeline.step_configs import training_config
 from tests.pipeline.init.looked_at import LAPTOP
 from tests.support.cases import refused
 from tests.support.dataset_files import Coco, picture, write_voc
@@ -76,7 +78,7 @@ def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_ou
     assert set(plan.value("data.splits")) == {"train", "eval"}
     assert "no objects in test, left out" in plan.layouts[0].evidence
     (tmp_path / "split" / "val" / "annotations.json").unlink()
-    with pytest.raises(DataError, match="found none in eval; name the folder of the annotated images alone"):
+    with pytest.raises(DataError, match="found none in eval; name only the folder of the annotated images"):
         planned(tmp_path / "split", weights=False)
     assert set(planned(tmp_path / "split" / "train", weights=False).value("data.splits")) == {"train", "eval"}
     (tmp_path / "empty").mkdir()
@@ -87,6 +89,7 @@ def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_ou
 def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refused(tmp_path):
     data = Coco(tmp_path / "data", images=30)
     data.add_image(31, boxes=[(1, 1, 9, 9)] * 40)
+    data.annotate_shapes()
     path, mine = data.write(), tmp_path / "mine"
     mine.mkdir()
     for network in list_networks():
@@ -100,7 +103,10 @@ def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refuse
         assert (settings.data.path, settings.name) == (str(tmp_path / "data"), "mine")
         assert settings.workspace == str(mine / "workspace")
         components = {step.component for step in build_dag(settings).steps}
-        assert {"trainer", "quantization_rewriter"} <= components, network.name
+        family = family_of(training_config(settings, quantize=False).model)
+        assert "trainer" in components and "pusher" in components, network.name
+        assert ("quantization_rewriter" in components) == (family.quantization is not None), network.name
+        assert ("tflite_exporter" in components) == (family.tflite is not None), network.name
     # Files that cannot be run are refused before they are written.
     contents = {SETTINGS: b"name: x\nworkspace: w\ndata: {path: d}\nmodel: {config: pipeline.config}\n"}
     with pytest.raises(ConfigError, match="no workflow can be made of it") as caught:
@@ -136,6 +142,19 @@ def test_what_was_found_and_what_is_wrong_is_said_in_ten_lines(data, planned):
     fault = "1 of 60 image files that were opened cannot be read"
     assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
     assert "7.jpg" in rows["problems"]
+
+
+def test_what_objects_have_besides_boxes_is_said(data, planned):
+    data.annotate_shapes()
+    row = dict(summary_rows(planned(weights=False)))["objects"]
+    found = "; 40 with masks; 40 with keypoints; the network finds keypoints"
+    assert row.endswith(f"{found}; one of boxes, by --model, is smaller")
+    plan = planned(weights=False, model="mask_rcnn_resnet50_v1")
+    assert summary_data(plan)["masks"] == 40 and summary_data(plan)["keypoints"] == {"cat": 40}
+    assert dict(summary_rows(plan))["anchors"] == "none that are fitted to the boxes"
+    assert plan.config.train_input_reader.load_instance_masks and not plan.config.HasField("graph_rewriter")
+    assert list(plan.config.eval_config.metrics_set) == ["coco_detection_metrics", "coco_mask_metrics"]
+    assert not any(choice.path.startswith(("export", "quantize")) for choice in plan.settings)
 
 
 def test_images_that_nobody_annotated_are_said(tmp_path, planned):

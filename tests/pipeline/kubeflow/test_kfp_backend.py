@@ -226,7 +226,7 @@ _BAD = [
     (f"{_EXECUTOR} container args", ['{"IfPresent": {}}'], "begins with IfPresent"),
     (f"{_EXECUTOR} container args", ["a {{workflow.name}}"], "which begins a placeholder"),
     (f"{_EXECUTOR} container args", ["x" * 200_000], "is longer than 131072 bytes"),
-    (_SPLIT, {"runtimeValue": {"constant": "x" * 70_000}}, "they travel as one argument"),
+    (_SPLIT, {"runtimeValue": {"constant": "x" * 70_000}}, "they are one argument"),
     (_SPLIT, {"runtimeValue": {"constant": "{{x}}"}}, "a value given to evaluator in root holds"),
 ]
 

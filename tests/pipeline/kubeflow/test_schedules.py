@@ -182,7 +182,7 @@ def unnamed(server):
 def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):
     schedule = apply(unnamed, spec).schedule
     run_id = server.state.fire(schedule.schedule_id)
-    with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is under way.*is paused"):
+    with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is running.*is paused"):
         schedules.delete(unnamed, schedule)
     assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED" and _ends(unnamed, run_id)
     schedules.delete(unnamed, schedule)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import html.parser
 import json
 import logging
 import os
@@ -19,45 +18,25 @@ from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.artifacts.published import PUSHED
-from detection_core.report.page import CONTENT_SECURITY_POLICY
-from detection_core.report.pictures import PictureBudget
+from detection_core.report.page import CONTENT_SECURITY_POLICY, PictureBudget
 from detection_core.storage import files
 from detection_core.training.validation import PictureFiles, ValidationPicture
-from pipeline.report.run_artifacts import RunArtifacts, find, read_text
-from pipeline.report.trainings import trainings, unfinished_training
-from pipeline.report.writer import evaluations, metric_columns, render_report, step_summary, write_report
+from pipeline.report.writer import (
+    evaluations,
+    find,
+    folder_of,
+    metric_columns,
+    read_text,
+    render_report,
+    step_summary,
+    steps_of,
+    trainings,
+    unfinished_training,
+    write_report,
+)
 from tests.support.fixture_run import write_run
+from tests.support.html_page import Page
 from tests.support.run_records import record, step
-
-VOID = {"meta", "img", "br", "wbr", "path", "use", "line", "rect"}
-
-
-class Page(html.parser.HTMLParser):
-    """Collects what a test asks of a page, and fails on tags that do not match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.links, self.ids, self.text = [], [], [], ""
-        self._open = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        found = dict(attrs)
-        self.text += found.get("alt") or ""
-        self.links += [found[k] for k in ("src", "href", "xlink:href", "action") if found.get(k)]
-        self.ids += [found["id"]] if "id" in found else []
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        if self._open[-1:] != ["style"]:
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +107,7 @@ def test_parts_that_are_missing_are_left_out_and_pictures_stop_at_the_budget(run
             ("Training: loss", "trainer"),
         ):
             assert (title in page.text) == (made_by in keep), (title, keep)
-    monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
+    monkeypatch.setattr("detection_core.report.page.PictureBudget.__init__.__defaults__", (100_000,))
     page = rendered("evaluator")
     pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
     assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures) and "All pictures:" in page.text
@@ -189,13 +168,6 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     assert "\x1b" not in text
 
 
-def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
-    (tmp_path / "secret").write_text("s3cret")
-    entry = {"kind": "side_by_side", "file": "../secret", "caption": "c"}
-    files.write_text(str(tmp_path / "pictures" / "index.json"), json.dumps([entry]))
-    assert PictureBudget().embed(str(tmp_path), {"side_by_side": 3})["side_by_side"] == []
-
-
 def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     """One artifact has all of the data set's section; ExampleGen's files are for runs without it."""
     folder = str(tmp_path / "anomalies")
@@ -229,7 +201,7 @@ def test_each_evaluator_s_findings_and_the_baseline_of_the_first(tmp_path):
         curve = ClassCurve(name="cat", ap50=0.5, recall=[0, 1], precision=[1, 0.5])
         CURVES.write(folder, Curves(classes=[curve], score_threshold=0.5))
         steps.append(step("evaluator", id=id_, outputs={"evaluation": folder}))
-    found = evaluations(RunArtifacts(record(*steps)), PictureBudget())
+    found = evaluations(record(*steps), PictureBudget())
     assert [e.title for e in found] == ["Float detector", "Quantized detector"]
     assert all(e.chart is not None and e.left_out == 0 for e in found)
     # The quantized detector's baseline is the float one, so it gets no separate column.
@@ -246,10 +218,10 @@ def test_bars_are_in_percent_of_the_longest_step():
 def test_outputs_by_component():
     quantized = step("evaluator", "cached", id="quantized_evaluator", outputs={"evaluation": "/b"})
     steps = (step("evaluator", outputs={"evaluation": "/a"}), quantized, step("pusher", "not run"))
-    artifacts = RunArtifacts(record(*steps, status="failed"))
-    assert [s.id for s in artifacts.steps_of("evaluator")] == ["evaluator", "quantized_evaluator"]
-    assert artifacts.folder("evaluator", "evaluation") == "/a"
-    assert artifacts.folder("pusher", "pushed_model") == ""
+    run = record(*steps, status="failed")
+    assert [s.id for s in steps_of(run, "evaluator")] == ["evaluator", "quantized_evaluator"]
+    assert folder_of(run, "evaluator", "evaluation") == "/a"
+    assert folder_of(run, "pusher", "pushed_model") == ""
 
 
 def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
@@ -291,7 +263,7 @@ def test_it_is_the_one_that_was_written_to_last_since_the_step_began_and_none_wh
 
 
 def _artifacts(**outputs):
-    return RunArtifacts(record(step("trainer", outputs={name: str(path) for name, path in outputs.items()})))
+    return record(step("trainer", outputs={name: str(path) for name, path in outputs.items()}))
 
 
 def test_a_training_without_history_or_report_is_left_out(tmp_path):
@@ -312,7 +284,7 @@ def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monke
     )
     drawn = {}
     monkeypatch.setattr(
-        "pipeline.report.trainings.line_chart",
+        "pipeline.report.writer.line_chart",
         lambda title, _, lines, **options: drawn.setdefault(title, lines),
     )
     trainings(_artifacts(model_run=tmp_path))

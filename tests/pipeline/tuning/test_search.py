@@ -238,7 +238,7 @@ def test_what_the_config_does_not_take_or_the_settings_set_is_refused_before_any
     ):
         refused(ConfigError, message, check_space, digits, Space(parameters={name: parameter}))
     digits = load_settings(SETTINGS, [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"])
-    with pytest.raises(ConfigError, match=rf"{CLIP}: expected a field that is searched not to be set"):
+    with pytest.raises(ConfigError, match=rf"{CLIP}: expected a field that only the search sets"):
         check_space(digits, CLIPPING)
 
 

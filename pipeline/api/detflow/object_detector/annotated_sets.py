@@ -9,11 +9,11 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.classes import make_label_map
-from detection_core.datasets.formats.csv_rows import SETS, CsvLines, open_csv
+from detection_core.datasets.formats.csv_rows import SETS, open_csv, split_rows
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import is_by_ratio, is_image, split_at, split_position
 from detection_core.datasets.readers import find_reader
@@ -154,11 +154,9 @@ def read_csv(
     for name, text in (("delimiter", delimiter), ("quotechar", quotechar)):
         if len(text) != 1:
             raise ConfigError(f"expected one character, found {text!r}", where=name)
-    with open_csv(filename) as lines:
-        try:
-            rows = _rows(lines, delimiter, quotechar)
-        except csv.Error as e:
-            raise DataError(f"expected CSV, found a row that cannot be parsed: {e}", where=filename) from e
+    with open_csv(filename) as file:
+        parsed = split_rows(file, filename, delimiter=delimiter, quotechar=quotechar)
+        rows = [row for _, row in parsed if any(row)]
     if not rows:
         raise DataError("expected rows, found none", where=filename)
     sets: dict[str, AnnotatedSet] = {}
@@ -168,14 +166,6 @@ def read_csv(
                 location = {"annotations": path, "images": folder, "subset": word}
                 sets.setdefault(_WORDS[word], AnnotatedSet()).extend(read_set("csv", "", location))
     return sets
-
-
-def _rows(text: TextIO, delimiter: str, quotechar: str) -> list[list[str]]:
-    lines, rows = CsvLines(text), []
-    for row in csv.reader(lines, delimiter=delimiter, quotechar=quotechar):
-        lines.taken = 0
-        rows += [row] if any(row) else []
-    return rows
 
 
 def _plain_files(
@@ -223,7 +213,7 @@ def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
 def _words(path: str) -> list[str]:
     """Return the sets of a file, by Google's names; rows without a set are for training."""
     with open_csv(path) as text:
-        first = {row[0].strip().upper() for row in _rows(text, ",", '"')}
+        first = {row[0].strip().upper() for _, row in split_rows(text, path) if any(row)}
     found = {_OF_OURS[SETS[word]] for word in first if word in SETS}
     if not first <= set(SETS):
         found.add(TRAIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
+from detection_core.config.automl.hparams import resolve_label_map, to_label_map
 from detection_core.data.label_map import BACKGROUND, LabelMap
 from detection_core.errors import ConfigError, shorten
 

@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from detection_core.config.automl.hparams_text import read_overrides
-from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.automl.hparams import load_hyperparameters, read_overrides
 from detection_core.errors import ConfigError, shorten
 from detflow.argument_checks import check_count
 

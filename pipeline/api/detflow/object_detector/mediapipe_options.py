@@ -29,8 +29,8 @@ class ModelSpec:
 class SupportedModels(enum.Enum):
     """MediaPipe's models. Unsupported models are refused on use.
 
-    `MOBILENET_V2` and `MOBILENET_V2_I320` are the Object Detection API's SSD MobileNetV2 FPN-Lite: RetinaNets
-    with a separable feature pyramid, separable heads of 128 channels, and levels 3 to 7.
+    `MOBILENET_V2` and `MOBILENET_V2_I320` are the Object Detection API's SSD MobileNetV2 FPN-Lite. These are
+    RetinaNets with a separable feature pyramid, separable heads of 128 channels, and levels 3 to 7.
     """
 
     MOBILENET_V2 = ModelSpec("SSD MobileNetV2 FPN-Lite", (256, 256, 3))

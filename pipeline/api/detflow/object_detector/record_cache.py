@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from detection_core.config.automl.hparams_text import read_yaml_file
+from detection_core.config.automl.hparams import read_yaml_file
 from detection_core.data.record_format import count_local_records, write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
 from detection_core.datasets.card import check_limit, count_reasons

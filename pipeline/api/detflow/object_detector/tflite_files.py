@@ -57,7 +57,8 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
     """
     from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
     from detection_core.exporters.tflite_formats import FORMATS, file_name
-    from detection_core.tasks.export import TFLiteExportOptions, write_tflite_config
+    from detection_core.tasks.export import write_tflite_config
+    from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
     text = read_extra(request.model_dir, PIPELINE_CONFIG)
     config = parse_pipeline_config(text, extra_file(request.model_dir, PIPELINE_CONFIG))

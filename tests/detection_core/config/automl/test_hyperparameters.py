@@ -11,14 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.allowed_values import FRACTION, up_to
-from detection_core.config.automl import hparams_text
+from detection_core.config.automl import hparams
 from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.hparams_text import (
+from detection_core.config.automl.hparams import (
+    BUILT_IN,
+    MODELS,
     apply_overrides,
+    load_hyperparameters,
+    model_values,
     read_overrides,
     read_yaml,
     read_yaml_file,
+    resolve_label_map,
     split_run_settings,
+    to_label_map,
 )
 from detection_core.config.automl.hyperparameters import (
     DEFAULTS,
@@ -28,13 +34,7 @@ from detection_core.config.automl.hyperparameters import (
     HyperParameters,
     NmsConfigs,
 )
-from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map
 from detection_core.config.automl.translation import check_made_with, is_efficientdet, translate
-from detection_core.config.automl.typed_values import (
-    MODELS,
-    load_hyperparameters,
-    model_values,
-)
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -181,7 +181,7 @@ def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(case["yaml"], encoding="utf-8")
     assert overridden(str(path)) == overridden(case["yaml"]) == case["result"]
-    found = hparams_text.parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
+    found = hparams.parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
     assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
     assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
     assert not set(split_run_settings(DEFAULTS)[1])

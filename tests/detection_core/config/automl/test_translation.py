@@ -13,10 +13,10 @@ from detection_core.builders.datasets import build_eval_dataset, build_train_dat
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
 from detection_core.builders.train_plan import build_train_options
 from detection_core.config.automl import translation
+from detection_core.config.automl.hparams import MODELS, load_hyperparameters, model_values
 from detection_core.config.automl.hyperparameters import DEFAULTS, SUPPORT
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.translation import RunFlags, holds_hyperparameters, translate
-from detection_core.config.automl.typed_values import MODELS, load_hyperparameters, model_values
 from detection_core.config.check import check_message, check_pipeline_config
 from detection_core.config.load import format_pipeline_config, parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names

@@ -5,14 +5,18 @@ import dataclasses
 import pytest
 
 from detection_core.allowed_values import POSITIVE, Option
-from detection_core.config.automl.typed_values import MODELS
+from detection_core.config.automl.hparams import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages import registered
-from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
-from detection_core.config.messages.pipeline import clip_range_problems, size_problems, tflite_problems
-from detection_core.config.messages.registered import build_registered, register_part, unregister_part
+from detection_core.config.messages.pipeline import (
+    clip_range_problems,
+    missing_classes_problems,
+    size_problems,
+    tflite_problems,
+)
+from detection_core.config.messages.registered import PARTS, build_registered, register_part
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import FAMILIES, find_family
@@ -247,7 +251,7 @@ def _check(message, path):
 def poly():
     register_part(KIND, "poly", lambda **values: values, options=OPTIONS, check=_check)
     yield
-    unregister_part(KIND, "poly")
+    PARTS.pop((KIND, "poly"), None)
 
 
 def _option(name, value):
@@ -261,7 +265,7 @@ def test_options_have_the_type_of_their_defaults_and_a_name_is_given_once():
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
     refused(ValueError, "'poly', which is registered", register_part, KIND, "poly", dict)
     register_part("augmentation", "poly", dict)
-    unregister_part("augmentation", "poly")
+    PARTS.pop(("augmentation", "poly"), None)
     assert ("augmentation", "poly") not in registered._PARTS
 
 
@@ -286,7 +290,7 @@ def test_the_check_of_a_config_knows_the_part_and_its_kind():
     part, path = {"registered": {"name": "poly"}}, "train_config.data_augmentation_options[0]"
     assert_problems(PYRAMID, {path: part}, {f"{path}.registered.name"})
     assert_fine(PYRAMID, {LOSS: part})
-    unregister_part(KIND, "poly")
+    PARTS.pop((KIND, "poly"), None)
     assert_problems(PYRAMID, {LOSS: part}, {f"{LOSS}.registered.name"})
 
 

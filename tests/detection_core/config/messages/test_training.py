@@ -4,11 +4,17 @@ import re
 
 from detection_core.config.check import check_message, find_problems
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
-from detection_core.config.messages.training import endless_training_problems, validation_problems
+from detection_core.config.messages.training import (
+    STEPS_OF,
+    endless_training_problems,
+    fields_in_epochs,
+    in_steps,
+    validation_problems,
+)
+from detection_core.config.metric_names import COCO_SET
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.evaluation.metric_sets import COCO_SET, SHAPE_KINDS, VOC_SETS
+from detection_core.evaluation.metric_sets import SHAPE_KINDS, VOC_SETS
 from detection_core.families.ssd.extractors import NAMED_EXTRACTORS
 from detection_core.families.ssd.scoped_names import FAMILIES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

@@ -1,6 +1,5 @@
 """Boxes in CSV: lines, rows and files."""
 
-import csv
 import io
 import json
 import os
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import csv_boxes, csv_rows, open_images_files
-from detection_core.datasets.formats.csv_rows import CsvLines, Row, decode_head, open_csv, read_rows
+from detection_core.datasets.formats.csv_rows import Row, decode_head, open_csv, read_rows, split_rows
 from detection_core.datasets.formats.open_images_files import find_boxes, find_companions, read_hierarchy
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
@@ -116,7 +115,7 @@ def test_a_bad_row_costs_only_its_image(tmp_path, *, row, reason):
 def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, *, encoding):
     (tmp_path / "a.csv").write_bytes("grün,2\r\n".encode(encoding))
     with open_csv(str(tmp_path / "a.csv")) as text:
-        assert list(CsvLines(text)) == ["grün,2\r\n"]
+        assert list(split_rows(text, "")) == [(1, ["grün", "2"])]
     assert decode_head("grün".encode(encoding)).read() == "grün"
 
 
@@ -124,18 +123,14 @@ def test_another_encoding_is_refused_and_rows_of_any_number_have_the_bound_each(
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" * 1_000_000 + "grün".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.csv: expected CSV in UTF-8"), open_csv(str(path)) as text:
-        list(CsvLines(text))
+        list(split_rows(text, ""))
     refused(UnicodeError, "", lambda: decode_head("grün".encode("latin-1")))
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
         refused(DataError, f"{name}: expected a CSV file, .*{said}", open_csv(str(tmp_path / name)).__enter__)
     monkeypatch.setattr(csv_rows, "MAX_ROW", 10)
-    lines = CsvLines(io.StringIO("c,d\r\ne,f\r\n" * 5, newline=""), "a,b\r\n")
-    rows = []
-    for row in csv.reader(lines):
-        lines.taken = 0
-        rows.append(row)
-    assert rows == [["a", "b"], *[["c", "d"], ["e", "f"]] * 5]
+    rows = split_rows(io.StringIO("c,d\r\ne,f\r\n" * 5, newline=""), "", "a,b\r\n")
+    assert [row for _, row in rows] == [["a", "b"], *[["c", "d"], ["e", "f"]] * 5]
 
 
 @cases("x", '"a\nb",')
@@ -143,7 +138,7 @@ def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, unit
     monkeypatch.setattr(csv_rows, "MAX_ROW", 1 << 14)
     (tmp_path / "a.csv").write_text(unit * (1 << 22))
     with memory_below(8 << 20), open_csv(str(tmp_path / "a.csv")) as text:
-        refused(csv.Error, "more than 16,384 char", lambda: list(csv.reader(CsvLines(text))))
+        refused(DataError, "more than 16,384 char", lambda: list(split_rows(text, "")))
 
 
 def _rows(text):

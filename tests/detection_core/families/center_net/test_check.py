@@ -2,11 +2,10 @@ import re
 
 import pytest
 
-from detection_core.config.check import find_problems
+from detection_core.config.check import find_problems, find_refused, find_without_effect
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.families.center_net.check import RANKINGS
 from detection_core.families.center_net.decoding import RANKINGS as BUILT
 from detection_core.families.center_net.extractors import EXTRACTORS

@@ -12,7 +12,8 @@ from detection_core.config.input_paths import point_at_examples, with_keypoint_l
 from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.describe import describe
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export import export_tflite
+from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.train import train
 from tests.support.center_net_goldens import LABELS, small_text
 from tests.support.tiny_training import write_examples

@@ -2,10 +2,9 @@
 
 import pytest
 
-from detection_core.config.check import find_problems
+from detection_core.config.check import find_problems, find_refused, find_without_effect
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.families.faster_rcnn.check import pooled_side
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, backbone
 from detection_core.families.faster_rcnn.network import BACKBONES

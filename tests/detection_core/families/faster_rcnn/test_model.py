@@ -33,6 +33,9 @@ def test_a_stage_less_is_a_network_less():
     for stages, wanted in names.items():
         model = build(stages)
         assert list(model.networks) == wanted and model.input_shape.size == (64, 64)
+        # 12 proposals, and 6 detections whose masks are found.
+        runs = {"proposals": 1, "regions": 18 if stages == 3 else 12, "boxes": 12, "masks": 6}
+        assert all(model.runs_per_image(name) == runs[name] for name in wanted)
         found = model.detect(images_of(noise(2, 64, 64, 3)))
         rows = 12 if stages == 1 else 6
         assert found.boxes.shape == (2, rows, 4) and found.masks.shape[2:] == (

@@ -8,7 +8,7 @@ from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_detector
-from detection_core.config.messages.image_resizers import fixed_size
+from detection_core.config.messages.sizes import fixed_size
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.families.ssd.model import LOCALIZATION_LOSS
 from detection_core.ops.objects import new_truth

@@ -2,10 +2,10 @@
 
 import re
 
-from detection_core.builders.anchors import build_box_coder
+from detection_core.builders.detector_parts import build_box_coder
 from detection_core.config.check import find_problems
 from detection_core.config.messages.anchors import anchors_per_location, code_size
-from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.messages.sizes import network_size
 from detection_core.families.efficientdet.settings import Node, named_nodes, node_problems
 from detection_core.families.ssd import extractors
 from detection_core.families.ssd.check import fitting_problems

@@ -96,7 +96,7 @@ def test_an_efficientnet_takes_only_the_regularizer_of_overriding_hyperparameter
 
 def test_attention_that_adds_up_unweighted_is_told(caplog):
     _network(f"{BIFPN} bifpn {{ {SMALL} combine_method: 'attention' }}")
-    assert "e.necks.combine_method: attention adds inputs up unweighted" in caplog.text
+    assert "e.bifpn.combine_method: attention is an unweighted sum" in caplog.text
 
 
 # Others are in tests/detection_core/config/messages/test_extractors.py.
@@ -104,7 +104,7 @@ def test_attention_that_adds_up_unweighted_is_told(caplog):
     ("type: 'ssd_mobilenet_v2'", "^e.type: .*its name is ssd_mobilenet_v2_keras now"),
     (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected false"),
     (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
-    (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.necks.min_level: .*found 3 and 3"),
+    (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
     (f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 }}", "num_iterations: expected a positive number, found 0"),
     (f"{BIFPN} bifpn {{ {SMALL.replace('16', '0')} }}", "num_filters: expected a positive number, found 0"),
 )

@@ -14,13 +14,13 @@ from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions, measure_parity
 from tests.support.blobs import BlobDetector, save, scenes, write_examples
 from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
-OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
+OPTIONS = TFLiteExportOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 TWO = ("float32", "int8")
 FEW = {"post_process": TWO, "plain_nms": TWO, "headless": FORMATS_OF_ITS_WEIGHTS}
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     return root
 
 
-def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OPTIONS):
+def parity(folder, *names: str, split: str = "eval", options: TFLiteExportOptions = OPTIONS):
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split=split)
     candidates = [Candidate(path=str(folder / name), format="float32", quantization="none") for name in names]
     label_map = load_label_map(str(folder / "label_map.pbtxt"))

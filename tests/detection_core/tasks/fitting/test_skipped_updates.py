@@ -16,7 +16,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.records import image_name
 from detection_core.detectors.base import TOTAL_LOSS, with_total
-from detection_core.detectors.family import register_family, unregister_family
+from detection_core.detectors.family import FAMILIES, register_family
 from detection_core.errors import ModelError
 from detection_core.structures import Batch
 from tests.support.detectors import train_below
@@ -43,7 +43,7 @@ def family():
     build = lambda message, where, seed: HeightDetector(message.num_classes)  # noqa: E731
     register_family(dataclasses.replace(QUADRANT_FAMILY, build=build))
     yield
-    unregister_family("quadrants")
+    FAMILIES.pop("quadrants", None)
 
 
 @pytest.fixture(scope="module")

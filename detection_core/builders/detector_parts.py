@@ -1,0 +1,337 @@
+"""Build anchors, box coders, matchers, losses and post-processing from their messages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core.builders.oneof import build_oneof, from_fields, same_fields
+from detection_core.config.messages.anchors import ssd_anchor_layers
+from detection_core.config.messages.registered import build_registered
+from detection_core.ops import iou as iou_ops
+from detection_core.ops.iou import Similarity, ThresholdedIou, negative_squared_distance
+from detection_core.ops.nms import NmsOptions
+from detection_core.ops.post_processing import (
+    Elementwise,
+    PerClass,
+    PiecewiseLinear,
+    PostProcessing,
+    ScoreConverter,
+    Temperature,
+)
+from detection_core.parts.anchors.generators import (
+    AnchorGenerator,
+    AnchorGrid,
+    FlexibleGridAnchorGenerator,
+    GridAnchorGenerator,
+    GridAnchorOptions,
+    MultiscaleAnchorGenerator,
+    MultiscaleAnchorOptions,
+    SsdAnchorGenerator,
+    SsdAnchorOptions,
+)
+from detection_core.parts.box_coders import (
+    BoxCoder,
+    FasterRcnnBoxCoder,
+    KeypointBoxCoder,
+    MeanStddevBoxCoder,
+    SquareBoxCoder,
+)
+from detection_core.parts.losses import (
+    AnchorLosses,
+    BootstrappedSigmoidLoss,
+    ClassificationLoss,
+    DiceLoss,
+    GiouLoss,
+    IouLoss,
+    L1Loss,
+    L2Loss,
+    LocalizationLoss,
+    PenaltyReducedFocalLoss,
+    SigmoidFocalLoss,
+    SigmoidLoss,
+    SmoothL1Loss,
+    SoftmaxAgainstLogitsLoss,
+    SoftmaxLoss,
+)
+from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
+from detection_core.parts.samplers import (
+    BalancedSampler,
+    HardExampleMiner,
+    HardExampleOptions,
+    MiningLoss,
+)
+from detection_core.protos import (
+    anchor_generator_pb2,
+    argmax_matcher_pb2,
+    box_coder_pb2,
+    calibration_pb2,
+    flexible_grid_anchor_generator_pb2,
+    grid_anchor_generator_pb2,
+    keypoint_box_coder_pb2,
+    losses_pb2,
+    matcher_pb2,
+    multiscale_anchor_generator_pb2,
+    post_processing_pb2,
+    region_similarity_calculator_pb2,
+    ssd_anchor_generator_pb2,
+)
+
+
+def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> AnchorGenerator:
+    options = GridAnchorOptions(
+        height=float(message.height),
+        width=float(message.width),
+        stride=(float(message.height_stride), float(message.width_stride)),
+        offset=(float(message.height_offset), float(message.width_offset)),
+        scales=tuple(message.scales),
+        aspect_ratios=tuple(message.aspect_ratios),
+    )
+    return GridAnchorGenerator(options)
+
+
+def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
+    return tuple((float(y), float(x)) for y, x in zip(y_values, x_values, strict=True))
+
+
+def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> AnchorGenerator:
+    options = from_fields(
+        SsdAnchorOptions,
+        message,
+        num_layers=ssd_anchor_layers(message),
+        strides=_pairs(message.height_stride, message.width_stride),
+        offsets=_pairs(message.height_offset, message.width_offset),
+    )
+    return SsdAnchorGenerator(options)
+
+
+def _multiscale(message: multiscale_anchor_generator_pb2.MultiscaleAnchorGenerator) -> AnchorGenerator:
+    return MultiscaleAnchorGenerator(from_fields(MultiscaleAnchorOptions, message))
+
+
+def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> AnchorGrid:
+    return from_fields(
+        AnchorGrid,
+        message,
+        stride=(float(message.height_stride), float(message.width_stride)),
+        offset=(float(message.height_offset), float(message.width_offset)),
+    )
+
+
+def _flexible_grid(
+    message: flexible_grid_anchor_generator_pb2.FlexibleGridAnchorGenerator,
+) -> AnchorGenerator:
+    grids = tuple(_anchor_grid(grid) for grid in message.anchor_grid)
+    return FlexibleGridAnchorGenerator(grids, normalize_coordinates=message.normalize_coordinates)
+
+
+ANCHOR_GENERATORS: dict[str, Callable[[Any], AnchorGenerator]] = {
+    "flexible_grid_anchor_generator": _flexible_grid,
+    "grid_anchor_generator": _grid,
+    "multiscale_anchor_generator": _multiscale,
+    "ssd_anchor_generator": _ssd,
+}
+
+
+def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> AnchorGenerator:
+    """Build the anchor generator of a checked message."""
+    return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)
+
+
+def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
+    return from_fields(KeypointBoxCoder, message, box_coder=from_fields(FasterRcnnBoxCoder, message))
+
+
+BOX_CODERS: dict[str, Callable[[Any], BoxCoder]] = {
+    "faster_rcnn_box_coder": same_fields(FasterRcnnBoxCoder),
+    "keypoint_box_coder": _keypoint,
+    "mean_stddev_box_coder": same_fields(MeanStddevBoxCoder),
+    "square_box_coder": same_fields(SquareBoxCoder),
+}
+
+
+def build_box_coder(message: box_coder_pb2.BoxCoder) -> BoxCoder:
+    """Build the box coder of a checked message."""
+    return build_oneof(message, "box_coder_oneof", BOX_CODERS)
+
+
+# `use_matmul_gather` only selects a TPU kernel; matches do not depend on it.
+def _argmax(message: argmax_matcher_pb2.ArgMaxMatcher) -> Matcher:
+    unset = {"matched_threshold": None, "unmatched_threshold": None} if message.ignore_thresholds else {}
+    return ArgMaxMatcher(from_fields(ArgMaxMatcherOptions, message, **unset))
+
+
+MATCHERS: dict[str, Callable[[Any], Matcher]] = {
+    "argmax_matcher": _argmax,
+    "bipartite_matcher": same_fields(GreedyBipartiteMatcher),
+}
+
+
+def build_matcher(message: matcher_pb2.Matcher) -> Matcher:
+    """Build the matcher of a checked message."""
+    return build_oneof(message, "matcher_oneof", MATCHERS)
+
+
+SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
+    "ioa_similarity": lambda message: iou_ops.ioa,
+    "iou_similarity": lambda message: iou_ops.iou,
+    "neg_sq_dist_similarity": lambda message: negative_squared_distance,
+    "thresholded_iou_similarity": same_fields(ThresholdedIou),
+}
+
+
+def build_similarity(
+    message: region_similarity_calculator_pb2.RegionSimilarityCalculator,
+) -> Similarity:
+    """Build the similarity of a checked message, for rows [..., G, 4] and columns [..., A, 4]."""
+    return build_oneof(message, "region_similarity", SIMILARITIES)
+
+
+def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> ClassificationLoss:
+    # An unset alpha means no class balancing, unlike alpha 0.
+    alpha = message.alpha if message.HasField("alpha") else None
+    return SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
+
+
+# `anchorwise_output` has no effect: the Object Detection API ignores it as well.
+CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
+    "bootstrapped_sigmoid": same_fields(BootstrappedSigmoidLoss),
+    "penalty_reduced_logistic_focal_loss": same_fields(PenaltyReducedFocalLoss),
+    "weighted_dice_classification_loss": same_fields(DiceLoss),
+    "weighted_logits_softmax": same_fields(SoftmaxAgainstLogitsLoss),
+    "weighted_sigmoid": same_fields(SigmoidLoss),
+    "weighted_sigmoid_focal": _focal,
+    "weighted_softmax": same_fields(SoftmaxLoss),
+    "registered": lambda message: build_registered("classification_loss", message),
+}
+
+LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
+    "l1_localization_loss": same_fields(L1Loss),
+    "weighted_giou": same_fields(GiouLoss),
+    "weighted_iou": same_fields(IouLoss),
+    "weighted_l2": same_fields(L2Loss),
+    "weighted_smooth_l1": same_fields(SmoothL1Loss),
+    "registered": lambda message: build_registered("localization_loss", message),
+}
+
+MINING_LOSSES: dict[int, MiningLoss] = {
+    losses_pb2.HardExampleMiner.BOTH: MiningLoss.BOTH,
+    losses_pb2.HardExampleMiner.CLASSIFICATION: MiningLoss.CLASSIFICATION,
+    losses_pb2.HardExampleMiner.LOCALIZATION: MiningLoss.LOCALIZATION,
+}
+
+
+def build_classification_loss(message: losses_pb2.ClassificationLoss) -> ClassificationLoss:
+    """Build the classification loss of a checked message."""
+    return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES)
+
+
+def build_localization_loss(message: losses_pb2.LocalizationLoss) -> LocalizationLoss:
+    """Build the localisation loss of a checked message."""
+    return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES)
+
+
+def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
+    """Build the miner of a Loss message, whose loss weights decide which anchors are hard; None: no miner."""
+    if not message.HasField("hard_example_miner"):
+        return None
+    miner = message.hard_example_miner
+    options = HardExampleOptions(
+        num_hard_examples=max(miner.num_hard_examples, 0),
+        iou_threshold=miner.iou_threshold,
+        loss=MINING_LOSSES[miner.loss_type],
+        max_negatives_per_positive=max(miner.max_negatives_per_positive, 0),
+        min_negatives_per_image=miner.min_negatives_per_image,
+        classification_weight=message.classification_weight,
+        localization_weight=message.localization_weight,
+    )
+    return HardExampleMiner(options)
+
+
+def build_losses(message: losses_pb2.Loss) -> AnchorLosses:
+    """Build the losses of an anchor-based detector, their weights and the selection of anchors."""
+    return AnchorLosses(
+        classification=build_classification_loss(message.classification_loss),
+        localization=build_localization_loss(message.localization_loss),
+        classification_weight=message.classification_weight,
+        localization_weight=message.localization_weight,
+        hard_example_miner=build_hard_example_miner(message),
+        random_example_sampler=_sampler(message),
+    )
+
+
+def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
+    if not message.HasField("random_example_sampler"):
+        return None
+    return BalancedSampler(positive_fraction=message.random_example_sampler.positive_sample_fraction)
+
+
+_logger = logging.getLogger(__name__)
+
+
+def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
+    points = [(pair.x, pair.y) for pair in message.x_y_pair]
+    if sorted(points) != points:
+        _logger.warning("calibration points are not in rising order of x; scores between them lose meaning")
+    return PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
+
+
+def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> PerClass:
+    functions = {key: _piecewise(pairs) for key, pairs in message.class_id_xy_pairs_map.items()}
+    return PerClass(functions=functions)
+
+
+CALIBRATIONS: dict[str, Callable[[Any], Elementwise]] = {
+    "class_id_function_approximations": _per_class,
+    "function_approximation": lambda message: _piecewise(message.x_y_pairs),
+    "temperature_scaling_calibration": same_fields(Temperature),
+}
+
+
+def build_calibration(message: calibration_pb2.CalibrationConfig) -> Elementwise:
+    """Build the calibration of a checked message; a `Temperature` takes logits, the others scores."""
+    return build_oneof(message, "calibrator", CALIBRATIONS)
+
+
+SCORE_ACTIVATIONS: dict[int, Elementwise] = {
+    post_processing_pb2.PostProcessing.IDENTITY: tf.identity,
+    post_processing_pb2.PostProcessing.SIGMOID: tf.sigmoid,
+    post_processing_pb2.PostProcessing.SOFTMAX: tf.nn.softmax,
+}
+
+
+def build_post_processing(message: post_processing_pb2.PostProcessing) -> PostProcessing:
+    """Build the conversion of raw predictions to detections from a checked message."""
+    return PostProcessing(
+        score_converter=build_score_converter(message),
+        nms=build_nms_options(message.batch_non_max_suppression),
+    )
+
+
+def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreConverter:
+    """Build the conversion of class logits to scores, calibration included."""
+    calibration = (
+        build_calibration(message.calibration_config) if message.HasField("calibration_config") else None
+    )
+    on_logits = isinstance(calibration, Temperature)
+    return ScoreConverter(
+        activation=SCORE_ACTIVATIONS[message.score_converter],
+        logit_scale=message.logit_scale,
+        prepare=calibration if on_logits else None,
+        calibrate=None if on_logits else calibration,
+    )
+
+
+# These only select a TPU or CPU kernel and do not change detections: use_static_shapes,
+# use_partitioned_nms, use_cpu_nms and use_combined_nms. Every hard suppression here uses the combined kernel.
+def build_nms_options(message: post_processing_pb2.BatchNonMaxSuppression) -> NmsOptions:
+    """Build the options of non-max suppression."""
+    return from_fields(
+        NmsOptions,
+        message,
+        class_agnostic=message.use_class_agnostic_nms,
+        soft_nms_sigma=0.0 if message.use_hard_nms else message.soft_nms_sigma,
+    )
