@@ -9,11 +9,12 @@ import abc
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import tensorflow as tf
 import tf_keras
 
+from detection_core.errors import ModelError
 from detection_core.structures import FIRST_CLASS, Batch, Detections, Images
 
 REGULARIZATION_LOSS = "Loss/regularization_loss"
@@ -107,6 +108,67 @@ class Detector(tf.Module, abc.ABC):
     def trainable_variables(self) -> list[tf.Variable]:
         """Return the trainable variables of all networks, network after network, without duplicates."""
         return _unique(v for network in self.networks.values() for v in network.trainable_variables)
+
+
+P = TypeVar("P")
+
+
+class OneNetworkDetector(Detector, Generic[P]):
+    """A detector whose convolutions are all in one network, which can be rewritten.
+
+    Attributes:
+        network: flat functional network of stock layers; its input is float32 [B, H, W, 3], preprocessed.
+    """
+
+    def __init__(self, name: str, network: tf_keras.Model, parts: P, num_classes: int) -> None:
+        super().__init__(name=name)
+        self.network = network
+        self.num_classes = num_classes
+        self._parts = parts
+
+    @property
+    def parts(self) -> P:
+        """Return its parts besides the network."""
+        return self._parts
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """Return the one network."""
+        return {"detector": self.network}
+
+    @abc.abstractmethod
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the network expects."""
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector with a rewritten network that has the same inputs and outputs."""
+        return type(self)(network, self._parts)  # type: ignore[call-arg]
+
+
+def check_size(pixels: tf.Tensor, size: tuple[int, int]) -> None:
+    """Check that images, float32 [B, H, W, 3], have a network's rows and columns (static check).
+
+    Raises:
+        ModelError: when they do not.
+    """
+    found = tuple(pixels.shape[1:3])
+    if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
+        raise ModelError(
+            f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
+            " resize them as the config's image_resizer says"
+        )
+
+
+def inside_images(sizes: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
+    """Return float32 [B, rows, columns, 1], 1 where maps of a shape hold the image and 0 in its padding.
+
+    Sizes are int32 or float32 [B, 2], rows and columns of the image.
+    """
+    rows, columns = (
+        tf.cast(tf.range(side, dtype=sizes.dtype) < sizes[:, axis, tf.newaxis], tf.float32)
+        for axis, side in enumerate(shape)
+    )
+    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis])[..., tf.newaxis]
 
 
 def by_level(values: tf.Tensor, shapes: Iterable[tuple[int, int, int]]) -> list[tf.Tensor]:

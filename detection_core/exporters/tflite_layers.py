@@ -22,6 +22,7 @@ from detection_core.artifacts.tflite_file import (
     read_graph,
 )
 from detection_core.errors import ModelError
+from detection_core.exporters.operator_times import make_interpreter
 from detection_core.quantization.aware import PREFIX
 
 MOST_DB = 100.0
@@ -90,7 +91,7 @@ def compare_layers(
         if (node := reference.node_of(graph.tensors[index], _output_name(graph, index)))
     ]
     signal, noise = np.zeros(len(compared)), np.zeros(len(compared))
-    interpreter, empty = _interpreter(content), True
+    interpreter, empty = make_interpreter(content, threads=1, delegate="none", keep_tensors=True), True
     for value in inputs:
         empty = False
         found = _run(interpreter, graph, value, [one.tensor for one in compared])
@@ -203,19 +204,6 @@ def _quantized(node: Any, tensor: TensorInfo) -> Any:
         return node
     behind = [op.outputs[0] for op in node.consumers() if op.type == _FAKE_QUANTIZATION]
     return behind[0] if behind else node
-
-
-def _interpreter(content: bytes) -> Any:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter = Interpreter(
-        model_content=content,
-        num_threads=1,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
-    interpreter.allocate_tensors()
-    return interpreter
 
 
 def _run(interpreter: Any, graph: TFLiteGraph, value: np.ndarray, tensors: Sequence[int]) -> list[np.ndarray]:

@@ -73,17 +73,43 @@ class BiasRule:
         return tf.abs(tf.convert_to_tensor(self.bias)) / (input_scale * LARGEST_BIAS)
 
 
-class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+class _Quantizer(tfmot.quantization.keras.quantizers.Quantizer):
+    """A quantizer whose range follows from other values, unless it makes variables."""
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """Return nothing, because networks are rebuilt from their record."""
+        return {}
+
+
+class _RangeQuantizer(_Quantizer):
+    """A quantizer of activations over the range that `range_of` returns."""
+
+    def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
+        self.options, self.clock = options, clock
+
+    def __call__(self, inputs: Any, training: bool, weights: dict[str, Any], **kwargs: Any) -> tf.Tensor:
+        """Return the activations, float32, on their range's grid."""
+        low, high = self.range_of(weights)
+        quantized = tf.quantization.fake_quant_with_min_max_vars(
+            inputs, low, high, num_bits=self.options.activation_bits
+        )
+        return self.clock.choose(quantized, inputs, training)
+
+    def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the range by the quantizer's variables."""
+        raise NotImplementedError
+
+
+class KernelQuantizer(_Quantizer):
     """Symmetric, one scale per output channel."""
 
     def __init__(
         self, bits: int, clock: Clock, *, depthwise: bool, bias_rule: BiasRule | None = None
     ) -> None:
         self.bits, self.clock, self.depthwise, self.bias_rule = bits, clock, depthwise, bias_rule
-
-    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is computed from the kernel."""
-        return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
         """Return the kernel, float32, on its grid of 2**bits - 1 values a channel."""
@@ -100,16 +126,9 @@ class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         )
         return self.clock.choose(tf.reshape(quantized, kernel.shape), kernel, training)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the identifying settings; networks are rebuilt from their record, not from this."""
-        return {"bits": self.bits, "depthwise": self.depthwise}
 
-
-class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+class ActivationQuantizer(_RangeQuantizer):
     """One scale per tensor, over a moving average of the training batches' extremes."""
-
-    def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
-        self.options, self.clock = options, clock
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
         """Make the two variables of the range on the layer."""
@@ -131,30 +150,18 @@ class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         if training:
             for end, extreme in (("min", tf.reduce_min(inputs)), ("max", tf.reduce_max(inputs))):
                 weights[end].assign_add((1 - RANGE_MOMENTUM) * (tf.stop_gradient(extreme) - weights[end]))
-        low, high = self.range_of(weights)
-        quantized = tf.quantization.fake_quant_with_min_max_vars(
-            inputs, low, high, num_bits=self.options.activation_bits
-        )
-        return self.clock.choose(quantized, inputs, training)
+        return super().__call__(inputs, training, weights)
 
     def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the range of the activations by these variables."""
         return usable_range(variables["min"], variables["max"], self.options)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the identifying settings; networks are rebuilt from their record, not from this."""
-        return dataclasses.asdict(self.options)
 
-
-class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+class SigmoidQuantizer(_Quantizer):
     """The fixed grid of a sigmoid's integer kernel: from 0 on in steps of 1 / 2**bits."""
 
     def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
         self.bits, self.clock = options.activation_bits, clock
-
-    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is fixed."""
-        return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
         """Return the activations, float32, on the grid."""
@@ -165,10 +172,6 @@ class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
     def range_of(self, variables: dict[str, Any]) -> tuple[float, float]:
         """Return the fixed range."""
         return 0.0, 1.0 - 2.0**-self.bits
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the identifying settings; networks are rebuilt from their record, not from this."""
-        return {"bits": self.bits}
 
 
 def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.Tensor, tf.Tensor]:
@@ -279,15 +282,11 @@ class InputQuantizer(tf_keras.layers.Layer):
 SMALLEST_FACTOR = 2.0**-6
 
 
-class FactorQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+class FactorQuantizer(_Quantizer):
     """One scale for a factor of maps, over its extremes; a single value is not rounded."""
 
     def __init__(self, bits: int, clock: Clock) -> None:
         self.bits, self.clock = bits, clock
-
-    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is computed from the factor."""
-        return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
         """Return the factor, float32 [] or [C], on its grid."""
@@ -297,30 +296,15 @@ class FactorQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         quantized = tf.quantization.fake_quant_with_min_max_vars(factor, low, high, num_bits=self.bits)
         return self.clock.choose(quantized, factor, training)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the identifying settings; networks are rebuilt from their record, not from this."""
-        return {"bits": self.bits}
 
-
-class ProductQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+class ProductQuantizer(_RangeQuantizer):
     """The range of a map times that of its factor, so that a single factor changes no integer of the map."""
 
     def __init__(
         self, options: QuantizationOptions, clock: Clock, *, factor: tf.Variable, input_range: Range
     ) -> None:
-        self.options, self.clock, self.factor, self.input_range = options, clock, factor, input_range
-
-    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
-        """Make no variables: the range is derived from others."""
-        return {}
-
-    def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
-        """Return the product, float32, on its grid."""
-        low, high = self.range_of(weights)
-        quantized = tf.quantization.fake_quant_with_min_max_vars(
-            inputs, low, high, num_bits=self.options.activation_bits
-        )
-        return self.clock.choose(quantized, inputs, training)
+        super().__init__(options, clock)
+        self.factor, self.input_range = factor, input_range
 
     def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the product's range."""
@@ -328,7 +312,3 @@ class ProductQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         factor = tf.reshape(tf.convert_to_tensor(self.factor), [-1, 1])
         products = tf.stop_gradient(tf.concat([factor, [[SMALLEST_FACTOR]]], axis=0) * extremes)
         return usable_range(tf.reduce_min(products), tf.reduce_max(products), self.options)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the identifying settings; networks are rebuilt from their record, not from this."""
-        return dataclasses.asdict(self.options)

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +21,7 @@ from detection_core.artifacts.quantization import (
     QuantizationSettings,
     QuantizedLayer,
 )
+from detection_core.detectors.base import OneNetworkDetector
 from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
 from detection_core.quantization.aware import (
     AwareNetwork,
@@ -41,21 +42,7 @@ from detection_core.quantization.range_checks import check_ranges
 _logger = logging.getLogger(__name__)
 
 
-class OneNetworkDetector(Protocol):
-    """A detector that can be rewritten: one network contains all its convolutions."""
-
-    @property
-    def network(self) -> tf_keras.Model:
-        """Flat functional network of stock layers; its input is float32 [B, H, W, 3], preprocessed."""
-
-    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized pixels, float32 [B, H, W, 3], RGB 0..255, as the network expects."""
-
-    def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector with a rewritten network of the same inputs and outputs."""
-
-
-D = TypeVar("D", bound=OneNetworkDetector)
+D = TypeVar("D", bound=OneNetworkDetector[Any])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,13 +66,10 @@ class RewrittenDetector(Generic[D]):
     corrections: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
-        """Initialise the ranges with the float network's values on real input.
-
-        Args:
-            batches: float32 [B, H, W, 3], resized pixels, 0..255.
+        """Initialise the ranges with the float network's values; see `QuantizedDetector.calibrate`.
 
         Raises:
-            ModelError: if there is no batch.
+            ModelError: if there is no batch, here and in all methods that take batches.
         """
         prepared = (self.model.preprocess(pixels) for pixels in batches)
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
@@ -94,12 +78,7 @@ class RewrittenDetector(Generic[D]):
         """Equalise, calibrate and correct a network that will not be trained.
 
         Equalisation and bias correction are each kept only if they reduce the noise of the outputs.
-
-        Args:
-            batches: returns float32 [B, H, W, 3], resized pixels, 0..255, from the start at each call.
-
-        Raises:
-            ModelError: if there is no batch.
+        `batches` returns those of `calibrate`, from the start at each call.
         """
 
         def prepared() -> Iterable[tf.Tensor]:
@@ -128,14 +107,7 @@ class RewrittenDetector(Generic[D]):
             self.corrections.update(corrections)
 
     def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
-        """Measure the quantization error of each layer's output, in the order of the network.
-
-        Args:
-            batches: float32 [B, H, W, 3], resized pixels, 0..255.
-
-        Raises:
-            ModelError: if there is no batch.
-        """
+        """Measure the error of each layer's output in the order of the network; see `QuantizedDetector`."""
         return layer_errors(self.folded, self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
     def groups(self) -> dict[str, list[str]]:
@@ -194,14 +166,7 @@ class RewrittenDetector(Generic[D]):
         return list(self.aware.placement.not_quantized)
 
     def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
-        """Check the ranges against the quantized network's tensors on real input.
-
-        Args:
-            batches: float32 [B, H, W, 3], resized pixels, 0..255.
-
-        Raises:
-            ModelError: if there is no batch.
-        """
+        """Compare the ranges with the quantized network's tensors; see `QuantizedDetector.check_ranges`."""
         return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
     def describe(self, check: RangeCheck | None = None) -> Quantization:
@@ -226,16 +191,17 @@ class RewrittenDetector(Generic[D]):
 
     def _coverage(self) -> Coverage:
         """Count convolutions and their weights, in total and quantized."""
-        counts = {"convolutions": 0, "quantized_convolutions": 0, "weights": 0, "quantized_weights": 0}
-        for call in read_graph(self.folded.network).calls.values():
-            if type(call.layer) in WEIGHTED:
-                weights = int(np.prod(getattr(call.layer, WEIGHTED[type(call.layer)]).shape))
-                counts["convolutions"] += 1
-                counts["weights"] += weights
-                if call.name in self.aware.placement.quantized:
-                    counts["quantized_convolutions"] += 1
-                    counts["quantized_weights"] += weights
-        return Coverage(**counts, fraction=counts["quantized_weights"] / max(counts["weights"], 1))
+        calls, quantized = read_graph(self.folded.network).calls, self.aware.placement.quantized
+        weighted = [name for name, call in calls.items() if type(call.layer) in WEIGHTED]
+        integer = [name for name in weighted if name in quantized]
+        weights, quantized_weights = self.weight_count(weighted), self.weight_count(integer)
+        return Coverage(
+            convolutions=len(weighted),
+            quantized_convolutions=len(integer),
+            weights=weights,
+            quantized_weights=quantized_weights,
+            fraction=quantized_weights / max(weights, 1),
+        )
 
 
 def rewrite(
@@ -276,7 +242,7 @@ def _say(what: str, before: float, after: float) -> None:
     _logger.info("quantization | %s: outputs have %.1f dB, before %.1f; %s", what, after, before, done)
 
 
-def input_range(model: OneNetworkDetector) -> tuple[float, float]:
+def input_range(model: OneNetworkDetector[Any]) -> tuple[float, float]:
     """Return the smallest and largest value of a pixel after preprocessing."""
     extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
     return float(np.min(extremes)), float(np.max(extremes))

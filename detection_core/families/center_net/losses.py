@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from detection_core.detectors.base import inside_images
 from detection_core.families.center_net.decoding import KeypointTask
 from detection_core.families.center_net.extractors import STRIDE
 from detection_core.families.center_net.network import (
@@ -94,12 +95,7 @@ class CenterNetCriterion:
 
 def pixel_weights(true_sizes: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
     """Return float32 [B, rows, columns, 1], 1 at pixels of a map that hold the image and 0 in its padding."""
-    sizes = tf.math.ceil(tf.cast(true_sizes, tf.float32) / STRIDE)
-    rows, columns = (
-        tf.cast(tf.range(side, dtype=tf.float32) < sizes[:, axis, tf.newaxis], tf.float32)
-        for axis, side in enumerate(shape)
-    )
-    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis])[..., tf.newaxis]
+    return inside_images(tf.math.ceil(tf.cast(true_sizes, tf.float32) / STRIDE), shape)
 
 
 def _flat(maps: tf.Tensor) -> tf.Tensor:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import Detector, InputShape, in_float32, named_detections, with_total
+from detection_core.detectors.base import (
+    InputShape,
+    OneNetworkDetector,
+    in_float32,
+    named_detections,
+    with_total,
+)
 from detection_core.errors import ModelError
 from detection_core.families.center_net.decoding import (
     KeypointTask,
@@ -107,7 +113,7 @@ class FoundObjects(NamedTuple):
     keypoint_scores: tf.Tensor
 
 
-class CenterNetModel(Detector):
+class CenterNetModel(OneNetworkDetector[CenterNetParts]):
     """A detector whose network draws a heatmap of the objects' centres.
 
     Attributes:
@@ -117,20 +123,7 @@ class CenterNetModel(Detector):
     """
 
     def __init__(self, network: tf_keras.Model, parts: CenterNetParts) -> None:
-        super().__init__(name="center_net")
-        self.network = network
-        self.num_classes = parts.num_classes
-        self._parts = parts
-
-    @property
-    def parts(self) -> CenterNetParts:
-        """Return its parts besides the network."""
-        return self._parts
-
-    @property
-    def networks(self) -> Mapping[str, tf_keras.Model]:
-        """Return the one network."""
-        return {"detector": self.network}
+        super().__init__("center_net", network, parts, parts.num_classes)
 
     @property
     def input_shape(self) -> InputShape:
@@ -230,10 +223,6 @@ class CenterNetModel(Detector):
                 own = tf.gather(keypoint_scores, task.indices, axis=2)
                 scores = rescore(scores, found.classes == task.class_index, own, task.refinement)
         return detections._replace(keypoints=keypoints, scores=scores), keypoint_scores
-
-    def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector with a rewritten network that has the same inputs and outputs."""
-        return type(self)(network, self._parts)
 
 
 def keypoint_count(tasks: tuple[KeypointTask, ...]) -> int:

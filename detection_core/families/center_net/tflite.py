@@ -15,7 +15,7 @@ from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite_input import PIXELS
+from detection_core.exporters.tflite_forms import PIXELS
 from detection_core.exporters.tflite_post_process import kept_in_float
 from detection_core.families.center_net.model import CenterNetModel
 from detection_core.families.center_net.network import by_head

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -12,14 +11,15 @@ import tf_keras
 
 from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
-    Detector,
     InputShape,
+    OneNetworkDetector,
     by_level,
+    check_size,
     in_float32,
+    inside_images,
     named_detections,
     with_total,
 )
-from detection_core.errors import ModelError
 from detection_core.families.efficientdet.anchors import normalized_anchors
 from detection_core.families.efficientdet.losses import (
     SEGMENTATION_LOSS,
@@ -66,7 +66,7 @@ class EfficientDetParts:
     frozen: Collection[str] = ()
 
 
-class EfficientDetModel(Detector):
+class EfficientDetModel(OneNetworkDetector[EfficientDetParts]):
     """A one-stage detector with boxes, losses and suppression in pixels of the network's input.
 
     Attributes:
@@ -78,21 +78,8 @@ class EfficientDetModel(Detector):
     """
 
     def __init__(self, network: tf_keras.Model, parts: EfficientDetParts) -> None:
-        super().__init__(name="efficientdet")
-        self.network = network
-        self.num_classes = parts.settings.num_classes
+        super().__init__("efficientdet", network, parts, parts.settings.num_classes)
         self.positives = moving_normalizer() if parts.settings.positives_momentum > 0 else None
-        self._parts = parts
-
-    @property
-    def parts(self) -> EfficientDetParts:
-        """Return its parts besides the network."""
-        return self._parts
-
-    @property
-    def networks(self) -> Mapping[str, tf_keras.Model]:
-        """Return the one network."""
-        return {"detector": self.network}
 
     @property
     def trainable_variables(self) -> list[tf.Variable]:
@@ -185,13 +172,8 @@ class EfficientDetModel(Detector):
 
     def _prepared(self, images: Images) -> tf.Tensor:
         size = self._parts.input_size
-        found = tuple(images.pixels.shape[1:3])
-        if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
-            raise ModelError(
-                f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
-                " resize them as the config's image_resizer says"
-            )
-        inside = _inside(images.true_sizes, size)
+        check_size(images.pixels, size)
+        inside = inside_images(images.true_sizes, size)
         blank = -1.0 if self._parts.settings.scale_range else 0.0
         return self.preprocess(images.pixels) * inside + blank * (1.0 - inside)
 
@@ -221,16 +203,3 @@ class EfficientDetModel(Detector):
         """
         found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
         return in_true_image(found, true_sizes)
-
-    def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector with a rewritten network that has the same inputs and outputs."""
-        return type(self)(network, self._parts)
-
-
-def _inside(true_sizes: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Return float32 [B, H, W, 1], 1 where the image is and 0 in the padding."""
-    rows, columns = (
-        tf.cast(tf.range(side) < true_sizes[:, axis, tf.newaxis], tf.float32)
-        for axis, side in enumerate(size)
-    )
-    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis, :])[..., tf.newaxis]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding
-from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
-from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
-from detection_core.exporters.tflite_input import file_normalisation, network_input
-from detection_core.exporters.tflite_post_process import PostProcessOptions, centred, normalisation_of
+from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
+from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
 from detection_core.families.efficientdet.build import HARD_THRESHOLD
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -42,32 +40,29 @@ INPUT = "images"
 """Input name of the signature, as in google/automl's and Model Maker's files, whose scripts use it."""
 
 
-def tflite_function(
-    model: EfficientDetModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
-) -> Any:
-    """Create the function to convert: one image in, post-processed detections out.
-
-    Its input `images` is float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`. It returns
-    count, scores, classes, boxes, or the outputs of the form in `allowed_values.TFLITE_FORMS`. `integer`
-    tells whether the network's outputs will be quantized to integers.
-    """
-    normalisation = normalisation_of(model.preprocess)
-
-    heads = HeadOptions(
+def head_options(model: EfficientDetModel, options: PostProcessOptions, *, integer: bool) -> HeadOptions:
+    """Return the meaning of the network's heads; `integer` tells whether they will be in integers."""
+    return HeadOptions(
         post_process=options,
-        anchors=centred(tf.constant(np.asarray(model.anchors))),
+        anchors=centred(tf.constant(model.anchors)),
         to_scores=tf.sigmoid,
         sigmoid=True,
         integer=integer,
     )
-    give = heads_function(form, heads)
 
-    def serve(pixels: tf.Tensor) -> Outputs:
-        found = model.run(network_input(pixels, normalisation, integer=integer), training=False)
-        return give(found.box_codes, found.class_logits)
+
+def tflite_function(
+    model: EfficientDetModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
+) -> Any:
+    """Create the function to convert, of `images` float32 [1, H, W, 3]; see `one_stage_function`."""
+
+    def run(image: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        found = model.run(image, training=False)
+        return found.box_codes, found.class_logits
 
     spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=INPUT)
-    return tf.function(serve, autograph=False).get_concrete_function(spec)
+    heads = head_options(model, options, integer=integer)
+    return one_stage_function(run, model.preprocess, heads, spec, form=form)
 
 
 def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
@@ -79,14 +74,4 @@ def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, in
 def box_decoding(model: EfficientDetModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
     """Return how to decode the outputs of a file without post-processing."""
     options = post_process_options(config.model.efficientdet, outputs)
-    return BoxDecoding(
-        anchors=np.asarray(centred(tf.constant(np.asarray(model.anchors)))),
-        scales=options.scales,
-        num_classes=options.num_classes,
-        sigmoid=True,
-    )
-
-
-def input_normalisation(model: EfficientDetModel) -> Normalisation:
-    """Return mean and std of each channel; the file's input is (pixel - mean) / std."""
-    return file_normalisation(normalisation_of(model.preprocess))
+    return decoding_of(head_options(model, options, integer=False))

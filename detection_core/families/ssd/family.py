@@ -39,7 +39,7 @@ FAMILY = Family(
     tflite=TFLiteExport(
         problems=tflite_problems,
         function=late("detection_core.families.ssd.tflite:export_function"),
-        normalisation=late("detection_core.families.ssd.tflite:input_normalisation"),
+        normalisation=late("detection_core.exporters.tflite_forms:input_normalisation"),
         decoding=late("detection_core.families.ssd.tflite:box_decoding"),
     ),
     quantization=QuantizationSupport(

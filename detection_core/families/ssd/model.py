@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,14 +13,14 @@ import tf_keras
 
 from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
-    Detector,
     InputShape,
+    OneNetworkDetector,
     by_level,
+    check_size,
     in_float32,
     named_detections,
     with_total,
 )
-from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing, ScoreConverter
 from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
@@ -108,7 +108,7 @@ class SsdParts:
     regularizers: Mapping[str, Regularizer]
 
 
-class SsdModel(Detector):
+class SsdModel(OneNetworkDetector[SsdParts]):
     """A detector whose network predicts for fixed anchors.
 
     Liu et al., SSD: Single Shot MultiBox Detector, 2016, https://arxiv.org/abs/1512.02325; with other
@@ -124,18 +124,10 @@ class SsdModel(Detector):
     """
 
     def __init__(self, network: tf_keras.Model, parts: SsdParts) -> None:
-        super().__init__(name="ssd")
-        self.network = network
-        self.num_classes = parts.options.num_classes
+        super().__init__("ssd", network, parts, parts.options.num_classes)
         # A separate attribute, because existing checkpoints track it as an object.
         self.input_size = parts.options.input_size
         self.has_background = parts.options.background
-        self._parts = parts
-
-    @property
-    def networks(self) -> Mapping[str, tf_keras.Model]:
-        """Return the one network."""
-        return {"detector": self.network}
 
     @property
     def input_shape(self) -> InputShape:
@@ -195,12 +187,7 @@ class SsdModel(Detector):
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
-        found = tuple(images.pixels.shape[1:3])
-        if any(size not in (None, own) for size, own in zip(found, self.input_size, strict=True)):
-            raise ModelError(
-                f"expected images of {self.input_size[0]}x{self.input_size[1]}, found {found[0]}x{found[1]};"
-                " resize them as the config's image_resizer says"
-            )
+        check_size(images.pixels, self._parts.options.input_size)
         codes, logits = in_float32(self.network(self.preprocess(images.pixels), training=training))
         lowest, highest = self._parts.options.code_clip
         if math.isfinite(lowest) or math.isfinite(highest):
@@ -265,7 +252,3 @@ class SsdModel(Detector):
             keypoints = coder.decode_keypoints(codes, anchors) / fraction[:, tf.newaxis, tf.newaxis, :]
             detections = detections._replace(keypoints=keypoints)
         return detections, found.anchor_indices
-
-    def with_network(self, network: tf_keras.Model) -> Self:
-        """Return the same detector with a rewritten network that has the same inputs and outputs."""
-        return type(self)(network, self._parts)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.config.model_fields import foreground_classes
-from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
-from detection_core.exporters.tflite_input import file_normalisation, network_input
-from detection_core.exporters.tflite_post_process import (
-    PostProcessOptions,
-    centred,
-    normalisation_of,
-)
+from detection_core.exporters.tflite_forms import HeadOptions, decoding_of, one_stage_function
+from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
 from detection_core.families.ssd.check import box_coder_problems
 from detection_core.families.ssd.model import SsdModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -52,31 +47,25 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
     )
 
 
-def tflite_function(
-    model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
-) -> Any:
-    """Create the function to convert: one image in, post-processed detections out.
-
-    Its input `input` is float32 [1, H, W, 3], normalised as in `tflite_input.file_normalisation`. It returns
-    count, scores, classes, boxes, or the outputs of the form in `allowed_values.TFLITE_FORMS`. `integer`
-    tells whether the network's outputs will be quantized to integers.
-    """
-    normalisation = normalisation_of(model.preprocess)
-    heads = HeadOptions(
+def head_options(model: SsdModel, options: PostProcessOptions, *, integer: bool) -> HeadOptions:
+    """Return the meaning of the network's heads; `integer` tells whether they will be in integers."""
+    return HeadOptions(
         post_process=options,
         anchors=centred(tf.constant(model.anchors)),
         to_scores=model.class_scores,
         sigmoid=model.scores_are_sigmoids,
         integer=integer,
     )
-    give = heads_function(form, heads)
 
-    def serve(pixels: tf.Tensor) -> Outputs:
-        codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)
-        return give(codes, logits)
 
+def tflite_function(
+    model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
+) -> Any:
+    """Create the function to convert, of `input` float32 [1, H, W, 3]; see `one_stage_function`."""
     spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
-    return tf.function(serve, autograph=False).get_concrete_function(spec)
+    heads = head_options(model, options, integer=integer)
+    run = functools.partial(model.network, training=False)
+    return one_stage_function(run, model.preprocess, heads, spec, form=form)
 
 
 def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
@@ -87,15 +76,4 @@ def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, in
 
 def box_decoding(model: SsdModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
     """Return how to decode the outputs of a file without post-processing."""
-    options = post_process_options(config, outputs)
-    return BoxDecoding(
-        anchors=np.asarray(centred(tf.constant(model.anchors))),
-        scales=options.scales,
-        num_classes=options.num_classes,
-        sigmoid=model.scores_are_sigmoids,
-    )
-
-
-def input_normalisation(model: SsdModel) -> Normalisation:
-    """Return mean and std of each channel; the file's input is (pixel - mean) / std."""
-    return file_normalisation(normalisation_of(model.preprocess))
+    return decoding_of(head_options(model, post_process_options(config, outputs), integer=False))

@@ -25,7 +25,7 @@ from detection_core.evaluation.tflite_runner import (
 )
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
-from detection_core.families.ssd.tflite import input_normalisation
+from detection_core.exporters.tflite_forms import input_normalisation
 from detection_core.ops.resampling import resize_pixels
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support import tiny_files

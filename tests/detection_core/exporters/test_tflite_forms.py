@@ -1,4 +1,6 @@
-"""The forms of suppression in a TensorFlow Lite file."""
+"""Input, output layouts and suppression in a TensorFlow Lite file."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
@@ -16,24 +18,32 @@ from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.config.messages.detector_parts import OPERATION
+from detection_core.detectors.family import family_of
 from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_runner import TFLiteRunner, suppressed_heads
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_forms import (
+from detection_core.exporters.tflite_forms import PIXELS as RAW_PIXELS
+from detection_core.exporters.tflite_forms import file_normalisation, network_input, normalisation_of
+from detection_core.exporters.tflite_post_process import (
     CANDIDATES,
     CLASSES_OF_THREADS,
+    PostProcessOptions,
     plain_post_process,
+    post_process_function,
     suppression_function,
 )
-from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
+from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
+from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
+from tests.support import efficientdet_goldens as goldens
 from tests.support import tiny_files, tiny_network
 from tests.support.cases import cases, refused
 from tests.support.tflite_operations import list_operations, outputs
-from tests.support.tiny_files import DECODING, PIXELS, described, file_of, network
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import DECODING, PIXELS, calibrated, described, file_of, network, run, tflite_of
 
 ANCHORS, CLASSES, ROWS = 200, 5, 20
 OPTIONS = PostProcessOptions(
@@ -92,7 +102,7 @@ def test_built_in_operations_stand_in_where_the_kernel_gives_something_else():
     }
     for name, (changed, by_kernel) in changes.items():
         function = suppression_function(dataclasses.replace(OPTIONS, **changed))
-        assert (function.__module__ == post_process_function.__module__) == by_kernel, name
+        assert function.__qualname__.startswith("post_process_function.") == by_kernel, name
 
 
 @cases("float32", "int8")
@@ -285,3 +295,49 @@ def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
     for field in dataclasses.fields(options):
         if not isinstance(getattr(options, field.name), bool):
             refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})
+
+
+SIZES = tf.constant([[32, 32]])
+IMAGE = Images(tf.constant(PIXELS[:1]), SIZES, SIZES, tf.constant(["a"]))
+ALIKE = ((127.5,) * 3, (127.5,) * 3)
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+
+class PerChannel(TinyDetector):
+    """A tiny detector whose channels are normalised as ImageNet's are."""
+
+    def preprocess(self, pixels):
+        mean, std = (tf.constant(each) for each in IMAGENET)
+        return (pixels - mean) / std
+
+    def with_network(self, network):
+        return PerChannel(network)
+
+
+def test_channels_are_normalised_in_the_file_where_they_differ_and_both_kinds_take_pixels():
+    values = tf.random.normal([1, 2, 2, 3])
+    assert file_normalisation(ALIKE) == ALIKE and network_input(values, ALIKE, integer=True) is values
+    # MediaPipe refuses 127.5 beside 127.50001.
+    assert normalisation_of(TinyDetector().preprocess) == ALIKE
+    assert normalisation_of(PerChannel().preprocess) == IMAGENET
+    assert file_normalisation(IMAGENET) == RAW_PIXELS
+    found = network_input(tf.constant(PIXELS[:1]), IMAGENET, integer=False)
+    np.testing.assert_allclose(found, (PIXELS[:1] - IMAGENET[0]) / IMAGENET[1], atol=1e-5)
+    family = family_of(DetectionModel(efficientdet={}))
+    for name in ("efficientdet-d0", "efficientdet-lite0"):
+        message = goldens.message(name, 64, fpn_cell_repeats=1, box_class_repeats=1, fpn_num_filters=8)
+        built = build_efficientdet(message, "model.efficientdet", None)
+        mean, std = family.tflite.normalisation(built)
+        assert len(set(mean)) == len(set(std)) == 1, name
+    found = run(tflite_of(PerChannel(), integer=False), PIXELS[:1])
+    expected = PerChannel().detect(IMAGE)
+    np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
+    model = calibrated(PerChannel())
+    content = tflite_of(model, integer=True)
+    (details,) = Interpreter(model_content=content).get_input_details()
+    assert details["dtype"] == np.uint8 and details["quantization"] == (1.0, 0)
+    operations = [each.name for each in list_operations(content)]
+    assert operations.index("CONV_2D") < operations.index("DEQUANTIZE")
+    found = run(content, PIXELS[:1].astype(np.uint8))
+    expected = model.detect(IMAGE)
+    np.testing.assert_allclose(found["output_1"][0, :3], np.sort(expected.scores[0])[::-1][:3], atol=0.03)

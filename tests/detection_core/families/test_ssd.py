@@ -18,12 +18,13 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import REGULARIZATION_LOSS
 from detection_core.detectors.quantization import ONE_STAGE_IN_FLOAT, QuantizationOptions
 from detection_core.errors import ExportError
+from detection_core.exporters.tflite_forms import input_normalisation
 from detection_core.families.ssd.anchors import anchor_maps, fit_anchors
 from detection_core.families.ssd.build import build_target_assigner, describe_ssd
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.family import FAMILY
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
-from detection_core.families.ssd.tflite import input_normalisation, post_process_options
+from detection_core.families.ssd.tflite import post_process_options
 from detection_core.ops.iou import iou
 from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner

@@ -7,7 +7,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
-from detection_core.exporters.tflite_post_process import normalisation_of
+from detection_core.exporters.tflite_forms import normalisation_of
 from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.families.efficientdet.family import FAMILY
 from detection_core.families.efficientdet.tflite import post_process_options, tflite_function
