@@ -25,6 +25,7 @@ from detection_core.zoo.networks import find_network, list_networks
 
 _CLASSES = 90
 _SIDE, _STEPS = 256, 3
+_KEYPOINTS = 17  # of COCO's persons
 _BATCHES, _OPTION = (2, 6), "--batches="
 
 
@@ -56,10 +57,24 @@ def memory(name: str, batches: tuple[int, int]) -> dict[str, int]:
 
 
 def peak(name: str, batch: int) -> int:
+    import tensorflow as tf
+
     from benchmarks.training_step import make_batch, ours
     from detection_core.builders.detector import build_detector
+    from detection_core.structures import Batch
 
-    step = ours(build_detector(_config(name, _SIDE).model), make_batch(batch, _SIDE, _CLASSES))
+    images, truth = make_batch(batch, _SIDE, _CLASSES)
+    rows = truth.classes.shape
+    shapes: dict[str, tf.Tensor] = {
+        "masks": {"masks": tf.ones([*rows, _SIDE, _SIDE], tf.uint8)},
+        "keypoints": {
+            "keypoints": tf.repeat(truth.boxes[:, :, tf.newaxis, :2], _KEYPOINTS, axis=2),
+            "keypoint_weights": tf.ones([*rows, _KEYPOINTS]),
+        },
+    }.get(find_network(name).kind.finds, {})
+    # Without a seed the weights are zeros, and keypoints need no label map.
+    detector = build_detector(_config(name, _SIDE).model, seed=None)
+    step = ours(detector, Batch(images, truth._replace(**shapes)))
     for _ in range(_STEPS):
         step()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
