@@ -1,4 +1,4 @@
-"""The interface of loggers, and those that a config names: printed lines and tracking servers."""
+"""The loggers that a config names: metrics as lines, and servers that training never waits for."""
 
 from __future__ import annotations
 
@@ -6,109 +6,20 @@ import collections
 import dataclasses
 import datetime
 import importlib.util
-import io
-import json
 import logging
 import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from detection_core.capabilities import capability
 from detection_core.errors import ConfigError, one_line
-from detection_core.storage import files
+from detection_core.loggers.base import EVAL, Histogram, Logger, Status
 
 _logger = logging.getLogger(__name__)
-
-
-TRAIN, EVAL = "train", "eval"
-"""Splits of numbers and pictures."""
-
-Status = Literal["finished", "failed", "stopped"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Histogram:
-    """Distribution of a tensor's values.
-
-    Attributes:
-        edges: float [N + 1], increasing.
-        counts: float [N], number of values in [edge, next edge).
-    """
-
-    edges: np.ndarray
-    counts: np.ndarray
-
-
-class Logger:
-    """Receives numbers, pictures and files of a training; the default ignores them.
-
-    A resumed training logs the steps since its checkpoint again.
-    """
-
-    def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Log the training's parameters: config field to value."""
-
-    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
-        """Log finite numbers of a step, by name."""
-
-    def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
-        """Log pictures of a step, by name; uint8 [H, W, 3]."""
-
-    def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
-        """Log histograms of tensors at a step, by name."""
-
-    def log_artifact(self, name: str, content: bytes) -> None:
-        """Log a small file; a later file of the same name replaces it."""
-
-    def close(self, status: Status) -> None:
-        """Close files and connections; called once, also after an error."""
-
-
-_QUALITY = 84
-
-
-def encode_jpeg(image: np.ndarray) -> bytes:
-    """Encode a picture, uint8 [H, W, 3], as JPEG."""
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.fromarray(image).save(stream, "JPEG", quality=_QUALITY)
-    return stream.getvalue()
-
-
-NAME = "tracked_runs.json"
-
-
-class RunIds:
-    """Run ids by tracking server, stored in the folder of the unfinished training."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = files.join(folder, NAME)
-
-    def find(self, tracker: str) -> str:
-        """Return the id of a run, "" if there is none yet."""
-        return self._read().get(tracker, "")
-
-    def keep(self, tracker: str, run_id: str) -> None:
-        """Store the id of a run."""
-        files.write_text(self._path, json.dumps(self._read() | {tracker: run_id}, indent=1) + "\n")
-
-    def _read(self) -> dict[str, str]:
-        if not files.exists(self._path):
-            return {}
-        try:
-            found = json.loads(files.read_text(self._path))
-            return {str(name): str(run_id) for name, run_id in found.items()}
-        except (ValueError, AttributeError):
-            _logger.warning(
-                "%s: cannot be read; the training begins new runs where it is tracked", self._path
-            )
-            return {}
-
 
 _WAITS = (1.0, 5.0, 30.0)
 """Seconds before each retry of an entry."""

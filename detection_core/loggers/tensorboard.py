@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from detection_core.loggers.open_loggers import Histogram, Logger, Status, encode_jpeg
+from detection_core.loggers.base import Histogram, Logger, Status, encode_jpeg
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 

@@ -94,8 +94,9 @@ def describe(config: CheckedConfig) -> Description:
     configured = configured_model(config)
     detector = configured.build(seed=None)
     model = configured.describe(detector)
-    fixed = detector.input_shape.size is not None
-    flops = sum(count_flops(net) * detector.runs_per_image(name) for name, net in detector.networks.items())
+    flops = 0
+    if detector.input_shape.size is not None:
+        flops = sum(count_flops(net) * detector.runs_per_image(n) for n, net in detector.networks.items())
     return Description(
         architecture=configured.architecture,
         model=model,
@@ -104,7 +105,7 @@ def describe(config: CheckedConfig) -> Description:
         classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
-        flops=flops if fixed else 0,
+        flops=flops,
         parts=dict(model.parts) | _parts(config),
     )
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import HISTORY, HistoryLine, ValidationLine
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.loggers.open_loggers import EVAL, TRAIN, Histogram, Logger, Status
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger, Status
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder

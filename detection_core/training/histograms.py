@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from detection_core.loggers.open_loggers import Histogram
+from detection_core.loggers.base import Histogram
 from detection_core.parts.layers.layer_names import scoped_name
 
 BINS = 30

@@ -14,7 +14,7 @@ import numpy as np
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SIDE_BY_SIDE, PictureEntry
-from detection_core.loggers.open_loggers import encode_jpeg
+from detection_core.loggers.base import encode_jpeg
 from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints

@@ -46,13 +46,13 @@ def _steps(workflow):
 
 def test_the_run_ends_before_training_with_the_reasons(workflow, failure):
     said, run, steps = failure
-    assert said["error"] == "DataError" and "2 of 8 images of eval are in train too" in said["message"]
+    assert said["error"] == "DataError" and "2 of 8 images of eval are in train, too" in said["message"]
     assert "1 class of the label map without an object in train: 3" in said["message"]
     assert (steps["data_validator"]["state"], steps["trainer"]["state"]) == ("executed", "failed")
-    assert steps["evaluator"]["state"] == "not run" and "in train too" in steps["trainer"]["error"]
+    assert steps["evaluator"]["state"] == "not run" and "in train, too" in steps["trainer"]["error"]
     assert not list(workflow.workspace.glob("work/*"))
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "Failed at trainer" in page and "2 of 8 images of eval are in train too" in page
+    assert "Failed at trainer" in page and "2 of 8 images of eval are in train, too" in page
     assert page.count("data:image/jpeg;base64,") >= 2
 
 

@@ -95,7 +95,7 @@ def test_data_validator_shows_what_stops_trainer(cluster):
     checks = json.dumps({"leakage": {"severity": "stop"}, **off})
     done = cluster.run_step("data_validator", {"checks": checks}, inputs)
     _check_artifacts(done)
-    assert "1 of 1 images of eval are in train too" in done.parameters["stop_reasons"]
+    assert "1 of 1 images of eval are in train, too" in done.parameters["stop_reasons"]
     page = done.folder["report"].read_text()
     assert "refused" in page and "data:image/jpeg;base64," in page
     assert (done.folder["blessing"] / "NOT_BLESSED").is_file()

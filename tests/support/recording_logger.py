@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.loggers.open_loggers import Logger
+from detection_core.loggers.base import Logger
 
 
 class RecordingLogger(Logger):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.loggers.open_loggers import EVAL, Logger, RunIds, Status
+from detection_core.loggers.base import EVAL, Logger, RunIds, Status
 from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)

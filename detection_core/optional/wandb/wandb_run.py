@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.loggers.open_loggers import Histogram, Logger, RunIds, Status
+from detection_core.loggers.base import Histogram, Logger, RunIds, Status
 from detection_core.storage import files
 
 _STEP = "step"

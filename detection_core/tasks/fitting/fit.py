@@ -29,7 +29,8 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
-from detection_core.loggers.open_loggers import TRAIN, open_loggers
+from detection_core.loggers.base import TRAIN
+from detection_core.loggers.open_loggers import open_loggers
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter

@@ -49,13 +49,13 @@ def test_a_finding_warns_and_the_run_goes_on_and_equal_examples_give_equal_files
     assert STATISTICS.read(job.statistics) == STATISTICS.read(again.statistics)
     assert report["stop_reasons"] == "" and report["findings"] == 1
     verdict = read_verdict(job.blessing)
-    assert verdict.blessed and "1 of 4 images of eval are in train too" in verdict.reasons[0]
+    assert verdict.blessed and "1 of 4 images of eval are in train, too" in verdict.reasons[0]
 
 
 def test_what_the_settings_stop_at_is_not_blessed_and_shown(tmp_path):
     job = job_of(tmp_path, LEAKING, checks={"leakage": STOP})
     report = run(job)
-    assert "1 of 4 images of eval are in train too" in report["stop_reasons"]
+    assert "1 of 4 images of eval are in train, too" in report["stop_reasons"]
     assert not read_verdict(job.blessing).blessed
     [finding] = FINDINGS.read(job.anomalies).findings
     [example] = finding.examples

@@ -86,7 +86,7 @@ def test_a_deployed_detector_of_other_classes_and_what_settings_stop_at_end_it_b
     files.write_text(extra_file(str(deployed), LABEL_MAP), "item { id: 1 name: 'cat' }")
     other = trainer_job(tmp_path, warm_start=str(deployed))
     refused(ModelError, "class 1: cat deployed, dark in the data", run, other)
-    stopped = trainer_job(tmp_path, stop_reasons="5 of 10 images of eval are in train too")
+    stopped = trainer_job(tmp_path, stop_reasons="5 of 10 images of eval are in train, too")
     error = refused(DataError, "severity stop, found: 5 of 10 images", run, stopped)
     assert "validation.checks" in error.message and not (tmp_path / "work").exists()
 

@@ -13,15 +13,11 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.errors import ConfigError
+from detection_core.loggers.base import EVAL, NAME, TRAIN, Histogram, RunIds
 from detection_core.loggers.open_loggers import (
-    EVAL,
-    NAME,
-    TRAIN,
     BackgroundLogger,
-    Histogram,
     LoggerOptions,
     MetricLines,
-    RunIds,
     check_loggers,
     metric_name,
     open_loggers,

@@ -11,7 +11,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from detection_core.loggers.open_loggers import EVAL, TRAIN, RunIds
+from detection_core.loggers.base import EVAL, TRAIN, RunIds
 from detection_core.optional.mlflow.mlflow_run import MlflowLogger, run_name
 from tests.support.cases import cases
 

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from detection_core.loggers.open_loggers import EVAL, TRAIN, Histogram, RunIds
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, RunIds
 from detection_core.optional.wandb.wandb_run import WandbLogger
 
 pytestmark = [

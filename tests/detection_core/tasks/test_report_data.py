@@ -45,7 +45,7 @@ def test_examples_of_any_version_get_a_page(examples, tmp_path):
     assert "Size of the boxes" in page and "train: image-0" in page
     # The image that is in both splits is a finding, with its pictures.
     assert [finding.check for finding in report.findings.findings if finding.check == "leakage"]
-    assert "are in train too" in page
+    assert "are in train, too" in page
     pictures = list_pictures(str(tmp_path / "report"))
     assert {p.kind for p in pictures} == {"sample", "smallest"} and all(p.read() for p in pictures)
 
