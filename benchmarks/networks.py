@@ -65,16 +65,15 @@ def peak(name: str, batch: int) -> int:
 
     images, truth = make_batch(batch, _SIDE, _CLASSES)
     rows = truth.classes.shape
-    shapes: dict[str, tf.Tensor] = {
-        "masks": {"masks": tf.ones([*rows, _SIDE, _SIDE], tf.uint8)},
-        "keypoints": {
-            "keypoints": tf.repeat(truth.boxes[:, :, tf.newaxis, :2], _KEYPOINTS, axis=2),
-            "keypoint_weights": tf.ones([*rows, _KEYPOINTS]),
-        },
-    }.get(find_network(name).kind.finds, {})
+    finds = find_network(name).kind.finds
+    if finds == "masks":
+        truth = truth._replace(masks=tf.ones([*rows, _SIDE, _SIDE], tf.uint8))
+    elif finds == "keypoints":
+        points = tf.repeat(truth.boxes[:, :, tf.newaxis, :2], _KEYPOINTS, axis=2)
+        truth = truth._replace(keypoints=points, keypoint_weights=tf.ones([*rows, _KEYPOINTS]))
     # Without a seed the weights are zeros, and keypoints need no label map.
     detector = build_detector(_config(name, _SIDE).model, seed=None)
-    step = ours(detector, Batch(images, truth._replace(**shapes)))
+    step = ours(detector, Batch(images, truth))
     for _ in range(_STEPS):
         step()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
