@@ -35,6 +35,7 @@ class Augmentations:
     augmentations: tuple[Augmentation, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Apply all augmentations."""
         for number, augmentation in enumerate(self.augmentations):
             sample = augmentation(sample, tf.random.fold_in(seed, number))
         return sample
@@ -51,6 +52,7 @@ class OneOf:
     augmentations: tuple[Augmentation, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         choice = random_int(uniforms(seed, 1)[0], 0, len(self.augmentations) - 1)
         own_seed = tf.random.fold_in(seed, 1)
         return tf.switch_case(choice, [lambda a=a: a(sample, own_seed) for a in self.augmentations])

@@ -36,6 +36,7 @@ class RandomJitterBoxes:
     jitter_mode: str = "DEFAULT"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         boxes = sample.truth.boxes
         draws = tf.random.stateless_uniform(tf.shape(boxes), seed)
         if self.jitter_mode == "DEFAULT":
@@ -54,6 +55,7 @@ class ScaleBoxesToPixelCoordinates:
     """Convert normalised boxes and keypoints to pixels; all later steps must expect pixels."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size, truth = tf.cast(tf.shape(sample.image)[:2], tf.float32), sample.truth
         boxes, keypoints = truth.boxes * tf.tile(size, [2]), truth.keypoints * size
         return sample._replace(truth=truth._replace(boxes=boxes, keypoints=keypoints))
@@ -64,6 +66,7 @@ class DropCrowdBoxes:
     """Remove crowd objects."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return sample._replace(truth=keep_objects(sample.truth, ~sample.truth.is_crowd))
 
 
@@ -80,6 +83,7 @@ class DropLabelProbabilistically:
     drop_probability: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         classes = sample.truth.classes
         dropped = tf.random.stateless_uniform(tf.shape(classes), seed) < self.drop_probability
         keep = tf.logical_not(dropped & (classes == self.label - 1))
@@ -99,6 +103,7 @@ class RemapLabels:
     new_label: int
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         classes = sample.truth.classes
         listed = tf.constant(self.original_labels, tf.int32, [len(self.original_labels)]) - 1
         mapped = tf.reduce_any(classes[:, tf.newaxis] == listed, axis=1)
@@ -117,5 +122,6 @@ class ConvertClassLogitsToSoftmax:
     temperature: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         scores = tf.nn.softmax(sample.truth.class_scores / self.temperature)
         return sample._replace(truth=sample.truth._replace(class_scores=scores))

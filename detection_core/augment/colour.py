@@ -54,6 +54,7 @@ class RandomAdjustBrightness:
     max_delta: float = 0.2
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the colours of a sample; see `Augmentation`."""
         return adjust_brightness(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
 
 
@@ -70,6 +71,7 @@ class RandomAdjustContrast:
     max_delta: float = 1.25
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the colours of a sample; see `Augmentation`."""
         return adjust_contrast(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
@@ -84,6 +86,7 @@ class RandomAdjustHue:
     max_delta: float = 0.02
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the colours of a sample; see `Augmentation`."""
         return adjust_hue(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
 
 
@@ -100,6 +103,7 @@ class RandomAdjustSaturation:
     max_delta: float = 1.25
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the colours of a sample; see `Augmentation`."""
         return adjust_saturation(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
 
 
@@ -128,6 +132,7 @@ class RandomDistortColor:
     color_ordering: int = 0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 4)
         for number, (change, low, high) in enumerate(COLOR_ORDERINGS[self.color_ordering]):
             sample = change(sample, scaled(draws[number], low, high))
@@ -151,6 +156,7 @@ class RandomRGBtoGray:
     probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, in_floats(sample))
 
 
@@ -159,6 +165,7 @@ class RGBtoGray:
     """Convert the image to one grey channel."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
 
 
@@ -175,6 +182,7 @@ class RandomPixelValueScale:
     maxval: float = 1.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
         return scale_values(sample, scaled(draws, self.minval, self.maxval))
 
@@ -197,6 +205,7 @@ class AdjustGamma:
     gain: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return _clipped(sample, lambda image: 255.0 * self.gain * (image / 255.0) ** self.gamma)
 
 
@@ -217,6 +226,7 @@ class NormalizeImage:
     target_maxval: float = 1.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)
         image = (tf.cast(sample.image, tf.float32) - self.original_minval) * scale + self.target_minval
         return sample._replace(image=image)
@@ -233,6 +243,7 @@ class SubtractChannelMean:
     means: tuple[float, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return sample._replace(image=tf.cast(sample.image, tf.float32) - tf.constant(self.means))
 
 

@@ -144,6 +144,7 @@ class RandomCropImage:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
 
         def change(sample: Sample) -> Sample:
             window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
@@ -187,6 +188,7 @@ class OneOfCrops:
     crops: tuple[RandomCropImage, ...]
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         choice = random_int(draws[0], 0, len(self.crops) - 1)
         window_seed = tf.random.fold_in(seed, 1)
@@ -242,6 +244,7 @@ class RandomCropToAspectRatio:
     clip_boxes: bool = True
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         target = size_of_aspect_ratio(size, self.aspect_ratio)
         begin = random_int(uniforms(seed, 2), 0, size - target)

@@ -113,6 +113,7 @@ class RandomRotation90:
     keypoint_rot_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draw = uniforms(seed, 1)[0]
         return apply_with_probability(
             draw, self.probability, lambda s: rotate90(s, self.keypoint_rot_permutation), sample
@@ -149,6 +150,7 @@ class RandomSelfConcatImage:
     concat_horizontal_probability: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         probabilities = {
             VERTICAL: self.concat_vertical_probability,

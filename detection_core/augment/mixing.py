@@ -134,6 +134,7 @@ class MixUp(Mixing):
     alpha: float = 1.5
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
 
         def blend(first: Sample) -> Sample:
             return blended(first, partner(0), self.part(tf.random.fold_in(seed, 1)))
@@ -197,6 +198,7 @@ class Mosaic(Mixing):
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 3)
 
         def mosaic(first: Sample) -> Sample:
@@ -272,6 +274,7 @@ class CopyPaste(Mixing):
     min_visible: float = 0.3
 
     def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 4)
 
         def paste(below: Sample) -> Sample:

@@ -67,6 +67,7 @@ class RandomPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         return pad_at_random(
             sample,
@@ -92,6 +93,7 @@ class RandomAbsolutePadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.shape(sample.image)[:2]
         largest = size + tf.constant([self.max_height_padding, self.max_width_padding])
         return pad_at_random(sample, seed, smallest=size, largest=largest, colour=self.pad_color)
@@ -114,6 +116,7 @@ class RandomCropPadImage:
     pad_color: Colour = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         return pad_at_random(
             self.crop(sample, seed),
@@ -139,6 +142,7 @@ class RandomPadToAspectRatio:
     max_padded_size_ratio: tuple[float, float] = (2.0, 2.0)
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         fitting = tf.floor(tf.stack([size[1] / self.aspect_ratio, size[0] * self.aspect_ratio]))
         target = tf.maximum(size, fitting)
@@ -168,6 +172,7 @@ class RandomSquareCropByScale:
     num_scales: int = 8
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws, size = uniforms(seed, 3), tf.shape(sample.image)[:2]
         scales = tf.linspace(self.scale_min, self.scale_max, self.num_scales)
         scale = tf.gather(scales, random_int(draws[0], 0, self.num_scales - 1))
@@ -209,6 +214,7 @@ class RandomScaleCropAndPadToSquare:
     scale_max: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 3)
         size = tf.cast(tf.shape(sample.image)[:2], tf.float32)
         side = scaled(draws[0], self.scale_min, self.scale_max) * self.output_size

@@ -153,6 +153,7 @@ class GridMask:
     gridmask_size_ratio: float = 0.5
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         normal = tf.random.stateless_normal([2], seed)
         draws = uniforms(tf.random.fold_in(seed, 1), 4)
         size = tf.shape(sample.image)[:2]
@@ -213,6 +214,7 @@ class RandomBlackPatches:
     size_to_image_ratio: float = 0.1
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = tf.random.stateless_uniform([self.max_black_patches, 3], seed)
         corners = draws[:, 1:] * (1.0 - self.size_to_image_ratio)
         return blacken(sample, corners, draws[:, 0] < self.probability, self.size_to_image_ratio)
@@ -258,6 +260,7 @@ class RandomPatchGaussian:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws, size = uniforms(seed, 5), tf.shape(sample.image)[:2]
         stddev = scaled(draws[4], self.min_gaussian_stddev, self.max_gaussian_stddev)
 
@@ -297,6 +300,7 @@ class RandomJpegQuality:
     max_jpeg_quality: int = 100
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 

@@ -244,6 +244,7 @@ class AutoAugmentImage:
     policy_name: str = "v0"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         policy = POLICIES[self.policy_name]
         chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)

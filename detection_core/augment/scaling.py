@@ -53,6 +53,7 @@ class RandomImageScale:
     max_scale_ratio: float = 2.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         scale = scaled(uniforms(seed, 1)[0], self.min_scale_ratio, self.max_scale_ratio)
         return scale_image(sample, scale)
 
@@ -77,6 +78,7 @@ class ResizeImage:
     method: Method = "BILINEAR"
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         return resize(sample, tf.constant([self.new_height, self.new_width]), self.method)
 
 
@@ -96,6 +98,7 @@ class RandomResizeMethod:
     target_width: int
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         size = tf.constant([self.target_height, self.target_width])
         choice = random_int(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
         return tf.switch_case(choice, [lambda m=m: resize(sample, size, m) for m in _METHODS])
@@ -116,6 +119,7 @@ class RandomDownscaleToTargetPixels:
     random_coef: float = 0.0
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 2)
         target = random_int(draws[1], self.min_target_pixels, self.max_target_pixels)
         return skip_with_probability(
@@ -168,6 +172,7 @@ class ScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         placement = self.placement(tf.shape(sample.image)[:2], uniforms(seed, 3))
         return self.placed(sample, placement)
 
@@ -233,6 +238,7 @@ class LargeScaleJitter:
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Augment the sample."""
         draws = uniforms(seed, 3)
         frame = tf.constant([self.height, self.width])
         whole = fitting_size(sample, frame, scaled(draws[0], self.scale_min, self.scale_max))

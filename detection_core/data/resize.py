@@ -64,12 +64,15 @@ class FixedShapeResizer(Resizer):
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
         return self.height, self.width, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], always the same size."""
         return tf.constant([self.height, self.width], tf.int32)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method)
         return Resized(resized, resize_masks(masks, size), size)
@@ -106,16 +109,19 @@ class KeepAspectRatioResizer(Resizer):
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
         side = self.max_dimension if self.pad_to_max_dimension else None
         return side, side, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
         sides = tf.cast(size, tf.float32)
         large = _scaled_size(size, self.min_dimension / tf.reduce_min(sides))
         small = _scaled_size(size, self.max_dimension / tf.reduce_max(sides))
         return tf.where(tf.reduce_max(large) > self.max_dimension, small, large)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized, masks = resize_pixels(image, size, self.resize_method), resize_masks(masks, size)
         if self.pad_to_max_dimension:
@@ -143,6 +149,7 @@ class ConditionalShapeResizer(Resizer):
     resize_method: Method = "BILINEAR"
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size that an image of int32 [2] `size` gets."""
         if self.condition == "GREATER":
             side = tf.reduce_max(size)
             applies = side > self.size_threshold
@@ -153,6 +160,7 @@ class ConditionalShapeResizer(Resizer):
         return tf.where(applies, scaled, size)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method, align_corners=True)
         masks = resize_masks(masks, size, align_corners=True)
@@ -170,6 +178,7 @@ class PadToMultipleResizer(Resizer):
     multiple: int = 1
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.shape(image)[:2]
         padded = (size + self.multiple - 1) // self.multiple * self.multiple
         resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
@@ -195,14 +204,17 @@ class AutomlResizer(Resizer):
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
         return self.height, self.width, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size before padding, of an image of int32 [2] `size`; at least one pixel."""
         sides = tf.cast(size, tf.float32)
         scale = tf.reduce_min(tf.constant([self.height, self.width], tf.float32) / sides)
         return tf.maximum(tf.cast(sides * scale, tf.int32), 1)
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size, whole = self.resized_size(tf.shape(image)[:2]), tf.constant([self.height, self.width])
         resized = resize_pixels(image, size, half_pixel_centers=True)
         masks = resize_masks(masks, size, half_pixel_centers=True)
@@ -215,4 +227,5 @@ class IdentityResizer(Resizer):
     """Leave every image as it is."""
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Return uint8 or float32 [H, W, 3] as float32, and the masks."""
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image)[:2])
