@@ -21,6 +21,7 @@ _WITH_COUNTERPART = (
 COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
 
 KEPT = (
+    "faster_rcnn_inception_v2",
     "ssd_inception_v2",
     "ssd_inception_v3",
     "ssd_mobiledet_cpu",
@@ -35,7 +36,6 @@ KEPT = (
 
 WITHOUT_COUNTERPART: Mapping[str, str] = {
     "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
-    "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
     "faster_rcnn_nas": "faster_rcnn_inception_resnet_v2_keras",
     "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
     "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_keras",

@@ -151,10 +151,7 @@ def masks_of_classes(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
 
 
 def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: GroundTruth) -> tf.Tensor:
-    """Compute the sigmoid cross entropy of masks, the mean over pixels and proposals with an object.
-
-    The sum of the images' means, as in the Object Detection API.
-    """
+    """Compute the sigmoid cross entropy of masks, the mean over the batch's proposals with an object."""
     logits, boxes = predictions.mask_logits, predictions.proposals.boxes
     batch, number = tf.unstack(tf.shape(boxes)[:2])
     rows, columns = logits.shape[2:4]
@@ -168,5 +165,6 @@ def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: Gr
     wanted = tf.reshape(wanted, [batch, number, rows, columns])
     loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=wanted, logits=logits)
     weights = targets.box_weights * tf.cast(predictions.proposals.filled, tf.float32)
-    total = tf.maximum(tf.reduce_sum(weights, axis=1, keepdims=True), 1.0)
-    return tf.reduce_sum(tf.reduce_mean(loss, axis=[2, 3]) * weights / total)
+    # At least one pixel counts, as in the Object Detection API.
+    total = tf.maximum(tf.reduce_sum(weights), 1.0 / (rows * columns))
+    return tf.reduce_sum(tf.reduce_mean(loss, axis=[2, 3]) * weights) / total
