@@ -13,6 +13,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
     KEPT,
     RENAMED_METRICS,
+    SECOND_STAGES,
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
@@ -74,7 +75,12 @@ def convert_config(text: str, where: str = "") -> Conversion:
     return Conversion(
         text=_written_as(config, text, edits),
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
-        notes=(*_frozen_note(gone), *(discount.notes if discount else ()), *_notes(config)),
+        notes=(
+            *_frozen_note(gone),
+            *(f"{path}: {SECOND_STAGES[new]}" for path, (_, new) in names.items() if new in SECOND_STAGES),
+            *(discount.notes if discount else ()),
+            *_notes(config),
+        ),
     )
 
 

@@ -20,6 +20,15 @@ _WITH_COUNTERPART = (
 )
 COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
 
+_TRAIN = "weights of TensorFlow 1 fit, but train with them before you use them"
+_HALVED = f"TensorFlow 2 halves the regions in the second stage, which TensorFlow 1 did not; {_TRAIN}"
+SECOND_STAGES: Mapping[str, str] = {
+    **{f"faster_rcnn_resnet{depth}_keras": _HALVED for depth in (50, 101, 152)},
+    "faster_rcnn_inception_resnet_v2_keras": "TensorFlow 2 pads the regions in the second stage, which"
+    f" TensorFlow 1 did not; {_TRAIN}",
+}
+"""Counterparts that compute something else from the same weights, and what to do about it."""
+
 KEPT = (
     "faster_rcnn_inception_v2",
     "ssd_inception_v2",

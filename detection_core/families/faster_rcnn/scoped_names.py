@@ -64,14 +64,14 @@ def scoped_variables(model: FasterRcnnModel, extractor: str) -> dict[str, tf.Var
 
 def _of_network(network: tf_keras.Model, stage: str, extractor: str) -> Iterator[tuple[str, tf.Variable]]:
     backbone, scope_of = _BACKBONES[extractor]
-    masks = _mask_scopes(network)
-    for layer in network.layers:
+    heads = {**_HEADS, **_mask_scopes(network)}
+    for layer in (layer for layer in network.layers if layer.weights):
         plain, normalised = split_norm(layer.name)
         parsed = parse_layer_name(plain)
         if in_backbone(plain) and parsed is not None:
             path = f"{stage}{backbone}/{scope_of(parsed)}"
         else:
-            path = {**_HEADS, **masks}.get(plain, "")
+            path = heads[plain]
         for variable in layer.weights:
             leaf = parse_variable_name(variable).weight
             own = f"BatchNorm/{leaf}" if normalised else _leaf(leaf, parsed)

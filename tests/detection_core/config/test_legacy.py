@@ -48,6 +48,8 @@ def test_an_extractor_is_converted_if_it_has_a_counterpart():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
+    (note,) = (note for note in converted.notes if note.startswith("model.faster_rcnn.feature_extractor"))
+    assert "halves the regions in the second stage" in note and "train with them" in note
     message, old = "no counterpart; set type: 'ssd_mobilenet_v1_keras'", _old(PYRAMID, "ssd_mobilenet_v1_ppn")
     error = config_refused(message, lambda: convert_config(old, where="old.config"))
     assert error.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
