@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from detection_core.bounded.text_file import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.bounded.limits import MAX_DEPTH, MAX_VALUES
 from detection_core.errors import ConfigError, DetectionError, shorten
+from detection_core.storage.files import MAX_TEXT_BYTES
 
 Locations = dict[str, str]
 """Maps a key, such as `push.keep_versions` or `export.formats[0]`, to its position."""

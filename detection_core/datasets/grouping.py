@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_OBJECTS
+from detection_core.bounded.limits import MAX_OBJECTS
 
 CACHE_KIB = 1 << 15
 """Memory that an on-disk index may use before it writes."""

@@ -8,8 +8,8 @@ import os
 from typing import Any
 
 from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.extras import require
 from pipeline.kubeflow.api_errors import ClusterError
 
@@ -121,7 +121,7 @@ class Kube:
 def _check_files(paths: str) -> None:
     """Refuse files that the package's parser would expand without end, or fail on with a traceback."""
     for path in filter(os.path.exists, paths.split(os.pathsep)):
-        if not isinstance(parse_yaml(read_text_file(path, what="kubeconfig"), path), dict):
+        if not isinstance(parse_yaml(files.read_user_text(path, what="kubeconfig"), path), dict):
             raise ConfigError("expected a mapping, found none", where=path)
 
 

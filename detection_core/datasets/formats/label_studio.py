@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,

@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

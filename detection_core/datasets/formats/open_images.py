@@ -14,7 +14,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detection_core.bounded.text_file import MAX_JSON_VALUES
+from detection_core.bounded.limits import MAX_JSON_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
