@@ -139,8 +139,8 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
     if description is not None:
         return description
     raise ModelError(
-        "expected metadata that says how the input is normalised, found none; export the file with"
-        " `detflow export`, or add the metadata to it",
+        "expected metadata with the input's normalisation, found none; export the file with `detflow export`,"
+        " or add the metadata",
         where=where,
     )
 

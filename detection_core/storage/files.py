@@ -64,8 +64,8 @@ def store_of(path: str) -> ObjectStore:
         )
     if hide_credentials(path):
         raise DataError(
-            "expected a path without credentials, found some in it, which logs and records would show;"
-            " leave them out and sign in by the variables or files of the store's own tools",
+            "expected a path without credentials, found some; remove them, and sign in by the variables or"
+            " files of the store's tools",
             where=path,
         )
     return cast("ObjectStore", _store(*_STORES[scheme]))

@@ -42,8 +42,8 @@ def rate_factors(
     """Return the factor of each variable's learning rate.
 
     The deepest stage has the factor `decay`, each earlier one `decay` times that of the next. Variables
-    outside the backbone have 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555, and,
-    for stages of convolutional networks, Liu et al., "A ConvNet for the 2020s", 2022,
+    outside the backbone have 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555. For
+    stages of convolutional networks see Liu et al., "A ConvNet for the 2020s", 2022,
     https://arxiv.org/abs/2201.03545.
 
     Args:

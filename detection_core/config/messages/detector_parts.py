@@ -135,8 +135,7 @@ def _per_class(message: ClassIdFunctionApproximations, path: str) -> Iterator[Pr
 
 _KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"
 _SIGMOID = (
-    "the schema names it, but the Object Detection API never applied it, so its meaning is open; "
-    "use {}, with points of the sigmoid"
+    "the Object Detection API never applied it, so its meaning is open; use {}, with points of the sigmoid"
 )
 
 

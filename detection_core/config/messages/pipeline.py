@@ -222,8 +222,7 @@ RULES: Mapping[str, Rules] = {
         oneofs=("model",),
         check=_common,
         refused={
-            "experimental_model": "it names code that is not in the config, and no family of that name is"
-            " registered; use ssd, or register the family",
+            "experimental_model": "it names a family that is not registered; use ssd, or register the family",
         },
     ),
     "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),

@@ -160,8 +160,8 @@ def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Proble
             yield Problem(path=path, message=f"{text} train_input_reader.load_multiclass_scores: true")
         if arm == "rgb_to_gray":
             text = (
-                "expected three channels, as every extractor here takes, found a step that leaves one; use"
-                " random_rgb_to_gray { probability: 1 }, which keeps three equal ones"
+                "expected three channels, found a step that leaves one; use random_rgb_to_gray"
+                " { probability: 1 }, which keeps three equal ones"
             )
             yield Problem(path=path, message=text)
         if reader.num_keypoints:

@@ -70,8 +70,8 @@ def find_file(listing: FolderListing) -> str:
     file = next((path for kind in kinds for path in sorted(kind, key=lambda path: path.count("/"))), "")
     if not file and _has_labels(listing):
         raise DataError(
-            "expected the class names of the YOLO label files, found none; write them to classes.txt, one a "
-            "line in the order of their indices",
+            "expected the class names of the YOLO label files, found none; write them to classes.txt, one a"
+            " line, by index",
             where=listing.root,
         )
     return file
