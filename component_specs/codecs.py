@@ -6,8 +6,6 @@ their integers into floats, and TFX cannot store a map of mixed types. Existing 
 packages also declare these parameters as STRING.
 """
 
-from __future__ import annotations
-
 import base64
 import bz2
 import dataclasses

@@ -1,7 +1,5 @@
 """Contract of ExampleGen."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ span. Spans are resolved once, at the start of a run, and passed to ExampleGen. 
 belongs to the next run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import hashlib

@@ -13,8 +13,6 @@ completes or undoes the work of a killed one. So neither a reader of the pointer
 reads the folders, ever sees half a version.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -5,8 +5,6 @@ imports, comments and docstrings do not. A component's entry is its `run`. `comp
 it passes paths to `run` and shows results, but does not change them.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

@@ -8,8 +8,6 @@ training, quantization and conversion need. A published version is a copy of `Fo
 accepts either folder.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from typing import Any

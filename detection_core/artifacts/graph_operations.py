@@ -6,8 +6,6 @@ are compared with a list of operations that only compute. Operations that save a
 allowed only in the saver.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

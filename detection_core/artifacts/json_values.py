@@ -6,8 +6,6 @@ same bytes. pydantic is not used: it writes 3.0 for the int 3 of a float field, 
 the steps.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import functools

@@ -9,8 +9,6 @@ No locked dependency has generated classes for these schemas, so fields are name
 only append fields, so slots are stable. Only the slots used are listed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import lzma

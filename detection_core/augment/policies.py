@@ -7,8 +7,6 @@ A policy is a list of sub-policies; each image gets one of them. A sub-policy is
 probability and a level of 0..10.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple

@@ -5,8 +5,6 @@ A few bytes can request more memory than a machine has, so sizes and counts are 
 `data.label_map.MAX_CLASS_ID` class ids.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ libyaml reads the events. Depth, values and characters are counted meanwhile, so
 refused before it is in memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

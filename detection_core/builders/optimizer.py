@@ -1,7 +1,5 @@
 """Build an `Optimization` from Optimizer messages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Refused are unsupported, missing and contradictory fields, and numbers out of range.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math

@@ -1,7 +1,5 @@
 """Reading label map files: text-format `StringIntLabelMap` messages, usually named label_map.pbtxt."""
 
-from __future__ import annotations
-
 import contextlib
 
 from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES

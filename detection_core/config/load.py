@@ -1,7 +1,5 @@
 """Read and write pipeline.config files, whole or in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What every reader returns: images with their objects, and rejected annotations."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Merges the classes and keypoints of all splits of a data set."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Groups the annotations of each image on disk, for files that scatter them."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools

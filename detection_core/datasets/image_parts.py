@@ -1,7 +1,5 @@
 """Splits given as folders or lists of images, for any format."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Graphs for other runtimes: frozen ones as TensorFlow 1 wrote them, plain and portable ones."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Collection, Iterable
 from typing import Any

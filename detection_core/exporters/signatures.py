@@ -4,8 +4,6 @@ Names, dtypes, shapes and classes counted from 1 follow the Object Detection API
 consumers can read ours.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

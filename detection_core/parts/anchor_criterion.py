@@ -1,7 +1,5 @@
 """The training criterion of anchor-based detectors."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/191
 https://arxiv.org/abs/1512.02325; they downsample the last feature map of a backbone.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@ one for all channels. So the ranges of activations, measured on images, are equa
 A ReLU6 does not scale so. But a channel below 6 on all images may be scaled up as long as it stays below.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple

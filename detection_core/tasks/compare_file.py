@@ -1,7 +1,5 @@
 """Compare an exported TensorFlow Lite file with its detector, layer by layer."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

@@ -1,7 +1,5 @@
 """Measure TensorFlow Lite files on this machine: latency, cold start, memory, and the time of operations."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

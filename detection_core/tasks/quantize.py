@@ -1,7 +1,5 @@
 """Continue training a detector with fake quantization and write it as a detector folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 

@@ -8,8 +8,6 @@ left.
 Files for inference have batch norms folded into the convolutions; these are unfolded first.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Resolve paths to checkpoint files, without TensorFlow."""
 
-from __future__ import annotations
-
 import re
 
 from detection_core.errors import ModelError

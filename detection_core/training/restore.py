@@ -1,7 +1,5 @@
 """Fill a detector from a `fine_tune_checkpoint`, with a report of each variable, or from another detector."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import re

@@ -1,7 +1,5 @@
 """Select the variables to train, and the learning rate of each backbone stage."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

@@ -1,7 +1,5 @@
 """The classes of COCO 2017, which the published detectors predict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # "80 object categories", https://cocodataset.org; ten of the 90 planned ones were never annotated.

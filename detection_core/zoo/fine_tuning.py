@@ -1,7 +1,5 @@
 """Recipe for fine-tuning a published detector: settings, each with reason and source."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

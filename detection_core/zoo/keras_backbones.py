@@ -1,7 +1,5 @@
 """Facts about the ImageNet backbones that Keras publishes in `tf_keras.applications`."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.errors import ConfigError

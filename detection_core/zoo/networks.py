@@ -6,8 +6,6 @@ text is replaced by a value of the network or of its kind, or by a part. Parts m
 files are read when a network is first requested.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

@@ -4,8 +4,6 @@ Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one
 SIGINT and SIGTERM. Some verbs have more. Heavy modules are imported only by the verbs that need them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

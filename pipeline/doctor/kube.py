@@ -1,7 +1,5 @@
 """Kubernetes API client of the cluster checks, and the permissions and kinds that they look for."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

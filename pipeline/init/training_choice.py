@@ -1,7 +1,5 @@
 """Choose the length and settings of a first training by the amount of data and the memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

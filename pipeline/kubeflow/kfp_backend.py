@@ -1,7 +1,5 @@
 """Compile the DAG to a Kubeflow Pipelines package (YAML)."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Runs on the server: read, wait for, cancel and retry them."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import itertools

@@ -4,8 +4,6 @@ Existing parts are reused: the pipeline and the experiment by name, the version 
 which is its name. Concurrent submissions end with the same version.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

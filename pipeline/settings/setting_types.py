@@ -1,7 +1,5 @@
 """Types of settings, with rules beyond pydantic's."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -4,8 +4,6 @@ Unknown keys and wrong types are refused with file and key path. Relative paths 
 file's folder; paths on the command line start at the working directory.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Mapping, Sequence

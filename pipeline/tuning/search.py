@@ -3,8 +3,6 @@
 An interrupted search resumes from the journal of its trials.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """Search from a workflow's settings, and write the best trial's config."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -5,8 +5,6 @@ back as 1 or 0, and an int as a float. A list comes back as {"list": [...]}, a m
 further step wraps lists and maps once more. A text comes back unchanged.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

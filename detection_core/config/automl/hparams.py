@@ -5,8 +5,6 @@ refused. In addition, the text of a YAML document is accepted. So are the run se
 training writes into `config.yaml`.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import dataclasses

@@ -4,8 +4,6 @@ The defaults are those of its last published state, of March 2025. The translati
 docs/reference/models.md read what is supported. A test changes each hyper-parameter in turn.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

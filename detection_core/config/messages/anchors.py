@@ -1,7 +1,5 @@
 """Anchors: generators and the number of anchors, box codes, and matchers to objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prediction heads and their layers, losses, suppression and calibration of scores."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Check eval_config: metrics that cannot be measured, and contradictions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, POSITIVE, up_to

@@ -1,7 +1,5 @@
 """Quantization settings, and the export formats that they allow."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from detection_core.allowed_values import NOT_NEGATIVE

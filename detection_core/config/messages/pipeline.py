@@ -1,7 +1,5 @@
 """Rules that all detector families share, and contradictions between the messages of a pipeline.config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from detection_core.artifacts.evaluation import SHAPE_METRICS

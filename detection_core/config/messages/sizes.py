@@ -1,7 +1,5 @@
 """Image resizers, the size of the network's input, and a bound on the memory that a config needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 

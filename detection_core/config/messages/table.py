@@ -1,7 +1,5 @@
 """The rules of every message type of the schema."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

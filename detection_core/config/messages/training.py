@@ -1,7 +1,5 @@
 """Training: lengths in epochs or steps, optimizers and schedules, train_config, validation and tracking."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Mapping

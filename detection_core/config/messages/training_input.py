@@ -1,7 +1,5 @@
 """Input readers, augmentations of training images, and the sizes of multi-scale training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

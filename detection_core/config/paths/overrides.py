@@ -1,7 +1,5 @@
 """Override and list single fields of a config by any path of the schema."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads JSON annotation files and checks the types of their values."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Label Studio's JSON: a list of tasks, https://labelstud.io/guide/export."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """LabelMe: one JSON file per image, with shapes in pixels, https://github.com/wkentaro/labelme."""
 
-from __future__ import annotations
-
 import base64
 import collections
 import contextlib

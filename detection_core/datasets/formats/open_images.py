@@ -3,8 +3,6 @@
 Only rows whose image is in the folder count: most users have all rows, but only some of the images.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging

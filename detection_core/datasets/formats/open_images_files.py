@@ -3,8 +3,6 @@
 The columns are those of https://storage.googleapis.com/openimages/web/download_v7.html.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence

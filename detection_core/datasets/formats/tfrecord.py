@@ -1,7 +1,5 @@
 """TFRecord files of the Object Detection API; records and images are read in place."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import fnmatch

@@ -1,7 +1,5 @@
 """Parses XML annotation files safely."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ See https://docs.ultralytics.com/datasets/. A box is `class x y width height` wi
 `class x y x y ...`. Keypoints follow the box if data.yaml has `kpt_shape`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

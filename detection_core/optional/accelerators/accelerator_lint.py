@@ -3,8 +3,6 @@
 The table is accelerators.yaml: every row names the public document that it comes from.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """A run on an MLflow tracking server or in a local store."""
 
-from __future__ import annotations
-
 import logging
 import os
 import posixpath

@@ -4,8 +4,6 @@ It is a proto of TensorFlow Metadata, inferred as in TensorFlow Data Validation.
 classes, and the range 0 to 1 of a box's sides, are added for the Object Detection API's columns.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

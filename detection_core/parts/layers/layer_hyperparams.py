@@ -1,7 +1,5 @@
 """Hyperparameters of layers, from initialiser to activation, and the regularization loss."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import zlib
