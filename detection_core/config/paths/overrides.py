@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.config.paths.field_paths import (
     Target,
     child_path,
@@ -98,7 +98,7 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
 
 
 def _read_mapping(path: str) -> Mapping[str, Any]:
-    found = parse_yaml(files.read_user_text(path, what="file of overrides"), path)
+    found = read_yaml(path, what="file of overrides")
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise ConfigError("expected a mapping of field paths to values, found none", where=path)
     return found
