@@ -16,9 +16,8 @@ from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
 from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, damaged, read_graph
-from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.config.messages.detector_parts import OPERATION
-from detection_core.storage import files
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
 _NO_ACTIVATION = 0
@@ -181,7 +180,7 @@ class Lint:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return dict(parse_yaml(files.read_user_text(TABLE, what="table of accelerators"), TABLE))
+    return dict(read_yaml(TABLE, what="table of accelerators"))
 
 
 def families() -> tuple[str, ...]:
