@@ -7,8 +7,6 @@ differences are deflated; the empty rows above and below come from a cache. Form
 (RFC 1950), deflate (RFC 1951).
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

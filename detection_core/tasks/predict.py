@@ -1,7 +1,5 @@
 """The verb `predict`: detect objects in image files and draw their boxes."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math

@@ -1,7 +1,5 @@
 """A sheet of sample images with their boxes, to inspect before training."""
 
-from __future__ import annotations
-
 import io
 import math
 import warnings
