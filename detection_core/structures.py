@@ -148,6 +148,7 @@ class Instances:
         difficult: bool [N], Pascal VOC's flag.
         group_of: bool [N], Open Images' flag: one box around several objects.
         labelled: int32 [L], classes in [0, C) of image-level labels: verified as present or absent.
+        not_exhaustive: int32 [E], classes in [0, C) of which the image may have more objects (LVIS).
         masks: object [N] of bytes, COCO's compressed RLE of the whole image; empty if unknown.
         keypoints: float32 [N, K, 2], (y, x) normalised, NaN if not labelled; K is 0 if there are none.
     """
@@ -163,6 +164,7 @@ class Instances:
     difficult: np.ndarray = dataclasses.field(default_factory=_not_given)
     group_of: np.ndarray = dataclasses.field(default_factory=_not_given)
     labelled: np.ndarray = dataclasses.field(default_factory=_not_given)
+    not_exhaustive: np.ndarray = dataclasses.field(default_factory=_not_given)
     masks: np.ndarray = dataclasses.field(default_factory=_not_given)
     keypoints: np.ndarray = dataclasses.field(default_factory=_not_given)
 

@@ -26,7 +26,7 @@ from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import measure
-from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics, split_to_measure
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
@@ -86,12 +86,7 @@ def evaluate(
     for runner in runners.values():
         if isinstance(runner, CocoResults):
             runner.check_all_seen()
-    splits = {
-        name: EvaluatedSplit(
-            images=m.images, class_names=names, labelled_only=sets.only_labelled, pixels=truth
-        )
-        for name, m in measured.items()
-    }
+    splits = {name: split_to_measure(one.images, label_map, sets, truth) for name, one in measured.items()}
     report = _report(splits, thresholds, options, seconds_per_image=measured[_MODEL].seconds_per_image)
     if note:
         report = dataclasses.replace(report, reasons=(note, *report.reasons))
