@@ -353,7 +353,7 @@ def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[s
     boxes = to_px(truth.boxes, truth)
     rows = zip(
         truth.classes.tolist(),
-        _xywh(boxes),
+        _xywh(truth, truth),
         box_areas(boxes).tolist(),
         truth.is_crowd.tolist(),
         _SHAPES[iou_type](truth, truth),
@@ -379,7 +379,7 @@ def detected_objects(
         image_id: of the image.
         iou_type: which shapes to add to the boxes: bbox for none, segm or keypoints.
     """
-    boxes = _xywh(to_px(found.boxes, image))
+    boxes = _xywh(found, image)
     shapes = _SHAPES[iou_type](found, image)
     return [
         {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
@@ -421,6 +421,9 @@ _SHAPES: Mapping[str, Callable[[Instances, Instances], list[dict[str, Any]]]] = 
 """IoU type to (objects, ground truth of the image) -> further fields of each object."""
 
 
-def _xywh(boxes: np.ndarray) -> list[list[float]]:
+def _xywh(objects: Instances, image: Instances) -> list[list[float]]:
+    boxes = to_px(objects.boxes, image)
     low, high = boxes[:, 1::-1], boxes[:, :1:-1]
-    return np.concatenate([low, high - low], axis=1).tolist()
+    # What a COCO file says is not rounded, so that overlaps at a threshold are those of COCO's tools.
+    found = np.where(np.isnan(objects.xywh), np.concatenate([low, high - low], axis=1), objects.xywh)
+    return found.tolist()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, category_metric, group_metric
-from detection_core.config.metric_names import MASK_SETS, REGISTERED_SETS
+from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
@@ -90,6 +90,15 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
         known += voc.names(class_names)
     known += LVIS_METRICS if LVIS_SET in options.sets else ()
     return known + list(_registered([], class_names, options))
+
+
+def missing_shapes(images: Sequence[EvaluatedImage], options: MetricOptions) -> str:
+    """Return what the sets compare and a detection lacks: `masks`, `keypoints` or nothing."""
+    found = [image.detections for image in images if len(image.detections.classes)]
+    if not MASK_SETS.isdisjoint(options.sets) and not all(one.has_masks for one in found):
+        return "masks"
+    lacks_keypoints = any(one.keypoints.shape[1] == 0 for one in found)
+    return "keypoints" if KEYPOINT_SET in options.sets and lacks_keypoints else ""
 
 
 def split_to_measure(

@@ -80,6 +80,13 @@ def mask_areas(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> 
     return np.concatenate([np.zeros(0), *parts])
 
 
+def mask_boxes(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the boxes around masks, float64 [N, 4], x, y, width and height in pixels."""
+    from pycocotools import mask as coco_mask
+
+    return np.asarray(coco_mask.toBbox([as_coco(counts, height, width) for counts in masks]), np.float64)
+
+
 def mask_iou(
     detected: Sequence[bytes] | np.ndarray,
     true: Sequence[bytes] | np.ndarray,

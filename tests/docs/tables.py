@@ -69,15 +69,14 @@ MEASURES = {
         " keypoints, else 0.05"
     ),
     "pascal_voc_instance_segmentation_metrics": (
-        "Pascal VOC's of masks; an object without a mask is not required, and detections of its box do no harm"
+        "Pascal VOC's of masks; an object without a mask is not required, and its detection does no harm"
     ),
     "weighted_pascal_voc_instance_segmentation_metrics": (
         "the same, all classes' detections ranked in one list"
     ),
     LVIS_SET: (
-        "LVIS's thirteen numbers of masks; absent classes are read from `image/neg_category_ids`, classes that"
-        " are not annotated exhaustively from `image/not_exhaustive_category_ids`, and `frequency` from the"
-        " label map"
+        "LVIS's thirteen numbers of masks; reads `image/neg_category_ids` and"
+        " `image/not_exhaustive_category_ids` of records, and `frequency` of the label map"
     ),
     "oid_challenge_segmentation_metrics": (
         "Open Images challenge of masks: detections inside a group and of unverified classes do no harm"
@@ -89,8 +88,8 @@ MEASURES = {
 }
 SUPPORT_HEAD = """
 Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
-matrix, the counts and the precision-recall curves then compare masks, else boxes. Equal scores are ranked in the
-order of the images. The set for panoptic segmentation is refused when the config is checked.
+matrix, the counts and the precision-recall curves then compare masks. Equal scores are ranked in the order of
+the images. The set for panoptic segmentation is refused when the config is checked.
 
 ## Hyper-parameters of google/automl
 
