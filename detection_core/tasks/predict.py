@@ -13,7 +13,7 @@ from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Predic
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
-from detection_core.evaluation.coco_results import ImageIds, write_coco_results
+from detection_core.evaluation.coco_results import COCO_RESULTS, ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
@@ -26,7 +26,6 @@ from detection_core.structures import FIRST_CLASS, Instances
 _logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
-COCO_RESULTS = "coco_results.json"
 
 
 def predict(
