@@ -240,8 +240,8 @@ def visible_inks(digits: list[Digit], height: int, width: int) -> list[np.ndarra
 def keypoints_of(digit: Digit, visible: np.ndarray) -> list[float]:
     """Return the keypoints of a digit as COCO has them: x, y and visibility of each of `KEYPOINTS`.
 
-    A keypoint is the middle of the ink in the outermost `EDGE` of the box. Its visibility is 2 if at least half
-    of this ink is visible in the scene, bool [H, W], and otherwise 1.
+    A keypoint is the middle of the ink in the outermost `EDGE` of the box. Its visibility is 2 if at least
+    half of this ink is visible in the scene, bool [H, W], and otherwise 1.
     """
     x, y, w, h = digit.box
     rows, columns = max(round(EDGE * h), 1), max(round(EDGE * w), 1)
