@@ -1,5 +1,6 @@
 """A data set of each format, from `detflow init` to examples, and one to a published detector."""
 
+import json
 import os
 import re
 import shlex
@@ -99,12 +100,13 @@ def test_masks_become_a_published_detector_that_finds_masks(tmp_path, capsys):
     photo, cli = _shapes(tmp_path / "photos", "masks"), CommandLine(capsys)
     said = cli.json("init", tmp_path / "photos", "-o", tmp_path / "mine", "--from-scratch")
     assert find_network(said["network"]).kind.finds == "masks"
-    summary, report = _run(cli, "masks", ("run", said["settings"]))
+    _, report = _run(cli, "masks", ("run", said["settings"]))
     assert "DetectionMasks_Precision/mAP" in report
     pushed = tmp_path / "mine" / "workspace" / "pushed"
     assert not (pushed / "tflite").exists()
-    found = cli.json("predict", "--model", pushed, photo, "--output", tmp_path / "found", "--min-score", "0")
-    assert found
+    cli("predict", "--model", pushed, photo, "--output", tmp_path / "found", "--min-score", "0")
+    found = json.loads((tmp_path / "found" / f"{photo.stem}.json").read_text(encoding="utf-8"))["detections"]
+    assert found and all(each["mask"]["size"] == [30, 40] for each in found)
 
 
 @pytest.mark.slow
@@ -123,7 +125,7 @@ def test_the_page_on_poses_leads_from_annotations_to_a_file(tmp_path, capsys, mo
                 version = str(summary["pushed"]["version"])
                 assert "Keypoints_Precision/mAP" in report
             elif words[0] != "pip":
-                print(cli.json(*words))
+                cli(*words)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     file = f"build/pose/workspace/pushed/tflite/{version}/model_float32.tflite"
     done = run_python(code.replace("score >= 0.5", "True"), file, "photo.jpg")
