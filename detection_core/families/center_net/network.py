@@ -35,8 +35,8 @@ NECK = f"{EXTRACTOR}/_feature_extractor_model"
 
 _BATCH_NORM = BatchNormOptions(momentum=0.99, epsilon=0.001, scale=True)
 NECK_HYPERPARAMS = LayerHyperparams(batch_norm=_BATCH_NORM, activation="relu")
-# The moving averages follow as quickly as the neck's. With the published 0.9997 they need 10,000 steps from random
-# weights, and no field of a config changes it.
+# The moving averages follow as quickly as the neck's. With the published 0.9997 they need 10,000 steps from
+# random weights, and no field of a config changes it.
 _MOBILENET_HYPERPARAMS = dataclasses.replace(DEFAULT_HYPERPARAMS, batch_norm=_BATCH_NORM)
 _RESNETS = {"resnet_basic": resnet_basic, "resnet_v1": resnet_v1, "resnet_v2": resnet_v2}
 # Channels of the map that the way up starts with, and of the maps that are added on it.
