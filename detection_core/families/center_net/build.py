@@ -301,9 +301,8 @@ def describe_center_net(message: CenterNet, detector: CenterNetModel) -> CenterN
     entry = EXTRACTORS[extractor]
     centers, boxes = message.object_center_params, message.object_detection_task
     rows, columns = parts.input_size
-    losses = [
-        (centers.object_center_loss_weight, centers.classification_loss.WhichOneof("classification_loss"))
-    ]
+    kind = centers.classification_loss.WhichOneof("classification_loss")
+    losses = [(centers.object_center_loss_weight, kind)]
     if parts.finds_boxes:
         losses.append((boxes.task_loss_weight, boxes.localization_loss.WhichOneof("localization_loss")))
     return CenterNetDescription(

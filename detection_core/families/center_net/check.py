@@ -86,7 +86,7 @@ def _suppression(message: CenterNet, path: str) -> Iterator[Problem]:
             text = f"expected {_NMS} alone, as scores are those of the heatmap, found another"
             yield Problem(path=f"{path}.{field.name}", message=f"{text}; remove it")
     if message.post_processing.batch_non_max_suppression.change_coordinate_frame:
-        text = "expected false, as boxes are relative to the image already, found true; remove it"
+        text = "expected false, as boxes are relative to the image already, found true; set it to false"
         yield Problem(path=f"{path}.{_NMS}.change_coordinate_frame", message=text)
     for i, task in enumerate(message.keypoint_estimation_task):
         if task.rescore_instances:
@@ -169,14 +169,8 @@ def tflite_problems(message: CenterNet, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting a detector to TensorFlow Lite."""
     yield from fixed_size_problems(message.image_resizer, path)
     if message.HasField("post_processing"):
-        text = (
-            "expected none, as a TensorFlow Lite file of CenterNet suppresses nothing, found one; remove it"
-        )
-        yield Problem(path=f"{path}.post_processing", message=text)
-
-
-def _not_built(what: str) -> str:
-    return f"{what} here; remove it"
+        text = "expected none, as a TensorFlow Lite file of CenterNet suppresses nothing, found one"
+        yield Problem(path=f"{path}.post_processing", message=f"{text}; remove it")
 
 
 RULES: Mapping[str, Rules] = {
@@ -186,12 +180,19 @@ RULES: Mapping[str, Rules] = {
         check=_center_net,
         without_effect={"compute_heatmap_sparse": "both ways to draw a heatmap give the same one"},
         refused={
-            "mask_estimation_task": _not_built("CenterNet finds boxes and keypoints, and no masks,"),
-            "densepose_estimation_task": "records have no surface coordinates to train on; remove it",
+            "mask_estimation_task": (
+                "its head draws one map for all objects of a class, and no published weights have it; remove"
+                " it, and find masks with a faster_rcnn of three stages"
+            ),
+            "densepose_estimation_task": (
+                "it cuts its parts out of mask_estimation_task, which is not built, and records have no"
+                " surface coordinates; remove it"
+            ),
             "track_estimation_task": "records have no track ids to train on; remove it",
             "temporal_offset_task": "images are detected one by one, not in sequences; remove it",
-            "deepmac_mask_estimation": _not_built(
-                "masks of unseen classes, as DeepMAC has them, are not made"
+            "deepmac_mask_estimation": (
+                "DeepMAC's second network, which draws masks of classes without any to train on, is not"
+                " built; remove it, and find masks with a faster_rcnn of three stages"
             ),
         },
     ),

@@ -1,8 +1,8 @@
 """Detections from heatmaps: peaks, boxes from sizes and offsets at the peaks, and keypoints.
 
 Objects as Points, https://arxiv.org/abs/1904.07850. Peaks are no neighbours of each other, so that no
-suppression follows unless a config asks for it. Keypoints are regressed from the centre, then moved to a nearby peak of their heatmap
-(section 4.2).
+suppression follows unless a config asks for it. Keypoints are regressed from the centre, then moved to a
+nearby peak of their heatmap (section 4.2).
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def enclosing_boxes(keypoints: tf.Tensor) -> tf.Tensor:
 def detect_keypoints(
     predictions: Predictions, peaks: Peaks, boxes: tf.Tensor | None, task: KeypointTask
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Find the keypoints of a task for every peak, whatever its class; arguments and results as of `refine`."""
+    """Find the keypoints of a task for every peak, whatever its class; boxes and results as of `refine`."""
     heatmap, offset, regression = (predictions[name][-1] for name in keypoint_heads(task.name))
     count = len(task.indices)
     moves = at_pixels(regression, peaks.rows, peaks.columns)

@@ -80,7 +80,7 @@ class CenterNetParts:
         scaling: of pixels.
         heads: in the order of the network's outputs.
         max_detections: most objects of an image.
-        finds_boxes: whether there are heads of sizes and offsets; boxes enclose the keypoints if there are none.
+        finds_boxes: whether there are heads of sizes and offsets; without them, boxes enclose the keypoints.
         nms: suppression of the objects; None: there is none.
         keypoints: keypoint tasks.
         criterion: the training loss.
@@ -254,7 +254,10 @@ def suppressed(found: FoundObjects, true_sizes: tf.Tensor, options: NmsOptions) 
     An object may be found as several classes, with its keypoints each time.
     """
     scores = tf.where(found.scores[..., tf.newaxis] > 0.0, found.class_scores, 0.0)
-    kept = multiclass_nms(shown_boxes(found.boxes, true_sizes), scores, options)
+    boxes = shown_boxes(found.boxes, true_sizes)
+    # Boxes without area are no objects.
+    window = tf.tile([[0.0, 0.0, 1.0, 1.0]], [tf.shape(scores)[0], 1])
+    kept = multiclass_nms(boxes, scores, options, window)
     filled = tf.sequence_mask(kept.count, options.max_total_detections)
 
     def take(values: tf.Tensor) -> tf.Tensor:

@@ -118,10 +118,7 @@ def keypoint_center_heatmaps(
 
     def mean(values: tf.Tensor) -> tf.Tensor:
         """Average float32 [B, G, K, n] over the keypoints."""
-        summed = tf.reduce_sum(values * weights[..., tf.newaxis], axis=2)
-        return tf.where(
-            total[..., tf.newaxis] > 0.0, tf.math.divide_no_nan(summed, total[..., tf.newaxis]), 0.0
-        )
+        return tf.math.divide_no_nan(tf.einsum("bgkn,bgk->bgn", values, weights), total[..., tf.newaxis])
 
     middle = mean(known.points)
     away = tf.norm(known.points - middle[:, :, tf.newaxis], axis=-1, keepdims=True)
