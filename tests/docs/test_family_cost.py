@@ -51,7 +51,9 @@ def _importers():
 
 def _outside(family):
     named = {path for path, text in _sources().items() if NAMES[family].search(text)}
-    alone = {path for path in _sources() if _importers().get(".".join(path.with_suffix("").parts)) == {family}}
+    alone = {
+        path for path in _sources() if _importers().get(".".join(path.with_suffix("").parts)) == {family}
+    }
     return {path for path in named | alone if path.parts[:2] != ("detection_core", "families")}
 
 

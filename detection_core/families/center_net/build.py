@@ -62,7 +62,7 @@ def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> Ce
     inputs = tf_keras.Input((*size, 3), name="image")
     maps = build_feature_maps(message.feature_extractor, inputs, layers)
     network = tf_keras.Model(inputs, build_heads(heads, maps, layers), name="detector")
-    number_backbone(network, layers.paths)
+    number_backbone(network, message.feature_extractor.type, layers.paths)
     parts = CenterNetParts(
         num_classes=message.num_classes,
         input_size=size,
