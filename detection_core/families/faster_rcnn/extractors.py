@@ -114,6 +114,7 @@ def _pyramid(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem
         )
         yield Problem(path=f"{path}.fpn.min_level", message=text)
 
+
 EXTRACTOR_RULES: Mapping[str, Rules] = {
     "FasterRcnnFeatureExtractor": Rules(
         ranges={"first_stage_features_stride": up_to(64)},

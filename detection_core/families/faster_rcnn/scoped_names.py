@@ -92,9 +92,7 @@ def _mask_scopes(network: tf_keras.Model) -> dict[str, str]:
         for layer in network.layers
         if layer.name.startswith("mask_head_") and isinstance(layer, tf_keras.layers.Conv2D)
     ]
-    return {
-        name: f"{_HEAD}/Conv{f'_{number}' if number else ''}" for number, name in enumerate(convolutions)
-    }
+    return {name: f"{_HEAD}/Conv{f'_{number}' if number else ''}" for number, name in enumerate(convolutions)}
 
 
 def named_classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:

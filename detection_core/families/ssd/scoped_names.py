@@ -119,9 +119,7 @@ def _mobiledet(hardware: str, scope: str) -> ScopedFamily:
 
 
 def _inception(scope: str, stem: Sequence[Step], modules: Mapping[str, Module]) -> ScopedFamily:
-    return ScopedFamily(
-        scope=scope, backbone=inception.slim_scopes(stem, modules), last=list(modules)[-1]
-    )
+    return ScopedFamily(scope=scope, backbone=inception.slim_scopes(stem, modules), last=list(modules)[-1])
 
 
 def _resnet_v1(layers: int) -> ScopedFamily:

@@ -25,7 +25,9 @@ from tests.support.two_stage import FIXED, KEEPING, MODEL, PADDED, model_text
 NAME = "faster_rcnn_tests_fpn"
 EXTRACTOR = "model.faster_rcnn.feature_extractor"
 GENERATOR = "model.faster_rcnn.first_stage_anchor_generator"
-ANCHORS = "grid_anchor_generator { scales: [0.06, 0.11] aspect_ratios: [1.0] height_stride: 16 width_stride: 16 }"
+ANCHORS = (
+    "grid_anchor_generator { scales: [0.06, 0.11] aspect_ratios: [1.0] height_stride: 16 width_stride: 16 }"
+)
 PYRAMID = f"""type: "{NAME}" batch_norm_trainable: true fpn {{ min_level: 2 max_level: 6 additional_layer_depth: 8 }}
 conv_hyperparams {{ activation: RELU_6 batch_norm {{ scale: true }} initializer {{ variance_scaling_initializer {{ }} }} }}"""
 ON_LEVELS = """multiscale_anchor_generator {

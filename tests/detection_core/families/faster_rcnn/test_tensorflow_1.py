@@ -87,9 +87,7 @@ def _config(extractor, stride=16, classes=90, masks=0):
     if extractor == INCEPTION_RESNET:
         values["pooling"] = "$unpooled"
     kind = find_kind("mask_rcnn" if masks else "faster_rcnn_gpu")
-    config = parse_pipeline_config(
-        kind.fill(classes, extractor=extractor, height=1024, width=1024, **values)
-    )
+    config = parse_pipeline_config(kind.fill(classes, extractor=extractor, height=1024, width=1024, **values))
     sides = {f"{BOX_HEAD}.mask_height": masks, f"{BOX_HEAD}.mask_width": masks}
     if masks == 15:
         sides[f"{BOX_HEAD}.mask_prediction_num_conv_layers"] = 2
@@ -130,7 +128,10 @@ def test_samples_are_built_after_conversion_or_refused_with_the_reason():
 
 @pytest.mark.parametrize(
     "name",
-    [name if name == QUICK else pytest.param(name, marks=[pytest.mark.zoo, pytest.mark.slow]) for name in NAMES],
+    [
+        name if name == QUICK else pytest.param(name, marks=[pytest.mark.zoo, pytest.mark.slow])
+        for name in NAMES
+    ],
 )
 def test_variables_have_the_names_and_shapes_of_tensorflow_1(name):
     config, _ = _converted(_config(*BUILT[name]))
@@ -139,7 +140,9 @@ def test_variables_have_the_names_and_shapes_of_tensorflow_1(name):
     wanted = NAMES[name]["variables"]
     found = {key: list(variable.shape) for key, variable in scoped_variables(model, extractor).items()}
     # Theirs built the last block in both stages, and used that of the second.
-    unused = {key for key in wanted if key.startswith("FirstStageFeatureExtractor/resnet") and "/block4/" in key}
+    unused = {
+        key for key in wanted if key.startswith("FirstStageFeatureExtractor/resnet") and "/block4/" in key
+    }
     assert found == {key: shape for key, shape in wanted.items() if key not in unused}
     assert len(found) == len(model.variables)
     kinds = checkpoint_names().name_based.kinds
@@ -148,4 +151,3 @@ def test_variables_have_the_names_and_shapes_of_tensorflow_1(name):
     assert sorted(classifier) == NAMES[name]["classification"]
     features = [names for _, (names,) in kinds["detection"](model, options)]
     assert len(features) == len(classifier) and set(features) <= set(found)
-
