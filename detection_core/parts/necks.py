@@ -1,11 +1,9 @@
 """Necks, which mix feature maps of several levels.
 
-Feature pyramid network, https://arxiv.org/abs/1612.03144, which with depthwise convolutions is FPN-Lite;
-bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070; and SSD's extra
-layers, which downsample the last feature map of a backbone, https://arxiv.org/abs/1512.02325.
+Feature pyramid network, https://arxiv.org/abs/1612.03144; with depthwise convolutions it is FPN-Lite.
+Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070. SSD's extra layers,
+https://arxiv.org/abs/1512.02325; they downsample the last feature map of a backbone.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools

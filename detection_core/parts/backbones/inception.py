@@ -4,8 +4,6 @@ https://arxiv.org/abs/1409.4842; v2 with batch normalisation, https://arxiv.org/
 https://arxiv.org/abs/1512.00567.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence

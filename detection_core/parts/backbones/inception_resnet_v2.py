@@ -3,8 +3,6 @@
 Every convolution and pooling is padded, so that feature maps stay aligned with the image.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """ResNet with 50, 101 or 152 layers, https://arxiv.org/abs/1512.03385, as a backbone."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf
