@@ -22,7 +22,7 @@ from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import longest_tails
 from detection_core.datasets.masks import pack_mask
 from detection_core.errors import DataError, shorten
-from detection_core.evaluation.coco_metrics import detected_objects
+from detection_core.evaluation.coco_format import detected_objects
 from detection_core.ops.mask_runs import mask_boxes
 from detection_core.storage import files
 from detection_core.structures import Instances

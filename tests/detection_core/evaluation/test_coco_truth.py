@@ -18,7 +18,7 @@ from detection_core.artifacts.evaluation import (
 )
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.errors import DataError
-from detection_core.evaluation.coco_metrics import coco_dictionaries
+from detection_core.evaluation.coco_format import coco_dictionaries
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.metric_sets import MetricOptions
