@@ -160,7 +160,7 @@ def with_one(**fields):
         "annotation 5: expected bbox as 4 finite numbers, found",
     ),
     ({"annotations": [OBJECT | {"area": "x"}]}, "annotation 5: expected area as a number"),
-    ({"annotations": [{}]}, "annotation None: expected image_id as a whole number, found None"),
+    ({"annotations": [{}]}, "annotation None: expected image_id as a whole number of at least 0, found None"),
     (
         {"annotations": [OBJECT | {"segmentation": {"size": [9, 9], "counts": [81]}}]},
         "5: expected segmentation as",
