@@ -1,7 +1,5 @@
 """Contract of Evaluator."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated

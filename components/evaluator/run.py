@@ -1,7 +1,5 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from component_specs import EvaluatorJob

@@ -5,8 +5,6 @@ Detection API for COCO's, as the COCO detection evaluation defines them (Lin et 
 Objects in Context, ECCV 2014, https://cocodataset.org/#detection-eval).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Options of an evaluation, and reading them from EvalConfig messages."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

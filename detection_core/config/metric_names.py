@@ -1,7 +1,5 @@
 """Names of an evaluation's metrics, as far as a config defines them: classes are in the data."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Decode tf.Example records with the Object Detection API's feature keys."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """The classes of a data set: ids as in records and label map files, and display names."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Instance masks on the host, as COCO's compressed run-length encoding (RLE) of the whole image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluation results for a page: metrics, verdicts, curves, confusion matrix and mistakes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The verb `evaluate`: measure a detector, compare it with a baseline, draw pictures, check thresholds."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections import defaultdict

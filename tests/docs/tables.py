@@ -17,6 +17,7 @@ from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
 from detection_core.zoo.networks import Network, PublishedModel, list_networks
 from pipeline.cli.base import Argument, Group, Verb
 from pipeline.cli.parser import VERBS
+from tests.support.zoo_configs import config_rows
 
 GENERATED = "Generated from the source by `python -m tests.docs.reference`; change {}, not this page."
 COMMANDS_HEAD = f"""# Commands
@@ -38,6 +39,16 @@ are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weight
 
 | name | finds | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
 |---|---|---|---|---|---|---|---|
+"""
+CONFIGS_HEAD = """
+## Configs of the model zoo
+
+The configs in `configs/tf2` of the Object Detection API, as the checks find them. `zoo:NAME` fetches an
+archive by its name without the ending. TensorFlow Lite *fixed_shape_resizer* needs an override of the
+`image_resizer`. For archives without a config, the network of their name above is used.
+
+| config | family | archive | TensorFlow Lite | refused, as |
+|---|---|---|---|---|
 """
 METRICS_HEAD = """
 ## Metrics
@@ -125,7 +136,12 @@ def render_models() -> str:
     sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
     rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())
     networks = "".join(map(_network, list_networks()))
-    return f"{MODELS_HEAD}{networks}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
+    configs = "".join(
+        f"| `{name}` | {family} | {archive} | {lite} | {_cell(reason)} |\n"
+        for name, family, archive, lite, reason in config_rows()
+    )
+    zoo = f"{MODELS_HEAD}{networks}{CONFIGS_HEAD}{configs}"
+    return f"{zoo}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
 
 
 def _verbs() -> Iterator[tuple[str, Verb]]:

@@ -1,7 +1,5 @@
 """Rules that all detector families share, and contradictions between the messages of a pipeline.config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.messages.detector_parts import CLIP_RANGE
@@ -19,7 +17,7 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
-from detection_core.detectors.rules import Rules, missing_arm
+from detection_core.detectors.rules import Check, missing_arm
 from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
@@ -216,14 +214,7 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     return (problem for problem in tflite_problems(config) if problem.path.endswith(f".{CLIP_RANGE}"))
 
 
-RULES: Mapping[str, Rules] = {
-    "DetectionModel": Rules(
-        oneofs=("model",),
-        check=_common,
-        refused={
-            "experimental_model": "it names code that is not in the config, and no family of that name is"
-            " registered; use ssd, or register the family",
-        },
-    ),
-    "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),
+CHECKS: Mapping[str, Check] = {
+    "DetectionModel": _common,
+    "TrainEvalPipelineConfig": _pipeline,
 }

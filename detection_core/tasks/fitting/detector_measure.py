@@ -1,7 +1,5 @@
 """Measure a detector during training, on its config's evaluation images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
