@@ -56,7 +56,7 @@ TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
 
 _MODEL, _BASELINE = "model", "baseline"
 _DIGITS = 19
-"""An image id of so many digits does not fit 64 bits."""
+"""Fewer digits of an image id fit 64 bits."""
 
 
 def evaluate(
