@@ -13,8 +13,8 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.families.faster_rcnn.checkpoint_names import object_paths
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.families.faster_rcnn.scoped_names import scoped_variables
 from detection_core.families.faster_rcnn.stages import all_stage_outputs
+from detection_core.families.faster_rcnn.tensorflow_1_names import scoped_variables
 from detection_core.structures import Batch
 from tests.support.batches import images_of
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth

@@ -18,7 +18,7 @@ from detection_core.config.text.text_proto import format_message
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ConfigError
 from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names
-from detection_core.families.faster_rcnn.scoped_names import scoped_variables
+from detection_core.families.faster_rcnn.tensorflow_1_names import scoped_variables
 from detection_core.zoo.networks import find_kind
 from tests.support.golden_networks import DATA
 
