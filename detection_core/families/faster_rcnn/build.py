@@ -34,6 +34,7 @@ from detection_core.families.faster_rcnn.network import (
     MaskHead,
     NetworkSettings,
     ProposalHead,
+    Size,
     build_box_network,
     build_mask_network,
     build_proposal_network,
@@ -105,7 +106,7 @@ def _build_networks(
         atrous_rate=message.first_stage_atrous_rate,
         anchors_per_location=anchors_per_location,
     )
-    size = network_size(message.image_resizer) or (None, None)
+    size: Size = network_size(message.image_resizer) or (None, None)
     if settings.pyramid is not None:
         size = _padded(size[0]), _padded(size[1])
     networks = {"proposals": build_proposal_network(settings, head, size)}

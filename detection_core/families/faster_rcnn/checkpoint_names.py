@@ -17,7 +17,11 @@ from detection_core.detectors.checkpoint_names import (
     rewritten_layer,
 )
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.families.faster_rcnn.scoped_names import FIRST, named_classification, named_detection
+from detection_core.families.faster_rcnn.tensorflow_1_names import (
+    FIRST,
+    named_classification,
+    named_detection,
+)
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,

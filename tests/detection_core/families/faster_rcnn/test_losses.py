@@ -9,6 +9,7 @@ import tensorflow as tf
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.families.faster_rcnn.build import BOX_CODER
+from detection_core.families.faster_rcnn.model import FIRST_STAGE_LOSSES
 from detection_core.families.faster_rcnn.stages import (
     Proposals,
     RegionPredictions,
@@ -227,6 +228,16 @@ def test_losses_are_repeated_for_one_update_and_differ_between_updates(model):
     assert first == pytest.approx(again, rel=1e-5) and first != pytest.approx(later, rel=1e-5)
     outside = [float(model.losses(batch, training=False)["Loss/total_loss"]) for _ in range(2)]
     assert outside[0] == pytest.approx(outside[1], rel=1e-6)
+
+
+def test_an_image_smaller_than_every_anchor_is_trained_on():
+    """Anchors of 128 pixels cross the border of 64; the reference fails."""
+    text = model_text(2).replace("clip_anchors_to_image: true", "").replace("[0.06, 0.11]", "0.5")
+    with tiny_extractor():
+        detector = build_detector(parse_pipeline_config(text).model)
+    assert not detector.parts.proposing.clip_anchors
+    losses = detector.losses(Batch(images_of(noise(2, 64, 64, 3)), TRUTH), training=True)
+    assert all(0.0 < float(losses[name]) < 10.0 for name in FIRST_STAGE_LOSSES)
 
 
 @pytest.mark.parametrize("further", ["", "hard_example_miner { num_hard_examples: 3 iou_threshold: 0.9 }"])

@@ -86,7 +86,7 @@ def _leaf(leaf: str, layer: LayerName | None) -> str:
 
 
 def _mask_scopes(network: tf_keras.Model) -> dict[str, str]:
-    """Number the convolutions of the mask head, which have no names of their own there."""
+    """Number the convolutions of the mask head, which have no names there."""
     convolutions = [
         layer.name
         for layer in network.layers
