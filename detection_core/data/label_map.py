@@ -120,6 +120,12 @@ class LabelMap:
         return {c: self.names[c] for c in self.classes}
 
     @functools.cached_property
+    def frequencies(self) -> dict[int, str]:
+        """Class in [0, num_classes) to its entry of `FREQUENCIES`, of the classes that have one."""
+        known = (item for item in reversed(self.items) if item.frequency != FREQUENCIES[0])
+        return {item.id - 1: item.frequency for item in known}
+
+    @functools.cached_property
     def ids_by_text(self) -> dict[str, int]:
         """Id for every name and display name; for an ambiguous text, the larger id."""
         ids: dict[str, int] = {}

@@ -323,6 +323,7 @@ def _image_truth(example: DecodedExample) -> Instances:
         difficult=example.difficult.numpy(),
         group_of=example.group_of.numpy(),
         labelled=example.labelled.numpy(),
+        not_exhaustive=example.not_exhaustive.numpy(),
         masks=_run_lengths(sample.truth.masks.numpy(), height, width, source_id),
         keypoints=sample.truth.keypoints.numpy(),
     )

@@ -13,22 +13,19 @@ MEASURED = (
     "coco_detection_metrics",
     "coco_keypoint_metrics",
     "coco_mask_metrics",
+    "lvis_mask_metrics",
     "oid_V2_detection_metrics",
     "oid_challenge_detection_metrics",
+    "oid_challenge_segmentation_metrics",
     "pascal_voc_detection_metrics",
+    "pascal_voc_instance_segmentation_metrics",
     "precision_at_recall_detection_metrics",
     "weighted_pascal_voc_detection_metrics",
+    "weighted_pascal_voc_instance_segmentation_metrics",
 )
-_MASKS = "detectors here find boxes, not masks; use {}"
 
 NOT_MEASURED: Mapping[str, str] = {
-    "coco_panoptic_metrics": _MASKS.format("coco_detection_metrics"),
-    "lvis_mask_metrics": _MASKS.format("coco_detection_metrics"),
-    "oid_challenge_segmentation_metrics": _MASKS.format("oid_challenge_detection_metrics"),
-    "pascal_voc_instance_segmentation_metrics": _MASKS.format("pascal_voc_detection_metrics"),
-    "weighted_pascal_voc_instance_segmentation_metrics": _MASKS.format(
-        "weighted_pascal_voc_detection_metrics"
-    ),
+    "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics",
 }
 """Metric sets of the Object Detection API that no detector here can produce, with reasons."""
 

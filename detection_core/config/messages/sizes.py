@@ -54,14 +54,19 @@ def _condition(message: ConditionalShapeResizer, path: str) -> Iterator[Problem]
 
 
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find a resizer of a model that gives several sizes; a TensorFlow Lite file has one."""
-    found = message.WhichOneof("image_resizer_oneof")
-    if found != "fixed_shape_resizer":
-        text = (
-            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
-            f" {found}; train with a fixed size"
-        )
-        yield Problem(path=f"{path}.image_resizer", message=text)
+    """Find a resizer of a model that gives several sizes or pads; a TensorFlow Lite file stretches images."""
+    found, path = message.WhichOneof("image_resizer_oneof"), f"{path}.image_resizer"
+    if found == "fixed_shape_resizer":
+        return
+    size, remedy = network_size(message), "train with a fixed size"
+    if size is not None:
+        rows, columns = size
+        remedy = f"train with {path}={{fixed_shape_resizer {{height: {rows} width: {columns}}}}}"
+    text = (
+        "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, which fills without"
+        f" padding, found {found}; {remedy}"
+    )
+    yield Problem(path=path, message=text)
 
 
 CHECKS: Mapping[str, Check] = {

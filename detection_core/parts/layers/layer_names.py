@@ -29,7 +29,8 @@ import tensorflow as tf
 
 PARTS = (
     "fpn_lateral", "fpn_smooth", "fpn_coarse", "extra", "bifpn", "head_shared", "head_projection",
-    "box_head", "class_head", "box_tower", "class_tower", "tower", "segmentation", "rpn", "mask_head",
+    "box_head", "class_head", "box_tower", "class_tower", "tower", "segmentation", "rpn", "region",
+    "mask_head",
 )  # fmt: skip
 BACKBONE = "backbone_"
 """Prefix of every layer of a backbone, external ones included."""
