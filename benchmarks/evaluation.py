@@ -12,7 +12,8 @@ import time
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
+from detection_core.evaluation.coco_format import coco_dictionaries
+from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage, match_image
 from detection_core.structures import Instances
 

@@ -6,7 +6,7 @@ Refused are unsupported, missing and contradictory fields, and numbers out of ra
 import itertools
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -25,6 +25,7 @@ from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import FAMILIES, family_name, find_family
 from detection_core.detectors.rules import Rules, missing_arm
 from detection_core.errors import ConfigError, Problem
+from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _logger = logging.getLogger(__name__)
@@ -331,6 +332,11 @@ def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
 
 def _evaluation_readers(config: TrainEvalPipelineConfig) -> dict[str, Message]:
     return {f"eval_input_reader[{i}]": reader for i, reader in enumerate(config.eval_input_reader)}
+
+
+def check_metric_sets(names: Sequence[str]) -> None:
+    """Refuse metric sets as for `eval_config.metrics_set`."""
+    check_message(EvalConfig(metrics_set=names), "eval_config")
 
 
 def check_evaluated_input(config: TrainEvalPipelineConfig) -> None:

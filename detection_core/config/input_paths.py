@@ -2,12 +2,13 @@
 
 import copy
 import logging
+from collections.abc import Sequence
 
 from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.pipeline_config import Config, PipelineConfig
 from detection_core.detectors.family import model_message
 from detection_core.errors import ConfigError
-from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.input_reader_pb2 import PNG_MASKS, InputReader
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -116,6 +117,21 @@ def _point(reader: InputReader, examples_dir: str, split: str) -> None:
         )
         reader.ClearField("sample_from_datasets_weights")
     reader.tf_record_input_reader.input_path[:] = [split_pattern(examples_dir, split)]
+
+
+def config_of_results(metric_sets: Sequence[str], *, masks: bool, keypoints: int) -> PipelineConfig:
+    """Return a config that reads and measures what COCO results have.
+
+    Args:
+        metric_sets: as in `eval_config.metrics_set`.
+        masks: whether to read masks.
+        keypoints: of an object; 0: none are read.
+    """
+    config = PipelineConfig()
+    config.eval_config.metrics_set.extend(metric_sets)
+    reader = config.eval_input_reader.add(load_instance_masks=masks, num_keypoints=keypoints)
+    reader.mask_type, reader.shuffle, reader.num_epochs = PNG_MASKS, False, 1
+    return config
 
 
 def require_evaluation_input(config: Config, model: str) -> Config:

@@ -1,8 +1,8 @@
 """COCO results JSON: the detections file that pycocotools' `loadRes` and other COCO tools read.
 
-A list of detections with `image_id`, `category_id`, `score` and at least one of: `bbox` [x, y, width, height]
-in pixels, `segmentation` (RLE of the whole image), `keypoints` [x, y, v, ...] in pixels. See
-https://cocodataset.org/#format-results. A `category_id` is the id in the label map, from 1.
+A list of detections with `image_id`, `category_id` and `score`. Each has at least one of these: `bbox` [x, y,
+width, height] in pixels, `segmentation` (RLE of the whole image), `keypoints` [x, y, v, ...] in pixels. See
+https://cocodataset.org/#format-results. A `category_id` is an id of the ground truth's classes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import longest_tails
 from detection_core.datasets.masks import pack_mask
 from detection_core.errors import DataError, shorten
-from detection_core.evaluation.coco_metrics import detected_objects
+from detection_core.evaluation.coco_format import detected_objects
 from detection_core.ops.mask_runs import mask_boxes
 from detection_core.storage import files
 from detection_core.structures import Instances

@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.evaluation import LVIS_METRICS
-from detection_core.evaluation.coco_metrics import Kind, Summary, coco_dictionaries, run_engine
+from detection_core.evaluation.coco_format import coco_dictionaries
+from detection_core.evaluation.coco_metrics import Kind, Summary, run_engine
 from detection_core.evaluation.results import EvaluatedImage
 
 _MOST = 300

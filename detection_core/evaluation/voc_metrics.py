@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import check_shapes
+from detection_core.evaluation.coco_format import check_shapes
 from detection_core.evaluation.results import EvaluatedImage, iou_px, to_px
 from detection_core.ops.mask_runs import mask_areas, mask_iou
 from detection_core.structures import Instances

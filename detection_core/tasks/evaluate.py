@@ -13,8 +13,8 @@ from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
 from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
-from detection_core.config.check import check_evaluation
-from detection_core.config.input_paths import point_at_examples, require_evaluation_input
+from detection_core.config.check import check_evaluation, check_metric_sets
+from detection_core.config.input_paths import config_of_results, point_at_examples, require_evaluation_input
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.metric_names import MASK_SETS
@@ -43,7 +43,6 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
 from detection_core.tasks.examples import check_split
@@ -57,7 +56,7 @@ TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
 
 _MODEL, _BASELINE = "model", "baseline"
 _DIGITS = 19
-"""An image id of so many digits does not fit 64 bits."""
+"""Fewer digits of an image id fit 64 bits."""
 
 
 def evaluate(
@@ -242,10 +241,13 @@ def evaluate_results(
         options: without metric sets, those that the detections have values for are measured.
 
     Raises:
-        DetectionError: as `evaluate`; DataError for a malformed file, naming the entry.
+        DetectionError: as `evaluate`; ConfigError for an unknown metric set, DataError for a malformed file,
+            naming the entry.
     """
-    truth, options = CocoTruth(annotations), options or EvaluateOptions()
+    options = options or EvaluateOptions()
     metrics = options.metrics
+    check_metric_sets(metrics.sets)
+    truth = CocoTruth(annotations)
     if not metrics.sets:
         metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
     paths = {_MODEL: detections} | ({_BASELINE: baseline} if baseline else {})
@@ -265,12 +267,8 @@ def own_config(model_path: str) -> PipelineConfig:
     """
     if _is_results(model_path):
         sets, keypoints = metric_sets_of(model_path)
-        config = PipelineConfig()
-        config.eval_config.metrics_set.extend(sets)
         masks = not MASK_SETS.isdisjoint(sets)
-        reader = config.eval_input_reader.add(load_instance_masks=masks, num_keypoints=keypoints)
-        reader.mask_type, reader.shuffle, reader.num_epochs = PNG_MASKS, False, 1
-        return config
+        return config_of_results(sets, masks=masks, keypoints=keypoints)
     path = find_extra(model_path, PIPELINE_CONFIG)
     return parse_pipeline_config(files.read_text(path), path) if path else PipelineConfig()
 

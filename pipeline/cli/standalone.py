@@ -281,13 +281,10 @@ def _evaluate_results(arguments: argparse.Namespace) -> dict[str, Any]:
     from detection_core.artifacts.blessing import write_blessing
     from detection_core.artifacts.evaluation import METRICS
     from detection_core.builders.evaluation_settings import EvaluateOptions
-    from detection_core.config.check import check_message
     from detection_core.evaluation.metric_sets import MetricOptions
-    from detection_core.protos.eval_pb2 import EvalConfig
     from detection_core.tasks.evaluate import evaluate_results
 
     sets = tuple(name.strip() for name in arguments.metrics_set.split(",") if name.strip())
-    check_message(EvalConfig(metrics_set=sets), "eval_config")
     parameters = decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds})
     with quiet_output_folder(arguments.output) as output:
         report = evaluate_results(

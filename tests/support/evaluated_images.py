@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import coco_dictionaries
+from detection_core.evaluation.coco_format import coco_dictionaries
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import encode_masks, paste_masks
 from detection_core.structures import Instances

@@ -22,14 +22,8 @@ from detection_core.config.metric_names import COCO_SET, MASK_SETS, check_metric
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation import metric_sets
 from detection_core.evaluation.bootstrap import match_class
-from detection_core.evaluation.coco_metrics import (
-    AREA_RANGES,
-    BOXES,
-    SHAPE_KINDS,
-    coco_dictionaries,
-    evaluate_coco,
-    keypoint_sigmas,
-)
+from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
+from detection_core.evaluation.coco_metrics import AREA_RANGES, BOXES, SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import (

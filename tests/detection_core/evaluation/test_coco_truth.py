@@ -18,11 +18,11 @@ from detection_core.artifacts.evaluation import (
 )
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.errors import DataError
-from detection_core.evaluation.coco_metrics import coco_dictionaries
+from detection_core.evaluation.coco_format import coco_dictionaries
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.metric_sets import MetricOptions
-from detection_core.tasks.evaluate import evaluate_results
+from detection_core.tasks.evaluate import evaluate_results, own_config
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import NAMES, flagged_images, random_images, shaped_images
 
@@ -160,7 +160,7 @@ def with_one(**fields):
         "annotation 5: expected bbox as 4 finite numbers, found",
     ),
     ({"annotations": [OBJECT | {"area": "x"}]}, "annotation 5: expected area as a number"),
-    ({"annotations": [{}]}, "annotation None: expected image_id as a whole number, found None"),
+    ({"annotations": [{}]}, "annotation None: expected image_id as a whole number of at least 0, found None"),
     (
         {"annotations": [OBJECT | {"segmentation": {"size": [9, 9], "counts": [81]}}]},
         "5: expected segmentation as",
@@ -202,6 +202,23 @@ def test_a_missing_list_and_detections_of_other_images_and_classes_are_refused(t
         tmp_path,
         *written(tmp_path, with_one(), masks),
     )
+
+
+def test_records_are_read_with_the_shapes_that_results_have(tmp_path):
+    for fields, sets, masks, keypoints in (
+        ({}, ["coco_detection_metrics"], False, 0),
+        (
+            {"segmentation": {}, "keypoints": [1, 2, 2] * 4},
+            ["coco_mask_metrics", "coco_keypoint_metrics"],
+            True,
+            4,
+        ),
+    ):
+        path = written(tmp_path, {}, [FOUND | fields, FOUND])[1]
+        config = own_config(path)
+        (reader,) = config.eval_input_reader
+        assert [s for s in config.eval_config.metrics_set if s in sets] == sets
+        assert (reader.load_instance_masks, reader.num_keypoints, reader.num_epochs) == (masks, keypoints, 1)
 
 
 def test_a_box_is_made_of_the_mask_or_the_keypoints_where_it_is_missing(tmp_path):

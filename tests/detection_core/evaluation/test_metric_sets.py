@@ -2,7 +2,7 @@
 
 `flagged_images_metrics.json` has the numbers of `flagged_images(seed)`. Those of LVIS come from lvis 0.5.3
 with frequencies r, c, c, f, f; the others from the Object Detection API's evaluators of July 2021. These sort
-equal scores in no fixed order, so only LVIS's images have such scores.
+equal scores in no fixed order, so only LVIS's images have them.
 """
 
 import dataclasses
