@@ -49,33 +49,21 @@ if TYPE_CHECKING:
     from detection_core.tasks.exporting.parity import TFLiteExportOptions
 
 _MODULES = {
-    "load_config": "api",
-    "build_detector": "api",
-    "train": "api",
-    "evaluate": "api",
-    "quantize": "api",
-    "export": "api",
-    "predict": "api",
-    "TrainedDetector": "api",
-    "QuantizedDetector": "api",
-    "ExportedFiles": "api",
-    "TrainEvalPipelineConfig": "protos.pipeline_pb2",
-    "Detector": "detectors.base",
-    "EvaluateOptions": "builders.evaluation_settings",
-    "TFLiteExportOptions": "tasks.exporting.parity",
-    "TrainReport": "artifacts.model_run",
-    "EvalReport": "artifacts.evaluation",
-    "QuantizationReport": "artifacts.model_run",
-    "ParityReport": "artifacts.parity",
-    "Prediction": "artifacts.prediction",
-    "DetectedObject": "artifacts.prediction",
-    "DetectionError": "errors",
-    "ConfigError": "errors",
-    "DataError": "errors",
-    "ModelError": "errors",
-    "ExportError": "errors",
-    "ContractError": "errors",
-    "StorageError": "errors",
+    name: module
+    for module, names in {
+        "api": "load_config build_detector train evaluate quantize export predict"
+        " TrainedDetector QuantizedDetector ExportedFiles",
+        "protos.pipeline_pb2": "TrainEvalPipelineConfig",
+        "detectors.base": "Detector",
+        "builders.evaluation_settings": "EvaluateOptions",
+        "tasks.exporting.parity": "TFLiteExportOptions",
+        "artifacts.model_run": "TrainReport QuantizationReport",
+        "artifacts.evaluation": "EvalReport",
+        "artifacts.parity": "ParityReport",
+        "artifacts.prediction": "Prediction DetectedObject",
+        "errors": "DetectionError ConfigError DataError ModelError ExportError ContractError StorageError",
+    }.items()
+    for name in names.split()
 }
 """Public name to the module of this package that has it."""
 

@@ -16,24 +16,11 @@ AnnotationFormat = Literal[
 """Keys of `datasets.readers.READERS`; readers registered by other packages are added."""
 
 FileFormat = Literal[
-    "float32",
-    "float16",
-    "dynamic_range",
-    "int8",
-    "int8_post_training",
-    "int8_mixed",
-    "int8_int8_input",
-    "int8_float32_input",
-    "int16x8",
-    "int8_weights",
-    "int4_weights",
-    "int8_mixed_aware",
-    "float16_aware",
-    "dynamic_range_aware",
-    "int16x8_aware",
-    "int8_weights_aware",
+    "float32", "float16", "dynamic_range", "int8", "int8_post_training", "int8_mixed",
+    "int8_int8_input", "int8_float32_input", "int16x8", "int8_weights", "int4_weights",
+    "int8_mixed_aware", "float16_aware", "dynamic_range_aware", "int16x8_aware", "int8_weights_aware",
     "int4_weights_aware",
-]
+]  # fmt: skip
 """Keys of `exporters.tflite_formats.FORMATS`."""
 
 TFLiteForm = Literal["post_process", "plain_nms", "headless"]

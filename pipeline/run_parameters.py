@@ -9,6 +9,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ConfigError
 from pipeline.settings.step_ids import RUN_CHECKER, TRAINER
 from pipeline.steps import Step
@@ -127,42 +128,10 @@ class RunParameter:
     targets: tuple[tuple[str, str], ...]
 
 
-RUN_PARAMETERS = (
-    RunParameter(
-        "data_path",
-        "Folder of the data set, as the pods see it; it may hold a span pattern such as {SPAN}.",
-        ((CHECKER, "data_path"),),
-    ),
-    RunParameter(
-        "span",
-        "Newest span of the data to read: latest, a number or a date; without a span pattern of no effect.",
-        ((CHECKER, "span"),),
-    ),
-    RunParameter(
-        "train_steps",
-        "How many steps Trainer trains, the learning rate's schedule unchanged; 0: as the config says.",
-        ((CHECKER, "train_steps"), (TRAINER, "train_steps")),
-    ),
-    RunParameter(
-        "learning_rate",
-        "Peak of Trainer's learning rate; 0: what the pipeline.config says.",
-        ((CHECKER, "learning_rate"), (TRAINER, "learning_rate")),
-    ),
-    RunParameter(
-        "thresholds",
-        "What Evaluator demands: JSON object, metric name to lower_bound, upper_bound and min_change.",
-        ((CHECKER, "thresholds"),),
-    ),
-    RunParameter(
-        "push_destination",
-        "Where blessed versions are published and the baseline is found, as the pods see it.",
-        ((CHECKER, "push_destination"),),
-    ),
-    RunParameter(
-        "work_dir",
-        "Durable folder for the checkpoints of unfinished training, as the pods see it.",
-        ((CHECKER, "work_dir"),),
-    ),
+_OF_TRAINER = ("train_steps", "learning_rate")
+RUN_PARAMETERS = tuple(
+    RunParameter(name, text, tuple((step, name) for step in (CHECKER, *[TRAINER] * (name in _OF_TRAINER))))
+    for name, text in module_table(__file__).items()
 )
 
 

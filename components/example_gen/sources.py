@@ -233,7 +233,7 @@ def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
 def _is_ready(folder: str, ready_file: str) -> bool:
     if not files.is_dir(folder):
         raise ConfigError(
-            "expected the span pattern in a folder's name, found it in a file's name; remove"
+            "expected the span pattern in the name of a folder, found it in a file's name; remove"
             " data.span_ready_file or give each span a folder",
             where=folder,
         )

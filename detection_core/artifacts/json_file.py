@@ -124,6 +124,14 @@ class JsonFile(_Named[T]):
             ) from error
         return None if text is None else self.parse(text, path)
 
+    def find_usable(self, folder: str) -> T | None:
+        """Read the file of an artifact's folder; return None, with a warning, if it is missing or damaged."""
+        try:
+            return self.find(folder)
+        except ContractError as error:
+            _logger.warning("a file is left out: %s", error)
+            return None
+
     def read(self, folder: str) -> T:
         """Read the file of an artifact's folder.
 

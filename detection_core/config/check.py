@@ -364,7 +364,7 @@ def check_quantization(config: CheckedConfig) -> None:
     """Refuse a config that does not say how to quantize; the ConfigError names the missing block."""
     if not config.graph_rewriter.HasField("quantization"):
         raise ConfigError(
-            "expected a graph_rewriter block with the quantization, found none; add"
+            "expected a graph_rewriter block, which quantizes, found none; add"
             " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
             where="graph_rewriter",
         )

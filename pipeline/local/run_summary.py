@@ -1,7 +1,6 @@
 """Summary at the end of a run, for the terminal."""
 
 import json
-import logging
 import os
 from typing import Any, TypeVar
 
@@ -12,10 +11,7 @@ from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.published import PUSHED
 from detection_core.artifacts.run_info import REPORT_FILE, RunInfo
-from detection_core.errors import ContractError
 from pipeline.tables import Page, Table
-
-_logger = logging.getLogger(__name__)
 
 _Artifact = TypeVar("_Artifact")
 
@@ -28,7 +24,7 @@ def summarise(run: RunInfo) -> tuple[Page, dict[str, Any]]:
     outputs = {step.id: step.outputs for step in run.steps}
 
     def read(artifact: JsonFile[_Artifact], step: str, output: str) -> _Artifact | None:
-        return _find(artifact, outputs.get(step, {}).get(output, ""))
+        return artifact.find_usable(outputs.get(step, {}).get(output, ""))
 
     models = _model_rows(
         read(METRICS, "evaluator", "evaluation"),
@@ -60,15 +56,6 @@ def _validation(found: DataFindings | None) -> dict[str, Any] | None:
         return None
     findings = [{"id": f.id, "severity": f.severity, "message": f.message} for f in found.findings]
     return {"blessed": not found.reasons, "findings": findings}
-
-
-def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
-    """Return a file of a step; None if missing or damaged."""
-    try:
-        return artifact.find(folder)
-    except ContractError as error:
-        _logger.warning("run | a file is left out: %s", error)
-        return None
 
 
 def _model_rows(

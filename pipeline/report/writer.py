@@ -27,7 +27,6 @@ from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
-from detection_core.errors import ContractError
 from detection_core.redaction import redact
 from detection_core.report.data_page import (
     SAMPLE_BYTES,
@@ -44,7 +43,6 @@ from detection_core.storage import files
 _logger = logging.getLogger(__name__)
 
 _Part = TypeVar("_Part")
-_Artifact = TypeVar("_Artifact")
 
 
 def steps_of(run: RunInfo, component: str) -> list[StepInfo]:
@@ -56,15 +54,6 @@ def folder_of(run: RunInfo, component: str, output: str) -> str:
     """Return the folder of an output of the component's first step, "" if there is none."""
     steps = steps_of(run, component)
     return steps[0].outputs.get(output, "") if steps else ""
-
-
-def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
-    """Read a file of a step; None, with a warning, if it is missing or invalid."""
-    try:
-        return artifact.find(folder)
-    except ContractError as error:
-        _logger.warning("report | a file is left out: %s", error)
-        return None
 
 
 def read_text(folder: str, name: str) -> str | None:
@@ -122,8 +111,8 @@ def _without_outputs(run: RunInfo) -> RunInfo:
 
 def _context(run: RunInfo) -> dict[str, Any]:
     evaluated = evaluations(run, PictureBudget())
-    parity = find(PARITY, folder_of(run, "tflite_exporter", "parity"))
-    pushed = find(PUSHED, folder_of(run, "pusher", "pushed_model"))
+    parity = PARITY.find_usable(folder_of(run, "tflite_exporter", "parity"))
+    pushed = PUSHED.find_usable(folder_of(run, "pusher", "pushed_model"))
     columns = [*metric_columns(evaluated), *((f.file, f.metrics) for f in (parity.files if parity else ()))]
 
     def read(make: Callable[[RunInfo], Any], component: str, otherwise: Any = None) -> Any:
@@ -143,7 +132,7 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "trainings": read(trainings, "trainer", []),
         "dataset": read(_dataset, "example_gen"),
         "validation": read(_validation, "data_validator"),
-        "quantization": find(QUANTIZATION, folder_of(run, "quantization_rewriter", "quantization")),
+        "quantization": QUANTIZATION.find_usable(folder_of(run, "quantization_rewriter", "quantization")),
         "parity": parity,
     }
 
@@ -151,10 +140,10 @@ def _context(run: RunInfo) -> dict[str, Any]:
 def _dataset(run: RunInfo) -> DatasetSummary | None:
     """Return the data section of DataValidator, or of ExampleGen without it."""
     validated = folder_of(run, "data_validator", "anomalies")
-    if find(CARD, validated) is not None:
+    if CARD.find_usable(validated) is not None:
         return read_dataset(validated)
     folder = folder_of(run, "example_gen", "examples")
-    card = find(CARD, folder)
+    card = CARD.find_usable(folder)
     if card is None:
         return None
     samples, smallest = embed_samples(validated, PictureBudget(SAMPLE_BYTES))
@@ -164,13 +153,13 @@ def _dataset(run: RunInfo) -> DatasetSummary | None:
         smallest=smallest,
         quarantined=QUARANTINE.read_whole_lines(folder),
         folder=folder,
-        profiles=find(BOX_PROFILES, folder),
+        profiles=BOX_PROFILES.find_usable(folder),
     )
 
 
 def _validation(run: RunInfo) -> FindingsSummary | None:
     folder = folder_of(run, "data_validator", "anomalies")
-    found = find(FINDINGS, folder)
+    found = FINDINGS.find_usable(folder)
     return FindingsSummary(found=found, folder=folder) if found else None
 
 
@@ -237,7 +226,7 @@ def evaluations(run: RunInfo, budget: PictureBudget) -> list[EvaluationSummary]:
     """Return the result of each Evaluator of the run."""
     found: list[EvaluationSummary] = []
     for step in steps_of(run, "evaluator"):
-        report = find(METRICS, step.outputs.get("evaluation", ""))
+        report = METRICS.find_usable(step.outputs.get("evaluation", ""))
         if report is not None:
             found.append(_summary(step, report, budget, _SHORT if found else _FULL))
     return found
@@ -254,7 +243,7 @@ def _summary(
         pictures=unless_damaged(partial(budget.embed, folder, limits), f"{folder}/pictures", {}),
         folder=folder,
     )
-    curves = find(CURVES, folder)
+    curves = CURVES.find_usable(folder)
     if curves is None:
         return summary
     chart, left_out = curve_chart(curves, title)
@@ -287,7 +276,7 @@ def trainings(run: RunInfo) -> list[dict[str, Any]]:
     for component, (title, output, report_file) in TRAININGS.items():
         folder = folder_of(run, component, output) or unfinished_training(run, component)
         history = HISTORY.read_whole_lines(folder)
-        report = find(report_file, folder)
+        report = report_file.find_usable(folder)
         if history or report:
             found.append(
                 {

@@ -24,21 +24,10 @@ def _weight_shared(message: WeightSharedConvolutionalBoxPredictor, path: str) ->
 
 
 _CLASSES = (
-    "Constant",
-    "GlorotNormal",
-    "GlorotUniform",
-    "HeNormal",
-    "HeUniform",
-    "LecunNormal",
-    "LecunUniform",
-    "Ones",
-    "Orthogonal",
-    "RandomNormal",
-    "RandomUniform",
-    "TruncatedNormal",
-    "VarianceScaling",
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform",
+    "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling",
     "Zeros",
-)
+)  # fmt: skip
 _SNAKE = tuple(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in _CLASSES)
 _SCALED = tuple(name for name in _SNAKE if name.startswith(("glorot", "he_", "lecun")))
 _SECOND = tuple(f"{name}V2" for name in (*_CLASSES, *_SCALED))

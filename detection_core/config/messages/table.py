@@ -38,13 +38,14 @@ def _range(entry: str | list[float]) -> Range:
     return found
 
 
-def _rules(name: str, *, ranges: Mapping[str, Any] | None = None, **rest: Any) -> Rules:
-    limits = {field: _range(entry) for field, entry in (ranges or {}).items()}
-    return Rules(ranges=limits, check=_CHECKS.get(name, no_problems), **rest)
+def _rules(name: str, entry: Mapping[str, Any]) -> Rules:
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    ranges = {field: _range(limits) for field, limits in entry.get("ranges", {}).items()}
+    return Rules(**{**entry, **lists, "ranges": ranges}, check=_CHECKS.get(name, no_problems))
 
 
 RULES: Mapping[str, Rules] = {
-    name: _rules(name, **_TABLE["messages"].get(name, {})) for name in {**_TABLE["messages"], **_CHECKS}
+    name: _rules(name, _TABLE["messages"].get(name, {})) for name in {**_TABLE["messages"], **_CHECKS}
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 

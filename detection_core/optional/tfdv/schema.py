@@ -95,21 +95,10 @@ _TYPES: Mapping[str, tuple[int, ...]] = {
 """Kind of a domain to its valid feature types."""
 _TEXTS = ("domain", "string_domain")
 _NOT_CHECKED = (
-    "group_presence",
-    "skew_comparator",
-    "drift_comparator",
-    "in_environment",
-    "not_in_environment",
-    "struct_domain",
-    "natural_language_domain",
-    "audio_domain",
-    "video_domain",
-    "content_chunk_domain",
-    "mid_domain",
-    "url_domain",
-    "time_domain",
-    "time_of_day_domain",
-)
+    "group_presence", "skew_comparator", "drift_comparator", "in_environment", "not_in_environment",
+    "struct_domain", "natural_language_domain", "audio_domain", "video_domain", "content_chunk_domain",
+    "mid_domain", "url_domain", "time_domain", "time_of_day_domain",
+)  # fmt: skip
 
 
 def read_schema_text(path: str) -> str:

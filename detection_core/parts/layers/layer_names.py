@@ -28,23 +28,10 @@ import re
 import tensorflow as tf
 
 PARTS = (
-    "fpn_lateral",
-    "fpn_smooth",
-    "fpn_coarse",
-    "extra",
-    "bifpn",
-    "head_shared",
-    "head_projection",
-    "box_head",
-    "class_head",
-    "box_tower",
-    "class_tower",
-    "tower",
-    "segmentation",
-    "rpn",
-    "region",
+    "fpn_lateral", "fpn_smooth", "fpn_coarse", "extra", "bifpn", "head_shared", "head_projection",
+    "box_head", "class_head", "box_tower", "class_tower", "tower", "segmentation", "rpn", "region",
     "mask_head",
-)
+)  # fmt: skip
 BACKBONE = "backbone_"
 """Prefix of every layer of a backbone, external ones included."""
 

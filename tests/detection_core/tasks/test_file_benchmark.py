@@ -169,7 +169,7 @@ def test_a_scaled_range_is_one_normalisation_and_without_parameters_none_is_gues
     found = ServedFile(path, values)._runner._normalisation
     pixel = 200.0
     assert (pixel - found.mean[0]) / found.std[0] == pytest.approx((pixel - 127.0) / 128.0 * 2.0 / 255 - 1.0)
-    refused(ModelError, "how the input is normalised", ServingDriver.create, "_", saved_model_dir=path)
+    refused(ModelError, "the input's normalisation", ServingDriver.create, "_", saved_model_dir=path)
 
 
 def batches(config, **arguments) -> list[np.ndarray]:

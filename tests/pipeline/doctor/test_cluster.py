@@ -232,7 +232,8 @@ def test_the_page_the_table_and_the_folders_name_what_is_there():
             assert f"{kind.project} {kind.release}" in page, kind.name
             assert re.search(rf"{re.escape(kind.release)} h1:", sources), kind.name
     # A remedy, and what needs a kind, names folders of this repository.
-    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "pipeline").rglob("*.py"))]
+    paths = [path for ending in ("py", "yaml") for path in (ROOT / "pipeline").rglob(f"*.{ending}")]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     named = {name for text in texts for name in re.findall(r"\bk8s/[a-z-]+(?:/[a-z-]+(?:\.yaml)?)*", text)}
     assert {"k8s/addons/serving-kserve", "k8s/overlays/gpu"} <= named
     assert [name for name in sorted(named - {"k8s/pod/logs"}) if not (ROOT / name).exists()] == []

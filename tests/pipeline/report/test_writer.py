@@ -23,7 +23,6 @@ from detection_core.storage import files
 from detection_core.training.validation import PictureFiles, ValidationPicture
 from pipeline.report.writer import (
     evaluations,
-    find,
     folder_of,
     metric_columns,
     read_text,
@@ -227,8 +226,8 @@ def test_outputs_by_component():
 def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
     (tmp_path / "pushed.json").write_text('{"pushed": ')
     folder = str(tmp_path)
-    assert find(PUSHED, "") is None and find(PUSHED, str(tmp_path / "nowhere")) is None and not caplog.text
-    assert find(PUSHED, folder) is None and "pushed.json" in caplog.text
+    assert PUSHED.find_usable("") is PUSHED.find_usable(f"{folder}/nowhere") is None and not caplog.text
+    assert PUSHED.find_usable(folder) is None and "pushed.json" in caplog.text
     assert read_text(folder, "pushed.json") == '{"pushed": ' and read_text(folder, "missing") is None
 
 
