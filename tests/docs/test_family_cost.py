@@ -1,6 +1,6 @@
 """The table in CONTRIBUTING.md of what the families cost outside their folders is what the source says.
 
-A file of the packages costs a family if it names the family, or if nothing but the family's folder imports it.
+A file of the packages costs a family if it names the family, or if only the family's folder imports it.
 """
 
 import ast

@@ -255,7 +255,6 @@ RULES: Mapping[str, Rules] = {
             "num_additional_channels": "images have three channels; set it to 0",
             "load_dense_pose": "DensePose surfaces are not read; set it to false",
             "load_track_id": "tracks are not read; set it to false",
-            "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
             "frame_index": "single frames of sequence examples are not read; write each frame as a "
             "tf.Example",
             "expand_labels_hierarchy": "it adds ancestors to an image's labels, not to its boxes; write them "
