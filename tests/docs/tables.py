@@ -8,6 +8,7 @@ from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
     COCO_METRICS,
     GROUP_PREFIX,
+    LVIS_SET,
     SHAPE_METRICS,
     metric_prefix,
 )
@@ -72,13 +73,24 @@ MEASURES = {
     "precision_at_recall_detection_metrics": (
         "Pascal VOC's between `recall_lower_bound` and `recall_upper_bound`"
     ),
-    "coco_mask_metrics": (
-        "the same of masks; of a detector that finds them, with `load_instance_masks` in `eval_input_reader`"
-    ),
+    "coco_mask_metrics": ("the same of masks"),
     "coco_keypoint_metrics": (
         "COCO's ten numbers of keypoints, with `num_keypoints` in `eval_input_reader`; `AR@1`, `AR@10` and"
         " `AR@100` are the recall over all thresholds, at 0.5 and at 0.75; tolerances of COCO's persons at 17"
         " keypoints, else 0.05"
+    ),
+    "pascal_voc_instance_segmentation_metrics": (
+        "Pascal VOC's of masks; an object without a mask is not required, and its detection does no harm"
+    ),
+    "weighted_pascal_voc_instance_segmentation_metrics": (
+        "the same, all classes' detections ranked in one list"
+    ),
+    LVIS_SET: (
+        "LVIS's thirteen numbers of masks; reads `image/neg_category_ids` and"
+        " `image/not_exhaustive_category_ids` of records, and `frequency` of the label map"
+    ),
+    "oid_challenge_segmentation_metrics": (
+        "Open Images challenge of masks: detections inside a group and of unverified classes do no harm"
     ),
     "oid_V2_detection_metrics": "Open Images: detections inside a group (`image/object/group_of`) do no harm",
     "oid_challenge_detection_metrics": (
@@ -86,7 +98,9 @@ MEASURES = {
     ),
 }
 SUPPORT_HEAD = """
-Other sets for masks, and those for panoptic segmentation, are refused when the config is checked.
+Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
+matrix, the counts and the precision-recall curves then compare masks. Equal scores are ranked in the order of
+the images. The set for panoptic segmentation is refused when the config is checked.
 
 ## Hyper-parameters of google/automl
 
@@ -118,7 +132,7 @@ def render_models() -> str:
     """Return the page of networks, metrics and hyper-parameters."""
     metrics = "".join(f"| `{name}` |\n" for name in COCO_METRICS)
     shapes = {name: metric_prefix(metrics[0]) for name, metrics in SHAPE_METRICS.items()}
-    prefixes = {COCO_SET: "DetectionBoxes", **shapes, **SET_PREFIXES}
+    prefixes = {COCO_SET: "DetectionBoxes", **shapes, LVIS_SET: "DetectionMasks", **SET_PREFIXES}
     sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
     rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())
     networks = "".join(map(_network, list_networks()))

@@ -5,6 +5,7 @@ import pytest
 from detection_core.config.check import find_problems, find_refused, find_without_effect
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.pipeline import tflite_problems
+from detection_core.config.messages.sizes import fixed_size
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.families.center_net.check import RANKINGS
 from detection_core.families.center_net.decoding import RANKINGS as BUILT
@@ -166,9 +167,16 @@ def test_names_are_those_that_are_built():
 
 
 @pytest.mark.parametrize("name", [NAMES[-1]])
-def test_a_file_needs_one_size_without_padding(name):
-    (problem,) = tflite_problems(load_golden(name).config())
+def test_a_file_needs_one_size_without_padding_which_the_named_override_gives(name):
+    config = load_golden(name).config()
+    (problem,) = tflite_problems(config)
     assert problem.path == f"{NET}.image_resizer" and "found keep_aspect_ratio_resizer" in problem.message
+    field, _, value = problem.message.partition("train with ")[2].partition("=")
+    remedied = apply_overrides(config, {field: value})
+    assert not list(tflite_problems(remedied))
+    assert fixed_size(remedied.model.center_net.image_resizer) == fixed_size(
+        config.model.center_net.image_resizer
+    )
     config = load_pipeline_config(CENTER)
     assert not list(tflite_problems(config))
     config.model.center_net.post_processing.batch_non_max_suppression.iou_threshold = 0.5
