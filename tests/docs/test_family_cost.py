@@ -21,8 +21,8 @@ NAMES = {
 
 @functools.cache
 def _sources():
-    """Path below the root -> text, of all modules but generated ones."""
-    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    """Path below the root -> text, of all modules and tables but generated ones."""
+    paths = [p for package in PACKAGES for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml")]
     return {path.relative_to(ROOT): path.read_text("utf-8") for path in paths if "_pb2" not in path.name}
 
 
@@ -36,7 +36,7 @@ def _importers():
     """Module -> families that import it; "" stands for all other code."""
     found = {}
     for path, text in _sources().items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(ast.parse(text if path.suffix == ".py" else "")):
             names = (
                 [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
                 if isinstance(node, ast.ImportFrom) and node.module
