@@ -6,9 +6,8 @@
 `networks.yaml` of each family has them. `operations` builds each network for 90 classes at its published
 input. `memory` trains some steps on noise with two batch sizes, each in a child process, and divides the
 difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors. Those of
-EfficientDet D5 to D7 and of CenterNet are measured with --batches=1,3, for which 16 GiB are enough. Those of
-two-stage networks are measured with --batches=1,3 --side=640: their second stage takes the same memory for
-every image, so that small images would give too large a number.
+EfficientDet D5 to D7 are measured with --batches=1,3, for which 16 GiB are enough. A second stage takes the
+same memory for every image, so that two-stage networks need their own --side.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ class GroundTruth(NamedTuple):
         keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN if not in the image. K is 0 if
             unused.
         keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 if it is not visible.
+        keypoint_depths: float32 [G, K], in the records' unit; 0 if unknown. K is 0 if unused.
+        keypoint_depth_weights: float32 [G, K], weight of each depth in the losses; 0 if it is unknown.
     """
 
     boxes: tf.Tensor
@@ -51,6 +53,8 @@ class GroundTruth(NamedTuple):
     confidences: tf.Tensor
     keypoints: tf.Tensor
     keypoint_weights: tf.Tensor
+    keypoint_depths: tf.Tensor
+    keypoint_depth_weights: tf.Tensor
 
 
 class Sample(NamedTuple):

@@ -119,6 +119,7 @@ def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> Deco
     options = DecodeOptions(
         masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
         keypoints=message.num_keypoints,
+        keypoint_depths=message.load_keypoint_depth_features,
     )
     if scores is None or not message.load_multiclass_scores:
         return options

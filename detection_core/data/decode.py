@@ -29,6 +29,7 @@ class DecodeOptions:
         masks: storage format of instance masks; empty: they are not read.
         channels: colour channels to decode to.
         keypoints: K, keypoints of an object; 0: they are not read.
+        keypoint_depths: whether the depths of these are read.
         score_columns: scores recorded for each object; 0: they are not read.
         background_column: whether the first score is the background's.
         target_size: maps int32 [2], an image's rows and columns, to its size after resizing. JPEG files are
@@ -39,6 +40,7 @@ class DecodeOptions:
     masks: MaskType = ""
     channels: int = 3
     keypoints: int = 0
+    keypoint_depths: bool = False
     score_columns: int = 0
     background_column: bool = False
     target_size: TargetSize | None = None
@@ -100,9 +102,14 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
         features["image/object/keypoint/y"] = _list_of(tf.float32)
         features["image/object/keypoint/x"] = _list_of(tf.float32)
         features["image/object/keypoint/visibility"] = _list_of(tf.int64)
+        if options.keypoint_depths:
+            features |= {key: _list_of(tf.float32) for key in _DEPTHS}
     if options.score_columns:
         features["image/object/class/multiclass_scores"] = _list_of(tf.float32)
     return features
+
+
+_DEPTHS = ("image/object/keypoint/z", "image/object/keypoint/z/weights")
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
@@ -226,6 +233,17 @@ def _keypoints(
     )
 
 
+def _keypoint_depths(
+    fields: dict[str, tf.Tensor], options: DecodeOptions, count: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return float32 [G, K] and weights [G, K]; depths that a record lacks are 0 with weight 0."""
+    shape = tf.stack([count, options.keypoints])
+    depths, weights = (tf.reshape(_filled(fields[key], tf.reduce_prod(shape), 0.0), shape) for key in _DEPTHS)
+    known = tf.math.is_finite(depths) & tf.math.is_finite(weights)
+    depths, weights = (tf.where(known, values, 0.0) for values in (depths, weights))
+    return tuple(tf.ensure_shape(values, [None, options.keypoints]) for values in (depths, weights))
+
+
 def _class_scores(fields: dict[str, tf.Tensor], options: DecodeOptions, classes: tf.Tensor) -> tf.Tensor:
     """Return float32 [G, S]; without recorded scores, the one-hot classes."""
     stored, columns = fields["image/object/class/multiclass_scores"], options.score_columns
@@ -265,6 +283,9 @@ def decode_example(
     optional: dict[str, tf.Tensor] = {}
     if options.keypoints:
         optional["keypoints"], optional["keypoint_weights"] = _keypoints(fields, options, count)
+        if options.keypoint_depths:
+            found = _keypoint_depths(fields, options, count)
+            optional["keypoint_depths"], optional["keypoint_depth_weights"] = found
     if options.score_columns:
         optional["class_scores"] = _class_scores(fields, options, classes)
     truth = new_truth(

@@ -18,6 +18,8 @@ _DEFAULTS: dict[str, tuple[tuple[int, ...], tf.DType, float]] = {
     "confidences": ((), tf.float32, 1),
     "keypoints": ((0, 2), tf.float32, 0),
     "keypoint_weights": ((0,), tf.float32, 0),
+    "keypoint_depths": ((0,), tf.float32, 0),
+    "keypoint_depth_weights": ((0,), tf.float32, 0),
 }
 
 
@@ -89,10 +91,10 @@ def reorder_keypoints(truth: GroundTruth, permutation: Sequence[int]) -> GroundT
     """
     if not permutation or truth.keypoints.shape[1] == 0:
         return truth
-    return truth._replace(
-        keypoints=tf.gather(truth.keypoints, permutation, axis=1),
-        keypoint_weights=tf.gather(truth.keypoint_weights, permutation, axis=1),
-    )
+    names = ["keypoints", "keypoint_weights"]
+    if truth.keypoint_depths.shape[1] != 0:
+        names += ["keypoint_depths", "keypoint_depth_weights"]
+    return truth._replace(**{name: tf.gather(getattr(truth, name), permutation, axis=1) for name in names})
 
 
 def with_keypoints(truth: GroundTruth, keypoints: tf.Tensor) -> GroundTruth:

@@ -1,6 +1,6 @@
 """The table in CONTRIBUTING.md of what the families cost outside their folders is what the source says.
 
-A file of the packages costs a family if it names the family, or if nothing but the family's folder imports it.
+A file of the packages costs a family if it names the family, or if only the family's folder imports it.
 """
 
 import ast
@@ -22,8 +22,7 @@ NAMES = {
 @functools.cache
 def _sources():
     """Path below the root -> text, of all modules and tables but generated ones."""
-    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    paths += (ROOT / "detection_core").rglob("*.yaml")
+    paths = [p for package in PACKAGES for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml")]
     return {path.relative_to(ROOT): path.read_text("utf-8") for path in paths if "_pb2" not in path.name}
 
 
@@ -37,7 +36,7 @@ def _importers():
     """Module -> families that import it; "" stands for all other code."""
     found = {}
     for path, text in _sources().items():
-        for node in ast.walk(ast.parse(text)) if path.suffix == ".py" else ():
+        for node in ast.walk(ast.parse(text if path.suffix == ".py" else "")):
             names = (
                 [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
                 if isinstance(node, ast.ImportFrom) and node.module

@@ -28,6 +28,7 @@ from detection_core.families.center_net.network import (
     Head,
     build_feature_maps,
     build_heads,
+    depth_head,
     keypoint_heads,
     number_backbone,
 )
@@ -128,6 +129,8 @@ def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head
         yield head(heatmap, count, own.heatmap_head_params, bias=own.heatmap_bias_init)
         yield head(regression, 2 * count, own.regress_head_params)
         yield head(offset, 2 * count if own.per_keypoint_offset else 2, own.offset_head_params)
+        if task.depths:
+            yield head(depth_head(task.name), task.depths, CenterNet.PredictionHeadParams())
 
 
 def _task(message: CenterNet.KeypointEstimation, labels: KeypointLabels) -> KeypointTask:
@@ -139,6 +142,7 @@ def _task(message: CenterNet.KeypointEstimation, labels: KeypointLabels) -> Keyp
         deviations=deviations,
         offset_radius=message.offset_peak_radius,
         offsets_of_keypoints=message.per_keypoint_offset,
+        depths=int(message.predict_depth) * (len(deviations) if message.per_keypoint_depth else 1),
         refinement=Refinement(
             score_threshold=message.keypoint_candidate_score_threshold,
             candidates=message.num_candidates_per_keypoint,
@@ -184,6 +188,7 @@ def _criterion(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> CenterNet
                     own.task_loss_weight * own.keypoint_offset_loss_weight,
                     own.task_loss_weight * own.keypoint_regression_loss_weight,
                 ),
+                depth_weight=own.task_loss_weight * own.keypoint_depth_loss_weight,
             )
             for own, task in zip(message.keypoint_estimation_task, tasks, strict=True)
         ),

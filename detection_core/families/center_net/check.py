@@ -54,6 +54,11 @@ def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
             if names.index(name) != i:
                 text = f"expected a separate {what} for each task, found {name[:80]!r} twice; change one"
                 yield Problem(path=f"{path}.{_TASK}[{i}].{field}", message=text)
+    for i, task in enumerate(message.keypoint_estimation_task):
+        if task.predict_depth and (message.num_classes > 1 or len(message.keypoint_estimation_task) > 1):
+            text = "expected one class and one keypoint_estimation_task beside it, found more"
+            where = f"{path}.{_TASK}[{i}].predict_depth"
+            yield Problem(path=where, message=f"{text}; remove it, or the others")
     if message.HasField("post_processing"):
         yield from _suppression(message, f"{path}.post_processing")
     if not message.HasField(_BOXES):
@@ -228,6 +233,7 @@ RULES: Mapping[str, Rules] = {
             "keypoint_regression_loss_weight": NOT_NEGATIVE,
             "keypoint_heatmap_loss_weight": NOT_NEGATIVE,
             "keypoint_offset_loss_weight": NOT_NEGATIVE,
+            "keypoint_depth_loss_weight": NOT_NEGATIVE,
             "keypoint_candidate_score_threshold": FRACTION,
             "num_candidates_per_keypoint": up_to(10_000),
             "peak_max_pool_kernel_size": up_to(64),
@@ -242,10 +248,5 @@ RULES: Mapping[str, Rules] = {
         },
         parts=("loss",),
         check=_keypoints,
-        without_effect={
-            "per_keypoint_depth": "it goes with predict_depth, which is refused",
-            "keypoint_depth_loss_weight": "it goes with predict_depth, which is refused",
-        },
-        refused={"predict_depth": "records have no depths of keypoints to train on; remove it"},
     ),
 }

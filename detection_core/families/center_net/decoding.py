@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.families.center_net.network import Predictions, keypoint_heads
+from detection_core.families.center_net.network import Predictions, depth_head, keypoint_heads
 from detection_core.families.center_net.targets import box_deviations
 
 PEAK_TOLERANCE = 1e-6
@@ -157,6 +157,7 @@ class KeypointTask:
         offset_radius: pixels around a keypoint whose offsets are trained.
         offsets_of_keypoints: whether each keypoint has its own offsets.
         refinement: how keypoints are moved to candidates.
+        depths: channels of the head of depths, one or one for each keypoint; 0: there is none.
     """
 
     name: str
@@ -166,6 +167,7 @@ class KeypointTask:
     offset_radius: int = 0
     offsets_of_keypoints: bool = False
     refinement: Refinement = Refinement()
+    depths: int = 0
 
 
 class Candidates(NamedTuple):
@@ -175,29 +177,40 @@ class Candidates(NamedTuple):
         places: float32 [B, M, K, 2], (y, x) in pixels of the map.
         scores: float32 [B, M, K].
         counts: int32 [B, K], number of the M that count.
+        depths: float32 [B, M, K]; None: there are none.
     """
 
     places: tf.Tensor
     scores: tf.Tensor
     counts: tf.Tensor
+    depths: tf.Tensor | None = None
 
 
-def find_candidates(heatmaps: tf.Tensor, offsets: tf.Tensor, options: Refinement) -> Candidates:
+def find_candidates(
+    heatmaps: tf.Tensor, offsets: tf.Tensor, options: Refinement, depths: tf.Tensor | None = None
+) -> Candidates:
     """Find the candidates of each keypoint.
 
-    Heatmaps are scores, float32 [B, h, w, K]; offsets [B, h, w, 2], or [B, h, w, 2 * K] of each keypoint.
+    Heatmaps are scores, float32 [B, h, w, K]; offsets [B, h, w, 2], or [B, h, w, 2 * K] of each keypoint;
+    depths [B, h, w, 1] or [B, h, w, K].
     """
     keypoints, most = heatmaps.shape[3], options.candidates
     peaks = top_peaks_of_channels(heatmaps, most, options.window)
-    moved = tf.reshape(at_pixels(offsets, peaks.rows, peaks.columns), [-1, keypoints, most, offsets.shape[3]])
-    if offsets.shape[3] > 2:
-        own = tf.eye(keypoints)[tf.newaxis, :, tf.newaxis, :, tf.newaxis]
-        moved = tf.reduce_sum(tf.reshape(moved, [-1, keypoints, most, keypoints, 2]) * own, axis=3)
+
+    def own(values: tf.Tensor, size: int) -> tf.Tensor:
+        """Take the `size` channels of each peak's keypoint, [B, K, M, size]."""
+        taken = at_pixels(values, peaks.rows, peaks.columns)
+        taken = tf.reshape(taken, [-1, keypoints, most, values.shape[3] // size, size])
+        each = tf.eye(keypoints)[tf.newaxis, :, tf.newaxis, :, tf.newaxis]
+        return taken[:, :, :, 0] if taken.shape[3] == 1 else tf.reduce_sum(taken * each, axis=3)
+
+    moved = own(offsets, 2)
     corner = tf.reshape(tf.stack([peaks.rows, peaks.columns], axis=-1), [-1, keypoints, most, 2])
     places = tf.transpose(tf.cast(corner, tf.float32) + moved, [0, 2, 1, 3])
     scores = tf.transpose(tf.reshape(peaks.scores, [-1, keypoints, most]), [0, 2, 1])
     counts = tf.reduce_sum(tf.cast(scores >= options.score_threshold, tf.int32), axis=1)
-    return Candidates(places=places, scores=scores, counts=counts)
+    far = None if depths is None else tf.transpose(own(depths, 1)[..., 0], [0, 2, 1])
+    return Candidates(places=places, scores=scores, counts=counts, depths=far)
 
 
 Ranked = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Refinement], tf.Tensor]
@@ -234,7 +247,7 @@ RANKINGS: Mapping[str, Ranked] = {
 
 def refine(
     regressed: tf.Tensor, found: Candidates, boxes: tf.Tensor | None, options: Refinement
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Move regressed keypoints to their best candidate, where it is near and inside the object.
 
     Without boxes only the candidate's score counts, as in the Object Detection API.
@@ -246,7 +259,8 @@ def refine(
         options: how keypoints are moved.
 
     Returns:
-        Keypoints like `regressed`, and their scores, float32 [B, N, K].
+        Keypoints like `regressed`, their scores, float32 [B, N, K], and the depths of moved ones, [B, N, K]
+            or, if candidates have none, [B, N, 0]; 0 for those that are not moved.
     """
     difference = regressed[:, :, tf.newaxis] - found.places[:, tf.newaxis]
     number = tf.range(tf.shape(found.scores)[1])[tf.newaxis, :, tf.newaxis]
@@ -258,17 +272,19 @@ def refine(
     order = tf.transpose(best, [0, 2, 1])
     places = tf.gather(tf.transpose(found.places, [0, 2, 1, 3]), order, batch_dims=2)
     places = tf.transpose(places, [0, 2, 1, 3])
-    if options.ranking == _BY_GAUSSIAN:
-        scores = tf.reduce_max(quality, axis=2)
-    else:
-        scores = tf.gather(tf.transpose(found.scores, [0, 2, 1]), order, batch_dims=2)
-        scores = tf.transpose(scores, [0, 2, 1])
+
+    def chosen(values: tf.Tensor) -> tf.Tensor:
+        """Take the best of [B, M, K], [B, N, K]."""
+        return tf.transpose(tf.gather(tf.transpose(values, [0, 2, 1]), order, batch_dims=2), [0, 2, 1])
+
+    scores = tf.reduce_max(quality, axis=2) if options.ranking == _BY_GAUSSIAN else chosen(found.scores)
     moved = scores >= options.score_threshold
     if boxes is not None:
         moved &= _within_reach(places, tf.reduce_min(distances, axis=2), boxes, options)
     return (
         tf.where(moved[..., tf.newaxis], places, regressed),
         tf.where(moved, scores, options.unmatched_score),
+        regressed[..., :0, 0] if found.depths is None else tf.where(moved, chosen(found.depths), 0.0),
     )
 
 
@@ -288,14 +304,15 @@ def enclosing_boxes(keypoints: tf.Tensor) -> tf.Tensor:
 
 def detect_keypoints(
     predictions: Predictions, peaks: Peaks, boxes: tf.Tensor | None, task: KeypointTask
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Find the keypoints of a task for every peak, whatever its class; boxes and results as of `refine`."""
     heatmap, offset, regression = (predictions[name][-1] for name in keypoint_heads(task.name))
     count = len(task.indices)
     moves = at_pixels(regression, peaks.rows, peaks.columns)
     corner = tf.cast(tf.stack([peaks.rows, peaks.columns], axis=-1), tf.float32)[:, :, tf.newaxis]
     regressed = corner + tf.reshape(moves, [-1, peaks.rows.shape[1], count, 2])
-    found = find_candidates(tf.sigmoid(heatmap), offset, task.refinement)
+    depths = predictions[depth_head(task.name)][-1] if task.depths else None
+    found = find_candidates(tf.sigmoid(heatmap), offset, task.refinement, depths)
     return refine(regressed, found, boxes, task.refinement)
 
 

@@ -15,13 +15,16 @@ from detection_core.families.center_net.network import (
     BOX_SCALE,
     OBJECT_CENTER,
     Predictions,
+    depth_head,
     keypoint_heads,
 )
 from detection_core.families.center_net.targets import (
+    KeypointTruth,
     PointTargets,
     box_targets,
     center_heatmaps,
     keypoint_center_heatmaps,
+    keypoint_depths,
     keypoint_heatmaps,
     keypoint_offsets,
     keypoint_regressions,
@@ -40,12 +43,14 @@ class KeypointLosses:
         classification: loss of heatmaps.
         localization: loss of offsets and regressions.
         weights: of heatmap, offset and regression.
+        depth_weight: of depths, for a task that has them.
     """
 
     task: KeypointTask
     classification: ClassificationLoss
     localization: LocalizationLoss
     weights: tuple[float, float, float]
+    depth_weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,16 +99,14 @@ class CenterNetCriterion:
                 found[name] = _point_loss(self.localization, predictions[name], targets)
         losses = {name: self.weights[name] * value / objects for name, value in found.items()}
         for each in self.keypoints:
-            losses |= _keypoint_losses(each, predictions, truth, pixels, shape)
+            losses |= keypoint_losses(each, predictions, truth, pixels, shape)
         return losses
 
     def _centers(self, truth: GroundTruth, shape: tuple[int, int]) -> tf.Tensor:
         if not self.center_weights:
             return center_heatmaps(truth, shape, self.num_classes, self.min_overlap)
-        task = self.keypoints[0].task
         # A keypoint's weight in the losses does not move the centre.
-        alike = truth._replace(keypoint_weights=tf.ones_like(truth.keypoint_weights))
-        known = keypoint_truth(alike, shape, task.class_index, task.indices)
+        known = _alike(self.keypoints[0].task, truth, shape)
         drawn = (*shape, self.num_classes)
         return keypoint_center_heatmaps(truth, known, self.center_weights, self.min_overlap, drawn)
 
@@ -137,21 +140,33 @@ def _point_loss(loss: LocalizationLoss, outputs: list[tf.Tensor], targets: Point
 
 
 def _at_points(output: tf.Tensor, targets: PointTargets) -> tf.Tensor:
-    """Take the pairs of a map, float32 [B, rows, columns, 2 * n], that targets name; return [B, N, 2]."""
+    """Take the values of a map, float32 [B, rows, columns, s * n], that targets name; return [B, N, s]."""
     _, rows, columns, channels = output.shape
-    pairs = channels // 2
-    flat = tf.reshape(output, [-1, rows * columns * pairs, 2])
-    number = targets.channels if pairs > 1 else 0
-    return tf.gather(flat, (targets.rows * columns + targets.columns) * pairs + number, batch_dims=1)
+    size = targets.values.shape[-1]
+    groups = channels // size
+    flat = tf.reshape(output, [-1, rows * columns * groups, size])
+    number = targets.channels if groups > 1 else 0
+    return tf.gather(flat, (targets.rows * columns + targets.columns) * groups + number, batch_dims=1)
 
 
-def _keypoint_losses(
+def _alike(task: KeypointTask, truth: GroundTruth, shape: tuple[int, int]) -> KeypointTruth:
+    """Select a task's keypoints, known ones with the weight of their object."""
+    truth = truth._replace(keypoint_weights=tf.ones_like(truth.keypoint_weights))
+    return keypoint_truth(truth, shape, task.class_index, task.indices)
+
+
+def keypoint_losses(
     losses: KeypointLosses,
     predictions: Predictions,
     truth: GroundTruth,
     pixels: tf.Tensor,
     shape: tuple[int, int],
 ) -> dict[str, tf.Tensor]:
+    """Compare the heads of a task with ground truth; weights of pixels are float32 [B, rows, columns, 1].
+
+    Returns:
+        Name of a head -> its weighted loss, a float32 scalar.
+    """
     task = losses.task
     names = keypoint_heads(task.name)
     heatmap, offset, regression = (predictions[name] for name in names)
@@ -159,8 +174,19 @@ def _keypoint_losses(
     wanted, objects, mask = keypoint_heatmaps(known, task.deviations, shape)
     keypoints = tf.maximum(tf.cast(tf.reduce_sum(objects), tf.float32), 1.0)
     found = [_heatmap_loss(losses.classification, heatmap, wanted, mask * pixels) / keypoints]
-    for outputs, make in ((offset, keypoint_offsets), (regression, keypoint_regressions)):
-        targets = make(known, task.offset_radius, shape)
+
+    def mean(outputs: list[tf.Tensor], targets: PointTargets) -> tf.Tensor:
         total = tf.maximum(tf.reduce_sum(targets.weights), 1.0)
-        found.append(_point_loss(losses.localization, outputs, targets) / total)
-    return {name: weight * value for name, weight, value in zip(names, losses.weights, found, strict=True)}
+        return _point_loss(losses.localization, outputs, targets) / total
+
+    for outputs, make in ((offset, keypoint_offsets), (regression, keypoint_regressions)):
+        found.append(mean(outputs, make(known, task.offset_radius, shape)))
+    result = {name: weight * value for name, weight, value in zip(names, losses.weights, found, strict=True)}
+    if task.depths:
+        # A keypoint's own weight does not count, as in the Object Detection API.
+        own, name = _alike(task, truth, shape), depth_head(task.name)
+        weights = own.weights * tf.gather(truth.keypoint_depth_weights, task.indices, axis=2)
+        depths = tf.gather(truth.keypoint_depths, task.indices, axis=2)
+        targets = keypoint_depths(own._replace(weights=weights), depths, task.offset_radius, shape)
+        result[name] = losses.depth_weight * mean(predictions[name], targets)
+    return result

@@ -109,6 +109,7 @@ class FoundObjects(NamedTuple):
         class_scores: float32 [B, D, C], of all classes at the objects' centres.
         keypoints: float32 [B, D, K, 2], pixels of the heatmap; 0 for objects whose class has none.
         keypoint_scores: float32 [B, D, K].
+        keypoint_depths: float32 [B, D, K]; K is 0 if there are none.
     """
 
     boxes: tf.Tensor
@@ -117,6 +118,7 @@ class FoundObjects(NamedTuple):
     class_scores: tf.Tensor
     keypoints: tf.Tensor
     keypoint_scores: tf.Tensor
+    keypoint_depths: tf.Tensor
 
 
 class CenterNetModel(OneNetworkDetector[CenterNetParts]):
@@ -141,17 +143,27 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         """Return the number of keypoints of a detection, over all tasks."""
         return keypoint_count(self._parts.keypoints)
 
+    @property
+    def _has_depths(self) -> bool:
+        return any(task.depths for task in self._parts.keypoints)
+
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`.
 
         Raises:
-            ModelError: when the batch has fewer keypoints than the tasks name (static check).
+            ModelError: when the batch has fewer keypoints than the tasks name, or no depths of them for a
+                task that learns depths (static check).
         """
         found = batch.truth.keypoints.shape[2]
         if found is not None and found < self.num_keypoints:
             raise ModelError(
                 f"expected at least the {self.num_keypoints} keypoints that the label map numbers, found"
                 f" {found}; set num_keypoints of train_input_reader"
+            )
+        if self._has_depths and batch.truth.keypoint_depths.shape[2] == 0:
+            raise ModelError(
+                "expected the depths of keypoints, which predict_depth learns, found none read; set"
+                " load_keypoint_depth_features of train_input_reader"
             )
         predictions = self.predict(batch.images, training)
         losses = self._parts.criterion(predictions, batch.truth, batch.images.true_sizes)
@@ -176,8 +188,8 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
 
         Returns:
             As `named_detections`, and float32 detection_boxes_strided [B, D, 4], in pixels of the heatmap,
-            detection_multiclass_scores [B, D, C] and, with keypoint tasks, detection_keypoint_scores
-            [B, D, K].
+            detection_multiclass_scores [B, D, C] and, with keypoint tasks, detection_keypoint_scores and, if
+            a task has depths, detection_keypoint_depths [B, D, K].
         """
         found = self.find(self.predict(images, training=False), images.true_sizes)
         detections, keypoint_scores = self.finished(found, images.true_sizes)
@@ -185,7 +197,11 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             "detection_boxes_strided": found.boxes,
             "detection_multiclass_scores": found.class_scores,
         }
-        return outputs | ({"detection_keypoint_scores": keypoint_scores} if self._parts.keypoints else {})
+        if self._parts.keypoints:
+            outputs["detection_keypoint_scores"] = keypoint_scores
+        if self._has_depths:
+            outputs["detection_keypoint_depths"] = found.keypoint_depths
+        return outputs
 
     def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
         """Convert the logits of the centres' heatmaps to scores of the same shape."""
@@ -206,12 +222,15 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             enclosing = tf.zeros([*_shape(peaks.scores), 4])
         keypoints = tf.zeros([*_shape(peaks.scores), self.num_keypoints, 2])
         keypoint_scores = tf.zeros([*_shape(peaks.scores), self.num_keypoints])
+        keypoint_depths = tf.zeros([*_shape(peaks.scores), self.num_keypoints if self._has_depths else 0])
         for task in parts.keypoints:
-            places, scores = detect_keypoints(predictions, peaks, boxes, task)
+            places, scores, depths = detect_keypoints(predictions, peaks, boxes, task)
             slots = tf.one_hot(task.indices, self.num_keypoints)
             of_task = tf.cast(peaks.channels == task.class_index, tf.float32)[..., tf.newaxis]
             keypoints += tf.einsum("bdki,kn->bdni", places, slots) * of_task[..., tf.newaxis]
             keypoint_scores += tf.einsum("bdk,kn->bdn", scores, slots) * of_task
+            if task.depths:
+                keypoint_depths += tf.einsum("bdk,kn->bdn", depths, slots) * of_task
             if enclosing is not None:
                 enclosing += enclosing_boxes(places) * of_task
         found = FoundObjects(
@@ -221,6 +240,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             class_scores=at_pixels(centers, peaks.rows, peaks.columns),
             keypoints=keypoints,
             keypoint_scores=keypoint_scores,
+            keypoint_depths=keypoint_depths,
         )
         return found if parts.nms is None else suppressed(found, true_sizes, parts.nms)
 

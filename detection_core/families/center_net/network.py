@@ -151,6 +151,11 @@ def keypoint_heads(task: str) -> tuple[str, str, str]:
     return f"{start}/heatmap", f"{start}/offset", f"{start}/regression"
 
 
+def depth_head(task: str) -> str:
+    """Return the name of the head for the depths of a task's keypoints."""
+    return f"{task}/keypoint/depth"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
     """A prediction head.

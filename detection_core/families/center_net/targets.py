@@ -133,9 +133,9 @@ class PointTargets(NamedTuple):
     Attributes:
         rows: int32 [B, N].
         columns: int32 [B, N].
-        values: float32 [B, N, 2].
+        values: float32 [B, N, 2], or [B, N, 1] of depths.
         weights: float32 [B, N].
-        channels: int32 [B, N], which of the output's pairs; 0 if it has one.
+        channels: int32 [B, N], which of the output's pairs or depths; 0 if it has one.
     """
 
     rows: tf.Tensor
@@ -245,6 +245,15 @@ def _targets_around(
 def keypoint_offsets(found: KeypointTruth, radius: int, shape: tuple[int, int]) -> PointTargets:
     """Return the way to each keypoint from the pixels around it."""
     return _targets_around(found.points, found, radius, shape)
+
+
+def keypoint_depths(
+    found: KeypointTruth, depths: tf.Tensor, radius: int, shape: tuple[int, int]
+) -> PointTargets:
+    """Return the depth of each keypoint, float32 [B, G, K], at the pixels around it."""
+    targets = keypoint_offsets(found, radius, shape)
+    around = tf.repeat(depths[..., tf.newaxis], len(_around(radius)), axis=-1)
+    return targets._replace(values=tf.reshape(around, [tf.shape(depths)[0], -1, 1]))
 
 
 def keypoint_regressions(found: KeypointTruth, radius: int, shape: tuple[int, int]) -> PointTargets:

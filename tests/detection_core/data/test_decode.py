@@ -20,6 +20,7 @@ from detection_core.data.example_wire import Span, find_features, merge_example,
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.records import column_fault, encoded_image, image_name
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
+from detection_core.ops.objects import reorder_keypoints
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture
 from tests.support.golden_cases import load_cases
@@ -78,6 +79,28 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, backgro
     assert truth.keypoints.shape == (2, 4, 2) and np.isnan(truth.keypoints).all()
     assert not np.any(truth.keypoint_weights)
     np.testing.assert_array_equal(truth.confidences, [1.0, 1.0])
+
+
+def test_depths_of_keypoints_are_read_and_missing_ones_have_no_weight():
+    fields = _sides([0.1] * 2, [0.2] * 2, [0.5] * 2, [0.6] * 2) | {
+        "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+        "image/object/class/label": [1, 2],
+        **{f"image/object/keypoint/{axis}": [0.3] * 4 for axis in "yx"},
+    }
+    options = DecodeOptions(keypoints=2, keypoint_depths=True)
+    without = decode_example(tf.constant(example(fields)), options=options).sample.truth
+    assert without.keypoint_depths.shape == (2, 2) and not np.any(without.keypoint_depth_weights)
+    fields |= {
+        "image/object/keypoint/z": [0.5, float("nan"), -1.0, 2.0],
+        "image/object/keypoint/z/weights": [1.0, 1.0, 0.5, 0.0],
+    }
+    truth = decode_example(tf.constant(example(fields)), options=options).sample.truth
+    np.testing.assert_array_equal(truth.keypoint_depths, [[0.5, 0.0], [-1.0, 2.0]])
+    np.testing.assert_array_equal(truth.keypoint_depth_weights, [[1.0, 0.0], [0.5, 0.0]])
+    plain = decode_example(tf.constant(example(fields)), options=DecodeOptions(keypoints=2))
+    assert plain.sample.truth.keypoint_depths.shape == (2, 0)
+    swapped = reorder_keypoints(truth, (1, 0))
+    np.testing.assert_array_equal(swapped.keypoint_depths, [[0.0, 0.5], [2.0, -1.0]])
 
 
 def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():

@@ -1,17 +1,17 @@
 """Every config of the model zoo's folder: it passes the checks, or is refused with the reason."""
 
-import contextlib
-
 from detection_core.errors import ConfigError
 from detection_core.zoo.networks import find_model, find_network, list_models
 from tests.support.zoo_configs import FOLDER_CONFIGS, config_problems, config_rows, folder_config
 
 
 def _built(name):
-    """Whether the networks' files know a name as a network, with weights or without."""
-    for find in (find_model, find_network):
-        with contextlib.suppress(ConfigError):
+    """Whether the networks' files know a name, of a network or of a published config."""
+    for find in (find_network, find_model):
+        try:
             return bool(find(name))
+        except ConfigError:
+            continue
     return False
 
 

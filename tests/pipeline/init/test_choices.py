@@ -167,6 +167,17 @@ def test_the_batch_follows_the_amount_of_data_and_fits_in_memory():
     assert training.choose_batch(50_000, heavy, Hardware(processors=2, memory=0)).value == 32
 
 
+def test_memory_bounds_the_batch_of_centre_maps_and_of_two_stages():
+    names = ("centernet_hg104_512x512_coco17_tpu-8", "mask_rcnn_inception_resnet_v2_1024x1024_coco17_gpu-8")
+    found = {}
+    for name in names:
+        network = find_network(name)
+        chosen = dataclasses.replace(SMALLEST, network=network, size=(network.side, network.side))
+        machines = [Hardware(processors=2, memory=memory * GIB) for memory in (8, 32, 1_000)]
+        found[name] = [training.choose_batch(50_000, chosen, machine).value for machine in machines]
+    assert list(found.values()) == [[1, 8, 32], [1, 2, 32]]
+
+
 def test_a_training_for_any_amount_of_data_is_valid():
     amounts = (10, 700, 5_000, 200_000)
     for chosen, images, weights in itertools.product((SMALLEST, PUBLISHED), amounts, (True, False)):

@@ -88,7 +88,6 @@ def test_two_tasks_have_two_names_and_a_batch_its_keypoints():
     ("temporal_offset_task", {}, "not in sequences"),
     ("deepmac_mask_estimation", {}, "DeepMAC's second network"),
     ("object_center_params.use_labeled_classes", True, "image-level labels"),
-    ("keypoint_estimation_task[0].predict_depth", True, "no depths"),
 )
 def test_what_is_not_built_is_refused_with_a_reason(*, field, value, reason):
     config = apply_overrides(load_pipeline_config(CENTER), {f"{NET}.{field}": value})
@@ -113,6 +112,13 @@ ONLY_NMS = {"batch_non_max_suppression": {"iou_threshold": 0.5, "change_coordina
         "keypoint_estimation_task[0].candidate_ranking_mode",
         "gaussian_weighted measures boxes",
     ),
+    (
+        {"keypoint_estimation_task[0].predict_depth": True, "num_classes": 2},
+        True,
+        "keypoint_estimation_task[0].predict_depth",
+        "expected one class",
+    ),
+    ({"keypoint_estimation_task[0].predict_depth": True, "num_classes": 1}, True, "", ""),
     ({"post_processing": ONLY_NMS}, True, "", ""),
     (
         {"post_processing": {**ONLY_NMS, "score_converter": "SIGMOID"}},

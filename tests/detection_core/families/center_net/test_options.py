@@ -3,6 +3,7 @@
 `data/postprocess.npz` has what the reference made of the noise of `_predictions`, case by case.
 """
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -12,10 +13,13 @@ import tf_keras
 
 from detection_core.detectors.base import named_detections
 from detection_core.families.center_net.decoding import KeypointTask, Refinement
+from detection_core.families.center_net.losses import KeypointLosses, keypoint_losses
 from detection_core.families.center_net.model import CenterNetModel, CenterNetParts, InputScaling
+from detection_core.families.center_net.network import depth_head, keypoint_heads
 from detection_core.families.center_net.targets import keypoint_center_heatmaps, keypoint_truth
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.objects import new_truth
+from detection_core.parts.losses import L1Loss, SigmoidLoss
 
 ARRAYS = dict(np.load(pathlib.Path(__file__).parent / "data" / "postprocess.npz"))
 SIDE, STRIDE = 16, 4
@@ -37,7 +41,9 @@ AGNOSTIC = NmsOptions(
 )
 
 
-def _task(name="pose", class_index=0, indices=(0, 1, 2), deviations=DEVIATIONS, wider=1.0, **refinement):
+def _task(
+    name="pose", class_index=0, indices=(0, 1, 2), deviations=DEVIATIONS, wider=1.0, depths=0, **refinement
+):
     spread = tuple(wider * deviation for deviation in deviations)
     return KeypointTask(
         name=name,
@@ -45,6 +51,7 @@ def _task(name="pose", class_index=0, indices=(0, 1, 2), deviations=DEVIATIONS, 
         indices=indices,
         deviations=deviations,
         offsets_of_keypoints=True,
+        depths=depths,
         refinement=Refinement(
             score_threshold=0.3, candidates=8, distance_offset=1e-6, deviations=spread, **refinement
         ),
@@ -71,9 +78,11 @@ CASES = {
     ),
     "gaussian": (1, True, [_task(ranking="gaussian_weighted", wider=2.0)], None),
     "gaussian_rescored": (2, True, [_task(ranking="gaussian_weighted", rescored=True)], None),
+    "depth": (1, True, [_task(depths=1)], None),
+    "depth_per_keypoint": (1, True, [_task(depths=3)], None),
+    "depth_per_keypoint_gaussian": (1, True, [_task(depths=3, ranking="gaussian_weighted")], None),
     "two_tasks_one_clips": (2, True, [_task(clipped=True), TAIL], None),
 }
-SEEDS = {**dict(zip(CASES, range(len(CASES)), strict=True)), "two_tasks_one_clips": 15}
 
 
 def _predictions(classes, boxes, tasks, seed):
@@ -88,6 +97,8 @@ def _predictions(classes, boxes, tasks, seed):
         found[f"{start}/heatmap"] = 2 * random.standard_normal((*shape, count)) - 1
         found[f"{start}/offset"] = random.random_sample((*shape, 2 * count))
         found[f"{start}/regression"] = 4 * random.standard_normal((*shape, 2 * count))
+        if task.depths:
+            found[f"{start}/depth"] = random.standard_normal((*shape, task.depths))
     return {name: [tf.constant(values, tf.float32)] for name, values in found.items()}
 
 
@@ -112,10 +123,11 @@ def _model(classes, boxes, tasks, nms):
 def test_detections_are_the_reference_s(name):
     classes, boxes, tasks, nms = CASES[name]
     model, sizes = _model(classes, boxes, tasks, nms), tf.constant([[SIDE * STRIDE] * 2] * 2)
-    found = model.find(_predictions(classes, boxes, tasks, SEEDS[name]), sizes)
+    found = model.find(_predictions(classes, boxes, tasks, list(CASES).index(name)), sizes)
     detections, keypoint_scores = model.finished(found, sizes)
     served = named_detections(detections) | {"detection_keypoint_scores": keypoint_scores}
     served |= {"detection_multiclass_scores": found.class_scores}
+    served |= {"detection_keypoint_depths": found.keypoint_depths}
     checked = 0
     for key, wanted in ARRAYS.items():
         case, _, field = key.partition("/")
@@ -125,7 +137,40 @@ def test_detections_are_the_reference_s(name):
             expected = wanted.clip(0.0, 1.0) if field == "detection_boxes" else wanted
             np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5, err_msg=field)
             checked += 1
-    assert checked >= 5 + 2 * bool(tasks)
+    assert checked >= 5 + 2 * bool(tasks) + any(task.depths for task in tasks)
+
+
+@pytest.mark.parametrize(("kind", "depths"), [("shared", 1), ("own", 3)])
+def test_targets_and_loss_of_depths_are_the_reference_s(kind, depths):
+    given = {key.partition("/")[2]: value for key, value in ARRAYS.items() if key.startswith("depths/")}
+    truth = new_truth(
+        boxes=tf.zeros([2, 3, 4]),
+        classes=tf.constant(given["classes"], tf.int32),
+        weights=tf.constant(given["weights"]),
+        keypoints=tf.constant(given["keypoints"]),
+        keypoint_weights=tf.zeros([2, 3, 4]),
+        keypoint_depths=tf.constant(given["depths"]),
+        keypoint_depth_weights=tf.constant(given["depth_weights"]),
+    )
+    task = dataclasses.replace(_task("pose", 1, (0, 2, 3), depths=depths), offset_radius=1)
+    losses = KeypointLosses(
+        task=task,
+        classification=SigmoidLoss(),
+        localization=L1Loss(),
+        weights=(1.0, 1.0, 1.0),
+        depth_weight=2.0,
+    )
+    shape = (16, 24)
+    outputs = np.random.RandomState(1).standard_normal((2, *shape, depths)).astype(np.float32)
+    places, values, weights = (given[f"{kind}_{part}"] for part in ("indices", "values", "weights"))
+    own = outputs[tuple(places.T)] if depths > 1 else outputs[(*places.T, np.zeros(len(places), int))]
+    wanted = 2.0 * (weights * np.abs(own - values[:, 0])).sum() / max(weights.sum(), 1.0)
+    heads = {name: [tf.zeros([2, *shape, 6])] for name in keypoint_heads("pose")}
+    heads[keypoint_heads("pose")[0]] = [tf.zeros([2, *shape, 3])]
+    found = keypoint_losses(
+        losses, {**heads, depth_head("pose"): [tf.constant(outputs)]}, truth, tf.ones([2, *shape, 1]), shape
+    )
+    np.testing.assert_allclose(found[depth_head("pose")], wanted, rtol=1e-5)
 
 
 def test_centres_of_keypoints_are_the_reference_s():
