@@ -35,6 +35,7 @@ from detection_core.families.faster_rcnn.stages import (
     drop_crossing_anchors,
     lay_anchors,
     propose,
+    region_features,
     stage_outputs,
     true_windows,
 )
@@ -179,8 +180,10 @@ class FasterRcnnModel(Detector):
     def region_features(self, features: tf.Tensor, boxes: tf.Tensor, training: bool) -> tf.Tensor:
         """Crop boxes, float32 [B, P, 4] in the frame of the input, and return their features [B * P, ...]."""
         assert self.region_network is not None
-        crops = crop_regions(features, boxes, self._parts.options.crop_size)
-        return self.region_network(crops, training=training)
+        size = self._parts.options.crop_size
+        if training:
+            return self.region_network(crop_regions(features, boxes, size), training=True)
+        return region_features(features, boxes, size, self.region_network)
 
     def second_stage(self, regions: tf.Tensor, proposals: Proposals, training: bool) -> RegionPredictions:
         """Classify and refine proposals from the features of their regions; without masks."""

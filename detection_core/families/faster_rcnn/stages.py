@@ -6,6 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 import tensorflow as tf
+import tf_keras
 
 from detection_core.ops import boxes as box_ops
 from detection_core.ops.nms import NmsOptions, multiclass_nms
@@ -15,6 +16,8 @@ from detection_core.parts.box_coders import BoxCoder
 from detection_core.structures import Detections
 
 _IMAGE = (0.0, 0.0, 1.0, 1.0)
+REGIONS_AT_ONCE = 128
+"""Most regions that are cropped at a time for inference."""
 
 
 class Proposals(NamedTuple):
@@ -124,11 +127,41 @@ def crop_regions(features: tf.Tensor, boxes: tf.Tensor, size: int) -> tf.Tensor:
     Returns:
         float32 [B * P, size, size, K].
     """
+    boxes, image = _with_images(boxes)
+    return tf.image.crop_and_resize(tf.cast(features, tf.float32), boxes, image, [size, size])
+
+
+def _with_images(boxes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Join the images of boxes, [B, P, 4]; return [B * P, 4], and the image of each, int32 [B * P]."""
     batch, number = tf.unstack(tf.shape(boxes)[:2])
-    image = tf.repeat(tf.range(batch), number)
-    return tf.image.crop_and_resize(
-        tf.cast(features, tf.float32), tf.reshape(boxes, [-1, 4]), image, [size, size]
-    )
+    return tf.reshape(boxes, [-1, 4]), tf.repeat(tf.range(batch), number)
+
+
+def region_features(
+    features: tf.Tensor, boxes: tf.Tensor, size: int, network: tf_keras.Model, most: int = REGIONS_AT_ONCE
+) -> tf.Tensor:
+    """Crop regions as `crop_regions` and run a network on them, for inference.
+
+    No more than `most` regions are cropped at a time: crops of 14 x 14 and 1,024 channels take 0.8 MB each.
+
+    Returns:
+        [B * P, ...], the network's output.
+    """
+    features = tf.cast(features, tf.float32)
+    boxes, image = _with_images(boxes)
+    total = tf.shape(boxes)[0]
+    parts = tf.maximum((total + most - 1) // most, 1)
+    step = (total + parts - 1) // parts
+
+    def add(part: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        some = slice(part * step, (part + 1) * step)
+        crops = tf.image.crop_and_resize(features, boxes[some], image[some], [size, size])
+        return part + 1, found.write(part, network(crops, training=False))
+
+    output = network.outputs[0]
+    found = tf.TensorArray(output.dtype, parts, element_shape=output.shape, infer_shape=False)
+    _, found = tf.while_loop(lambda part, _: part < parts, add, (0, found), parallel_iterations=1)
+    return found.concat()
 
 
 class RegionPredictions(NamedTuple):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from detection_core.families.faster_rcnn.build import BOX_CODER
 from detection_core.families.faster_rcnn.stages import (
@@ -10,6 +11,7 @@ from detection_core.families.faster_rcnn.stages import (
     RegionPredictions,
     crop_regions,
     drop_crossing_anchors,
+    region_features,
     take_sampled,
 )
 from detection_core.ops.update_draws import update_draws
@@ -86,6 +88,19 @@ def test_regions_are_sampled_from_corner_to_corner_and_are_zero_outside():
             if weight:
                 wanted[number, y, x] += weight * features[image, row, column]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)  # values up to 255
+
+
+def test_regions_that_are_cropped_in_parts_have_the_same_features():
+    features, boxes = (
+        tf.constant(noise(2, 5, 6, 3)),
+        tf.constant(random_boxes(np.random.default_rng(3), 2, 5)),
+    )
+    inputs = tf_keras.Input((4, 4, 3))
+    network = tf_keras.Model(inputs, tf_keras.layers.Conv2D(2, 3)(inputs))
+    wanted = network(crop_regions(features, boxes, 4))
+    for most in (3, 4, 10, 128):  # 10 regions in parts of 3, 3, 3, 1 or 4, 4, 2 or in one.
+        found = region_features(features, boxes, 4, network, most)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-3)
 
 
 def test_the_first_stage_s_losses_are_those_of_a_loop(model):
