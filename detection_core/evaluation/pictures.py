@@ -148,9 +148,14 @@ def detection_boxes(
     class_names: Mapping[int, str],
     score_threshold: float,
     options: PictureOptions | None = None,
+    *,
+    edges: tuple[tuple[int, int], ...] = (),
 ) -> list[LabelledBox]:
-    """Return the boxes to draw for detections from a score on, best first; without options, all of them."""
-    options = options or PictureOptions(most_boxes=len(found.scores))
+    """Return the boxes to draw for detections from a score on, best first.
+
+    Without options it is all of them; `edges` are then the options' `keypoint_edges`.
+    """
+    options = options or PictureOptions(most_boxes=len(found.scores), keypoint_edges=edges)
     texts = [
         " ".join([class_names[label]] * options.names + [f"{score:.2f}"] * options.scores)
         for label, score in zip(found.classes.tolist(), found.scores, strict=True)

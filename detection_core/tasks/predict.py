@@ -1,7 +1,6 @@
 """The verb `predict`: detect objects in image files and draw their boxes."""
 
-from __future__ import annotations
-
+import dataclasses
 import io
 import logging
 import math
@@ -15,9 +14,9 @@ from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Predic
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
-from detection_core.evaluation.coco_results import ImageIds, write_coco_results
+from detection_core.evaluation.coco_results import COCO_RESULTS, ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes
+from detection_core.evaluation.measure import known_classes, known_edges
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
@@ -28,7 +27,6 @@ from detection_core.structures import FIRST_CLASS, Instances
 _logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
-COCO_RESULTS = "coco_results.json"
 
 
 def predict(
@@ -73,7 +71,13 @@ def predict(
     runner = load_runner(model_path, trust=trust)
     if output_dir:
         files.make_dirs(output_dir)
-    results, found = _predict_each(runner, images, ids, known_classes(model_path), output_dir, min_score)
+    drawing = _Drawing(
+        folder=output_dir,
+        names=known_classes(model_path),
+        edges=known_edges(model_path),
+        min_score=min_score,
+    )
+    results, found = _predict_each(runner, images, ids, drawing)
     if ids:
         write_coco_results(files.join(output_dir, COCO_RESULTS), found)
     failed = [result for result in results if result.error]
@@ -82,13 +86,25 @@ def predict(
     return results
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Drawing:
+    """How detections are drawn and written.
+
+    Attributes:
+        folder: for pictures and JSON; "" for none.
+        names: class in [0, C) to name.
+        edges: pairs of keypoints to draw a line between.
+        min_score: detections below it are left out.
+    """
+
+    folder: str
+    names: dict[int, str]
+    edges: tuple[tuple[int, int], ...]
+    min_score: float
+
+
 def _predict_each(
-    runner: Runner,
-    images: Sequence[str | np.ndarray],
-    ids: Mapping[str, int],
-    names: dict[int, str],
-    output_dir: str,
-    min_score: float,
+    runner: Runner, images: Sequence[str | np.ndarray], ids: Mapping[str, int], drawing: _Drawing
 ) -> tuple[list[Prediction], list[tuple[int, Instances]]]:
     """Return the prediction of each image, and all detections of each usable one that has an id."""
     results: list[Prediction] = []
@@ -103,9 +119,9 @@ def _predict_each(
                 _logger.warning("predict | %s", error)
                 results.append(Prediction(image=source, error=error.message))
             else:
-                stem = files.join(output_dir, _free_name(source, taken)) if output_dir else ""
+                stem = files.join(drawing.folder, _free_name(source, taken)) if drawing.folder else ""
                 found = runner(pixels, source)
-                results.append(_prediction(pixels, found, names, stem, min_score))
+                results.append(_prediction(pixels, found, stem, drawing))
                 if ids:
                     detections.append((ids[source], found))
             progress.advance()
@@ -220,11 +236,9 @@ def detected_objects(
     )
 
 
-def _prediction(
-    image: np.ndarray, found: Instances, names: dict[int, str], stem: str, min_score: float
-) -> Prediction:
+def _prediction(image: np.ndarray, found: Instances, stem: str, drawing: _Drawing) -> Prediction:
     """Return the detections that reach a score; draw and write them if `stem` is given."""
-    names = all_names(found, names)
+    names, min_score = all_names(found, drawing.names), drawing.min_score
     prediction = Prediction(
         image=found.source_id,
         height=image.shape[0],
@@ -234,7 +248,7 @@ def _prediction(
     )
     if stem:
         picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)
-        drawn = draw_boxes(picture, detection_boxes(found, names, min_score))
+        drawn = draw_boxes(picture, detection_boxes(found, names, min_score, edges=drawing.edges))
         files.write_bytes(prediction.picture, jpeg(drawn))
         write_prediction(stem, prediction)
     return prediction

@@ -1,9 +1,7 @@
 """Reads examples one by one for checks, without decoding pixels."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +57,26 @@ class LabelledImage:
         """The image file."""
         return _first(self.features, "image/encoded")
 
+    @property
+    def masks(self) -> Sequence[bytes]:
+        """Each object's mask, a PNG file of the image's size or empty; none at all if the record has none."""
+        masks = _bytes(self.features, "image/object/mask")
+        return masks if len(masks) == len(self.boxes) else ()
+
+    @property
+    def keypoints(self) -> np.ndarray:
+        """Each object's keypoints, float32 [G, K, 2]: y, x, normalised; NaN for those without a label."""
+        begin = "image/object/keypoint"
+        y, x = (_floats(self.features, f"{begin}/{axis}") for axis in "yx")
+        seen = np.asarray(_integers(self.features, f"{begin}/visibility"), bool)
+        objects = len(self.boxes)
+        if not objects or len(y) != len(x) or len(y) % objects:
+            return np.zeros((objects, 0, 2), np.float32)
+        points = np.stack([y, x], axis=-1)
+        if len(seen) == len(points):
+            points[~seen] = np.nan
+        return points.reshape(objects, -1, 2)
+
 
 def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
     """Yield the examples of a split in the order of its files, one in memory at a time.
@@ -101,7 +119,7 @@ def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledIma
     if fault:
         raise DataError(f"{fault}; make the examples again", where=f"record {number}, {image_name(record)}")
     features = Example.FromString(record).features.feature
-    sides = [np.asarray(features[key].float_list.value, np.float32) for key in SIDES if key in features]
+    sides = [_floats(features, key) for key in SIDES if key in features]
     boxes = np.stack(sides, axis=-1) if len(sides) == len(SIDES) else np.zeros((0, 4), np.float32)
     crowd = np.asarray(_integers(features, "image/object/is_crowd"), bool)
     return LabelledImage(
@@ -137,6 +155,10 @@ def _digest(text: str) -> bytes:
 
 def _bytes(features: Any, key: str) -> Any:
     return features[key].bytes_list.value if key in features else ()
+
+
+def _floats(features: Any, key: str) -> np.ndarray:
+    return np.asarray(features[key].float_list.value if key in features else (), np.float32)
 
 
 def _integers(features: Any, key: str) -> Any:

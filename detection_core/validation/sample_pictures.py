@@ -3,8 +3,6 @@
 Examples of findings get their ids and pictures in a second pass over their records.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import heapq
 import io
@@ -20,6 +18,7 @@ from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST
 from detection_core.data.pixels import one_large, read_pixels
 from detection_core.errors import DataError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, jpeg_bytes
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
 from detection_core.validation.labelled_images import LabelledImage
 
@@ -192,10 +191,13 @@ def draw_image(
     sides: tuple[int, int],
     emphasis: Emphasis = EVERYTHING,
 ) -> Image.Image:
-    """Draw objects on uint8 [H, W, 3] pixels, named ones on top; crowd regions are dashed.
+    """Draw objects with their masks and keypoints on uint8 [H, W, 3] pixels, named ones on top.
+
+    Crowd regions are dashed.
 
     `sides` are the minimum and maximum of the picture's longer side in pixels.
     """
+    size = pixels.shape[0], pixels.shape[1]
     boxes = [
         LabelledBox(
             box=box_of(box),
@@ -203,11 +205,32 @@ def draw_image(
             text=classes[label] if label >= 0 and emphasis.names(int(label), box) else "",
             dashed=bool(crowd),
             colour=None if emphasis.means(box) else _NOT_MEANT,
+            mask=_runs(mask, size),
+            mask_size=size,
+            keypoints=tuple((y, x) for y, x in points.tolist()),
         )
-        for box, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True)
+        for box, label, crowd, mask, points in zip(
+            image.boxes,
+            image.classes,
+            image.is_crowd,
+            image.masks or [b""] * len(image.boxes),
+            image.keypoints,
+            strict=True,
+        )
     ]
     boxes.sort(key=lambda box: (not box.text, box.colour is not None))
     return draw_boxes(fit(pixels, smallest=sides[0], longest=sides[1]), boxes)
+
+
+def _runs(png: bytes, size: tuple[int, int]) -> bytes:
+    """Return a mask's PNG file as run lengths; b"" for none, or one without the image's rows and columns."""
+    try:
+        with Image.open(io.BytesIO(png)) as mask:
+            if mask.size != size[::-1]:
+                return b""
+            return bytes(encode_masks([np.asarray(mask.convert("L"))])[0])
+    except (OSError, ValueError, SyntaxError):
+        return b""
 
 
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60

@@ -1,11 +1,14 @@
 """Compose detection scenes from the scanned handwritten digits that ship inside scikit-learn.
 
     python examples/digits/compose.py build/digits
+    python examples/digits/compose.py build/digits/shapes --shapes
 
 The 1,797 scans of 8x8 pixels are composed to JPEG scenes, with COCO JSON beside them. Size, background,
 contrast, scale, overlap and clutter vary; some scenes are empty:
 
     OUT/train.json  OUT/eval.json  OUT/test.json  OUT/images/SPLIT/000000.jpg  OUT/manifest.json
+
+`--shapes` adds masks and keypoints. All digits then have the class `digit`, as keypoints belong to one class.
 
 No network is used, no scan appears in two splits, and the same seed gives the same bytes. The folder appears
 whole or not at all; a finished one is not changed.
@@ -26,6 +29,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -36,6 +40,9 @@ SPLITS = {"train": 0.70, "eval": 0.15, "test": 0.15}
 EMPTY_SCENES = 0.05
 INK = 0.4
 """Opacity from which a pixel counts as ink when the box is drawn around it."""
+KEYPOINTS = ("top", "right", "bottom", "left")
+EDGE = 0.15
+"""Share of the box's rows or columns whose ink a keypoint is the middle of."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,20 +54,29 @@ class SceneOptions:
         eval: scenes in the eval split.
         test: scenes in the test split.
         seed: another seed gives other scenes, and another assignment of scans to splits.
+        shapes: write masks and keypoints, of the one class `digit`.
     """
 
     train: int = 1600
     eval: int = 150
     test: int = 150
     seed: int = 7
+    shapes: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Digit:
-    """One digit placed in a scene: class 0..9 and the ink's box in pixels, (x, y, width, height)."""
+    """One digit placed in a scene.
+
+    Attributes:
+        digit: 0..9.
+        box: of the ink in pixels, (x, y, width, height).
+        ink: bool [height, width], its pixels inside the box, those under other digits included.
+    """
 
     digit: int
     box: tuple[int, int, int, int]
+    ink: np.ndarray
 
 
 def _luminance(colour: np.ndarray) -> float:
@@ -188,7 +204,7 @@ def compose_scene(
         ink = _ink_colour(rng, background)
         strength = opacity[:, :, None] * rng.uniform(0.85, 1.0)
         pixels[y : y + h, x : x + w] = pixels[y : y + h, x : x + w] * (1 - strength) + ink * strength
-        digits.append(Digit(int(labels[index]), (x, y, w, h)))
+        digits.append(Digit(int(labels[index]), (x, y, w, h), opacity > INK))
     picture = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
     if rng.random() < 0.2:
         picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0.4, 1.0)))
@@ -208,32 +224,97 @@ def split_scans(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-def _write_split(root: Path, split: str, scenes: int, seed: int, scans: tuple[np.ndarray, np.ndarray]) -> str:
+def visible_inks(digits: list[Digit], height: int, width: int) -> list[np.ndarray]:
+    """Return the pixels of each digit that no later digit covers, bool [height, width]."""
+    covered = np.zeros((height, width), bool)
+    masks = []
+    for digit in reversed(digits):
+        x, y, w, h = digit.box
+        whole = np.zeros_like(covered)
+        whole[y : y + h, x : x + w] = digit.ink
+        masks.append(whole & ~covered)
+        covered |= whole
+    return masks[::-1]
+
+
+def keypoints_of(digit: Digit, visible: np.ndarray) -> list[float]:
+    """Return the keypoints of a digit as COCO has them: x, y and visibility of each of `KEYPOINTS`.
+
+    A keypoint is the middle of the ink in the outermost `EDGE` of the box. Its visibility is 2 if at least
+    half of this ink is visible in the scene, bool [H, W], and otherwise 1.
+    """
+    x, y, w, h = digit.box
+    rows, columns = max(round(EDGE * h), 1), max(round(EDGE * w), 1)
+    edges = {
+        "top": np.s_[:rows, :],
+        "right": np.s_[:, -columns:],
+        "bottom": np.s_[-rows:, :],
+        "left": np.s_[:, :columns],
+    }
+    values: list[float] = []
+    for name in KEYPOINTS:
+        edge = np.zeros_like(digit.ink)
+        edge[edges[name]] = digit.ink[edges[name]]
+        row, column = np.argwhere(edge).mean(axis=0) + 0.5
+        seen = (edge & visible[y : y + h, x : x + w]).sum() >= 0.5 * edge.sum()
+        values += [round(x + column, 2), round(y + row, 2), 2 if seen else 1]
+    return values
+
+
+def _run_lengths(mask: np.ndarray) -> list[int]:
+    """Return COCO's uncompressed run lengths, column by column, beginning with a run of zeros."""
+    pixels = np.concatenate([[False], mask.T.ravel()])
+    changes = np.flatnonzero(pixels[1:] != pixels[:-1])
+    return np.diff([0, *changes, mask.size]).tolist()
+
+
+def _shape(digit: Digit, visible: np.ndarray) -> dict[str, object]:
+    """Return the fields of an annotation with a mask and keypoints, instead of those of a box."""
+    return {
+        "category_id": 1,
+        "area": int(visible.sum()),
+        "segmentation": {"size": list(visible.shape), "counts": _run_lengths(visible)},
+        "keypoints": keypoints_of(digit, visible),
+        "num_keypoints": len(KEYPOINTS),
+    }
+
+
+def _annotations(digits: list[Digit], size: tuple[int, int], shapes: bool) -> Iterator[dict[str, object]]:
+    masks = visible_inks(digits, *size) if shapes else [np.zeros(0)] * len(digits)
+    for digit, mask in zip(digits, masks, strict=True):
+        fields = {
+            "category_id": digit.digit + 1,
+            "bbox": list(digit.box),
+            "area": digit.box[2] * digit.box[3],
+            "iscrowd": 0,
+        }
+        yield fields | (_shape(digit, mask) if shapes else {})
+
+
+def _categories(shapes: bool) -> list[dict[str, object]]:
+    if not shapes:
+        return [{"id": digit + 1, "name": str(digit), "supercategory": "digit"} for digit in range(10)]
+    skeleton = [[1, 2], [2, 3], [3, 4], [4, 1]]
+    return [{"id": 1, "name": "digit", "keypoints": list(KEYPOINTS), "skeleton": skeleton}]
+
+
+def _write_split(root: Path, split: str, options: SceneOptions, scans: tuple[np.ndarray, np.ndarray]) -> str:
     """Write the scenes and the COCO JSON of a split; returns the SHA-256 over all of it."""
     folder, digest = root / "images" / split, hashlib.sha256()
     folder.mkdir(parents=True)
     images: list[dict[str, object]] = []
     annotations: list[dict[str, object]] = []
-    for number in range(scenes):
-        rng = np.random.default_rng([seed, list(SPLITS).index(split), number])
+    for number in range(getattr(options, split)):
+        rng = np.random.default_rng([options.seed, list(SPLITS).index(split), number])
         picture, digits = compose_scene(rng, *scans)
         name, buffer = f"{number:06d}.jpg", io.BytesIO()
         picture.save(buffer, "JPEG", quality=int(rng.integers(80, 96)))
         digest.update(buffer.getvalue())
         (folder / name).write_bytes(buffer.getvalue())
         images.append({"id": number + 1, "file_name": name, "width": picture.width, "height": picture.height})
-        for digit in digits:
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number + 1,
-                    "category_id": digit.digit + 1,
-                    "bbox": list(digit.box),
-                    "area": digit.box[2] * digit.box[3],
-                    "iscrowd": 0,
-                }
-            )
-    categories = [{"id": digit + 1, "name": str(digit), "supercategory": "digit"} for digit in range(10)]
+        for fields in _annotations(digits, (picture.height, picture.width), options.shapes):
+            annotations.append({"id": len(annotations) + 1, "image_id": number + 1, **fields})
+    categories = _categories(options.shapes)
     text = json.dumps({"images": images, "annotations": annotations, "categories": categories})
     (root / f"{split}.json").write_text(text)
     digest.update(text.encode())
@@ -273,10 +354,7 @@ def compose(out: str | os.PathLike[str], options: SceneOptions) -> bool:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         scans = split_scans(options.seed)
-        sums = {
-            split: _write_split(partial, split, getattr(options, split), options.seed, scans[split])
-            for split in SPLITS
-        }
+        sums = {split: _write_split(partial, split, options, scans[split]) for split in SPLITS}
         text = json.dumps({"recipe": _recipe(options), "sha256": sums}, indent=2)
         (partial / "manifest.json").write_text(text)
         shutil.rmtree(out, ignore_errors=True)
@@ -289,7 +367,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out", help="folder to fill")
     for field in dataclasses.fields(SceneOptions):
-        parser.add_argument(f"--{field.name}", type=int, default=field.default)
+        kind: dict[str, Any] = {"action": "store_true"} if field.name == "shapes" else {"type": int}
+        parser.add_argument(f"--{field.name}", default=field.default, **kind)
     arguments = vars(parser.parse_args(argv))
     out, began = arguments.pop("out"), time.monotonic()
     written = compose(out, SceneOptions(**arguments))

@@ -1,7 +1,5 @@
 """Choose everything for a first workflow from a survey of the data set."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -175,7 +173,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
             *settings_choice.data_choices(layout, splits, why_splits, seen),
             Choice(path="model.config", value=PIPELINE_CONFIG),
             *_start(weights, training),
-            *settings_choice.evaluate_choices(held_out, quantized=quantized),
+            *settings_choice.evaluate_choices(held_out, quantized=quantized, finds=chosen.network.kind.finds),
             *(settings_choice.quantize_choices(num_steps(training), schedule(training)) if quantized else ()),
             *(settings_choice.export_choices(seen, min(held_out.values())) if family.tflite else ()),
         ),

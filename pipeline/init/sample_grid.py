@@ -1,20 +1,21 @@
-"""A sheet of sample images with their boxes, to inspect before training."""
-
-from __future__ import annotations
+"""A sheet of sample images with their boxes, masks and keypoints, to inspect before training."""
 
 import io
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
-from detection_core.datasets.annotated_images import AnnotatedImage
+from detection_core.datasets.annotated_images import AnnotatedImage, Keypoint, Mask, MaskFile, RunLengths
+from detection_core.datasets.masks import has_area, pack_mask, pack_polygons, read_mask
 from detection_core.errors import one_line
 from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
 
 COLUMNS, CELL, CAPTION, GAP = 4, 360, 22, 6
@@ -22,7 +23,7 @@ _BACKGROUND, _TEXT = (32, 34, 38), (235, 235, 235)
 
 
 def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -> bytes | None:
-    """Return a PNG with the images and their boxes; None if no image can be read.
+    """Return a PNG with the images and their objects; None if no image can be read.
 
     Images keep their order; unreadable ones are left out. The order of classes sets their colours.
     """
@@ -61,8 +62,9 @@ def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
 def _cell(
     image: AnnotatedImage, picture: Image.Image, size: tuple[int, int], labels: dict[str, int]
 ) -> Image.Image:
-    """Return a picture with its boxes and name; `size` is its original rows and columns."""
+    """Return a picture with its objects and name; `size` is its original rows and columns."""
     rows, columns = (1, 1) if image.in_fractions else image.annotated_size or size
+    picture = fit(np.asarray(picture), longest=CELL)
     boxes = [
         LabelledBox(
             box=(
@@ -74,11 +76,13 @@ def _cell(
             label=labels.get(item.name, 0),
             text=item.name if len(image.objects) <= _NAMED else "",
             dashed=bool(item.crowd or item.difficult),
+            keypoints=_normalised(item.keypoints or (), rows, columns),
+            **_mask_fields(item.mask if number < _MASKS else None, (rows, columns), picture.size),
         )
-        for item in image.objects[:_DRAWN]
+        for number, item in enumerate(image.objects[:_DRAWN])
         if all(map(math.isfinite, item.box))
     ]
-    shown = draw_boxes(fit(np.asarray(picture), longest=CELL), boxes)
+    shown = draw_boxes(picture, boxes)
     cell = Image.new("RGB", (CELL, shown.height + CAPTION), _BACKGROUND)
     cell.paste(shown, ((CELL - shown.width) // 2, 0))
     caption = f"{one_line(image.filename, 36)}, {len(image.objects):,}"
@@ -86,7 +90,40 @@ def _cell(
     return cell
 
 
+def _normalised(
+    keypoints: Sequence[Keypoint], rows: float, columns: float
+) -> tuple[tuple[float, float], ...]:
+    """Return y and x of keypoints in fractions of the image; NaN for those that are not labelled."""
+    return tuple((y / rows, x / columns) if known else (math.nan, math.nan) for x, y, known in keypoints)
+
+
+def _mask_fields(mask: Mask | None, units: tuple[float, float], shown: tuple[int, int]) -> dict[str, Any]:
+    """Return the fields of a mask to draw; none for one that cannot be used, which ingestion reports.
+
+    `units` are rows and columns of the image as annotated, `shown` columns and rows of the picture.
+    """
+    (rows, columns), (width, height) = units, shown
+    if mask is None or not has_area(mask):
+        return {}
+    try:
+        if isinstance(mask, RunLengths):
+            height, width = mask.height, mask.width
+            if height * width > MAX_PIXELS:
+                return {}
+            packed = pack_mask(mask, height, width)
+        elif isinstance(mask, MaskFile):
+            packed = encode_masks([read_mask(mask.path, height, width)])[0]
+        else:
+            scale = np.array([width / columns, height / rows])
+            rings = [(np.reshape(ring, (-1, 2)) * scale).ravel().tolist() for ring in mask.rings]
+            packed = pack_polygons(rings, height, width)
+    except (ValueError, TypeError, OverflowError):
+        return {}
+    return {"mask": packed, "mask_size": (height, width)}
+
+
 _NAMED = 12  # maximum objects of an image to write names beside
+_MASKS = 50  # maximum masks drawn per image, as each is as large as the image
 _DECODED_PIXELS = 1 << 28  # of all images: two of the largest, or all of a camera's
 _DRAWN = 500  # maximum boxes drawn per image: more would hide it
 

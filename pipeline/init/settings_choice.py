@@ -1,24 +1,29 @@
 """Entries of a first workflow's settings file, with reasons."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.artifacts.evaluation import KEYPOINT_METRICS, MASK_METRICS
 from detection_core.datasets.image_files import LEAVE_OUT
 from detection_core.datasets.layout_search import YAML
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
+from detection_core.zoo.networks import Finding
 from pipeline.init.training_choice import MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
 _MOST_DETECTIONS = 100
-_MAP50 = "DetectionBoxes_Precision/mAP@.50IOU"
+_BOXES = "DetectionBoxes_Precision/mAP@.50IOU"
+_MAP50: Mapping[Finding, tuple[str, ...]] = {
+    "boxes": (_BOXES,),
+    "masks": (_BOXES, MASK_METRICS[1]),
+    "keypoints": (_BOXES, KEYPOINT_METRICS[1]),
+}
 _RATIOS: tuple[Mapping[str, float], ...] = (
     {"train": 0.8, "eval": 0.1, "test": 0.1},
     {"train": 0.8, "eval": 0.2},
@@ -98,8 +103,10 @@ def data_choices(
         yield _choice("data.shard_examples", shard, "some shards, so that training can mix them")
 
 
-def evaluate_choices(splits: Mapping[str, int], *, quantized: bool = True) -> Iterator[Choice]:
-    """Yield the section `evaluate`, given the number of images of each split."""
+def evaluate_choices(
+    splits: Mapping[str, int], *, quantized: bool = True, finds: Finding = "boxes"
+) -> Iterator[Choice]:
+    """Yield the section `evaluate`, given the number of images of each split and what the network finds."""
     split = "test" if splits.get("test") else "eval"
     why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
     images = splits.get(split, 0)
@@ -107,12 +114,13 @@ def evaluate_choices(splits: Mapping[str, int], *, quantized: bool = True) -> It
     yield _choice("evaluate.split", split, why)
     yield _choice(
         "evaluate.thresholds",
-        {_MAP50: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin}},
+        {metric: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin} for metric in _MAP50[finds]},
         "refuses a detector that has learnt nothing, or that is worse than the published one beyond"
         f" chance on {images:,} images; raise lower_bound to what your use needs",
     )
     if quantized:
-        yield _choice("evaluate.quantized_thresholds", {_MAP50: {"min_change": -max(margin, 0.02)}}, "")
+        bounds = {metric: {"min_change": -max(margin, 0.02)} for metric in _MAP50[finds]}
+        yield _choice("evaluate.quantized_thresholds", bounds, "")
 
 
 def quantize_choices(steps: int, schedule: Choice) -> Iterator[Choice]:

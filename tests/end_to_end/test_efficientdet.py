@@ -3,9 +3,7 @@
 import os
 
 import pytest
-import yaml
 
-from pipeline.cli import parser
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow, states
 
 SETTINGS = ROOT / "examples" / "digits" / "efficientdet_lite0.yaml"
@@ -32,12 +30,3 @@ def test_the_workflow_trains_quantizes_gates_and_publishes_it(tmp_path, scenes):
     assert files >= {"model_float32.tflite", "model_int8.tflite", "labels.txt"}
     with open(summary["places"]["report"], encoding="utf-8") as report:
         assert "efficientdet-lite0" in report.read()
-
-
-def test_the_workflow_compiles_for_a_cluster(tmp_path, capsys):
-    path = tmp_path / "pipeline.yaml"
-    assert parser.main(["compile", str(SETTINGS), "-o", str(path), "--set", "workspace=gs://bucket/w"]) == 0
-    (pipeline, *_) = yaml.safe_load_all(path.read_text())
-    steps = pipeline["root"]["dag"]["tasks"]
-    assert {"trainer", "quantization-rewriter", "tflite-exporter", "pusher"} <= set(steps)
-    assert "efficientdet-lite0" in path.read_text()

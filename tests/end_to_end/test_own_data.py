@@ -1,31 +1,25 @@
 """A data set of each format, from `detflow init` to examples, and one to a published detector."""
 
+import json
 import os
+import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
 from detection_core.artifacts.dataset_card import CARD
-from detection_core.builders.datasets import build_train_dataset
-from detection_core.builders.detector import configured_model
-from detection_core.builders.optimizer import build_optimizer
-from detection_core.config.check import check_classes_filled_in
-from detection_core.config.input_paths import point_at_examples
-from detection_core.config.label_map_file import load_label_map
 from detection_core.datasets.readers import READERS
-from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import TrainState, train_step
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from detection_core.zoo.networks import find_network
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import training_config
-from tests.end_to_end.conftest import SMALL, states
+from tests.end_to_end.conftest import ROOT, SMALL, states
 from tests.support import same_set
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, run_python
 from tests.support.dataset_files import Coco
 from tests.support.same_set import WRITERS
 
@@ -63,32 +57,80 @@ def data(tmp_path, monkeypatch):
     return write
 
 
-@pytest.mark.parametrize("finds", [pytest.param("masks", marks=pytest.mark.slow), "keypoints"])
-def test_objects_with_shapes_get_a_detector_whose_loss_falls(finds, tmp_path, capsys):
-    """A network from scratch, chosen by `init`; three updates on one batch of its examples."""
-    data = Coco(tmp_path / "data", images=30)
+PAGE = (ROOT / "docs" / "pose.md").read_text(encoding="utf-8")
+SHORT_SHAPES = {
+    "masks": (
+        "model.faster_rcnn.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
+        "model.faster_rcnn.initial_crop_size=4",
+        "model.faster_rcnn.second_stage_batch_size=8",
+        "model.faster_rcnn.first_stage_max_proposals=8",
+    ),
+    "keypoints": (
+        "model.center_net.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
+        "quantize.overrides.train_config.num_steps=2",
+        "export.max_map_drop=1.0",
+    ),
+}
+
+
+def _shapes(root, finds):
+    """A data set of cats with masks, and with keypoints if these are to be found."""
+    data = Coco(root, images=30)
     data.annotate_shapes()
-    if finds == "masks":
-        for entry in data.annotations:
-            del entry["keypoints"]
-    said = CommandLine(capsys).json("init", data.write(), "-o", tmp_path / "mine", "--from-scratch")
-    assert CommandLine(capsys)("validate", said["settings"])
-    settings = load_settings(said["settings"])
-    assert find_network(said["network"]).kind.finds == finds
-    examples = str(tmp_path / "examples")
-    places = {"data_path": settings.data.path, "data_format": settings.data.format}
-    generate(ExampleGenJob(examples=examples, splits=settings.data.splits, **places))
-    config = point_at_examples(training_config(settings, quantize=False), examples)
-    labels = load_label_map(f"{examples}/label_map.pbtxt")
-    config = check_classes_filled_in(config, labels.num_classes)
-    dataset = build_train_dataset(config, label_map=labels, batch_size=4, seed=0, cache_bytes=0)
-    batch = next(iter(dataset))
-    model = configured_model(config).build()
-    options = TrainOptions(num_steps=3)
-    state = TrainState(model, build_optimizer(config.train_config.optimizer), options, None)
-    step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
-    first, second, third = (float(step()) for _ in range(3))
-    assert third < second < first
+    data.categories = [entry for entry in data.categories if entry["name"] == "cat"]
+    for entry in data.annotations if finds == "masks" else ():
+        del entry["keypoints"]
+    data.write()
+    return next((root / "images").iterdir())
+
+
+def _run(cli, finds, words):
+    """Run a workflow of few steps; return its record and what its report says."""
+    short = ("train_config.batch_size=2", "train.overrides.train_config.num_steps=4", "evaluate.pictures=2")
+    thresholds = "evaluate.thresholds={}", "evaluate.quantized_thresholds={}"
+    changes = (*short, *thresholds, *SHORT_SHAPES[finds])
+    summary = cli.json(*words, *(f"--set={change}" for change in changes))
+    assert set(states(summary).values()) == {"executed"} and summary["pushed"]["pushed"]
+    return summary, Path(summary["places"]["report"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_masks_become_a_published_detector_that_finds_masks(tmp_path, capsys):
+    photo, cli = _shapes(tmp_path / "photos", "masks"), CommandLine(capsys)
+    said = cli.json("init", tmp_path / "photos", "-o", tmp_path / "mine", "--from-scratch")
+    assert find_network(said["network"]).kind.finds == "masks"
+    _, report = _run(cli, "masks", ("run", said["settings"]))
+    assert "DetectionMasks_Precision/mAP" in report
+    pushed = tmp_path / "mine" / "workspace" / "pushed"
+    assert not (pushed / "tflite").exists()
+    cli("predict", "--model", pushed, photo, "--output", tmp_path / "found", "--min-score", "0")
+    found = json.loads((tmp_path / "found" / f"{photo.stem}.json").read_text(encoding="utf-8"))["detections"]
+    assert found and all(each["mask"]["size"] == [30, 40] for each in found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_page_on_poses_leads_from_annotations_to_a_file(tmp_path, capsys, monkeypatch):
+    """Its commands as they are, but for a short training."""
+    monkeypatch.chdir(tmp_path)
+    photo, cli = _shapes(tmp_path / "photos", "keypoints"), CommandLine(capsys)
+    shutil.copy(photo, "photo.jpg")
+    version = ""
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.replace("VERSION", version))[1:]
+            if words[0] == "run":
+                summary, report = _run(cli, "keypoints", words)
+                version = str(summary["pushed"]["version"])
+                assert "Keypoints_Precision/mAP" in report
+            elif words[0] != "pip":
+                cli(*words)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    file = f"build/pose/workspace/pushed/tflite/{version}/model_float32.tflite"
+    done = run_python(code.replace("score >= 0.5", "True"), file, "photo.jpg")
+    objects = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert len(done.stdout.splitlines()) == 4 * len(objects) > 0
 
 
 def test_there_is_a_case_for_every_format():

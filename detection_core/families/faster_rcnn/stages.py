@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -57,14 +58,20 @@ class ProposalOptions:
 
 
 def lay_anchors(
-    generator: AnchorGenerator, map_shape: tuple[tf.Tensor, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]
+    generator: AnchorGenerator,
+    map_shapes: Sequence[tuple[tf.Tensor, tf.Tensor]],
+    size: tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Return the anchors of a feature map, float32 [A, 4], normalised to the network's input, not clipped.
+    """Return the anchors of the feature maps, float32 [A, 4], normalised to the input, not clipped.
 
-    `map_shape` and `size` are rows and columns of the map and of the input, numbers or int32 scalars.
+    `map_shapes` and `size` are rows and columns of the maps and of the input, numbers or int32 scalars.
     """
-    anchors = generator.generate([map_shape], *size)
-    return (anchors if generator.normalised else to_unit(anchors, *size))[0]
+    if generator.normalised:
+        anchors = generator.generate(map_shapes, *size)
+    else:
+        # Anchors in pixels start at half a stride, also if a stride does not divide the input.
+        anchors = to_unit(generator.generate(map_shapes, 1, 1), *size)
+    return tf.concat(anchors, axis=0)
 
 
 def clip_anchors(predictions: AnchorPredictions) -> AnchorPredictions:
@@ -77,6 +84,7 @@ def drop_crossing_anchors(
 ) -> AnchorPredictions:
     """Drop the anchors that cross the border of the image, and their predictions.
 
+    If all cross it, as in a small image, all are kept and clipped. The Object Detection API fails there.
     `size` is that of the input in pixels, in which the border is exact.
     """
     rows, columns = (tf.cast(side, tf.float32) for side in size)
@@ -85,11 +93,13 @@ def drop_crossing_anchors(
     slack = 1e-3
     inside = (ymin * rows >= -slack) & (xmin * columns >= -slack)
     inside &= ((ymax - 1.0) * rows <= slack) & ((xmax - 1.0) * columns <= slack)
-    kept = tf.where(inside)[:, 0]
-    return AnchorPredictions(
-        box_codes=tf.gather(predictions.box_codes, kept, axis=1),
-        class_logits=tf.gather(predictions.class_logits, kept, axis=1),
-        anchors=tf.gather(predictions.anchors, kept),
+    kept = tf.where(inside | ~tf.reduce_any(inside))[:, 0]
+    return clip_anchors(
+        AnchorPredictions(
+            box_codes=tf.gather(predictions.box_codes, kept, axis=1),
+            class_logits=tf.gather(predictions.class_logits, kept, axis=1),
+            anchors=tf.gather(predictions.anchors, kept),
+        )
     )
 
 
@@ -116,29 +126,63 @@ def take_sampled(proposals: Proposals, sampled: tf.Tensor, size: int) -> Proposa
     )
 
 
-def crop_regions(features: tf.Tensor, boxes: tf.Tensor, size: int) -> tf.Tensor:
+def crop_regions(
+    maps: Sequence[tf.Tensor], boxes: tf.Tensor, size: int, levels: tf.Tensor | None = None
+) -> tf.Tensor:
     """Sample square regions of feature maps, bilinearly; what lies outside of the map is 0.
 
     Args:
-        features: [B, h, w, K].
-        boxes: float32 [B, P, 4], normalised to the map.
+        maps: [B, h, w, K] each.
+        boxes: float32 [B, P, 4], normalised to the maps.
         size: rows and columns of a region. Its corners are sampled at the box's corners.
+        levels: int32 [B, P], the map of each region; None for a single map.
 
     Returns:
         float32 [B * P, size, size, K].
     """
-    boxes, image = _with_images(boxes)
-    return tf.image.crop_and_resize(tf.cast(features, tf.float32), boxes, image, [size, size])
+    return _crop(maps, _rows(boxes, levels), size)
 
 
-def _with_images(boxes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Join the images of boxes, [B, P, 4]; return [B * P, 4], and the image of each, int32 [B * P]."""
+class _Rows(NamedTuple):
+    """The regions of a batch in one row.
+
+    Attributes:
+        boxes: float32 [B * P, 4].
+        images: int32 [B * P].
+        levels: int32 [B * P], or None.
+    """
+
+    boxes: tf.Tensor
+    images: tf.Tensor
+    levels: tf.Tensor | None
+
+
+def _rows(boxes: tf.Tensor, levels: tf.Tensor | None) -> _Rows:
     batch, number = tf.unstack(tf.shape(boxes)[:2])
-    return tf.reshape(boxes, [-1, 4]), tf.repeat(tf.range(batch), number)
+    images = tf.repeat(tf.range(batch), number)
+    return _Rows(tf.reshape(boxes, [-1, 4]), images, None if levels is None else tf.reshape(levels, [-1]))
+
+
+def _crop(maps: Sequence[tf.Tensor], regions: _Rows, size: int) -> tf.Tensor:
+    floats = [tf.cast(features, tf.float32) for features in maps]
+    boxes, images, levels = regions
+    if levels is None:
+        return tf.image.crop_and_resize(floats[0], boxes, images, [size, size])
+    of_maps = tf.dynamic_partition(tf.range(tf.size(levels)), levels, len(floats))
+    crops = [
+        tf.image.crop_and_resize(features, tf.gather(boxes, own), tf.gather(images, own), [size, size])
+        for features, own in zip(floats, of_maps, strict=True)
+    ]
+    return tf.dynamic_stitch(of_maps, crops)
 
 
 def region_features(
-    features: tf.Tensor, boxes: tf.Tensor, size: int, network: tf_keras.Model, most: int = REGIONS_AT_ONCE
+    maps: Sequence[tf.Tensor],
+    boxes: tf.Tensor,
+    levels: tf.Tensor | None,
+    size: int,
+    network: tf_keras.Model,
+    most: int = REGIONS_AT_ONCE,
 ) -> tf.Tensor:
     """Crop regions as `crop_regions` and run a network on them, for inference.
 
@@ -147,16 +191,15 @@ def region_features(
     Returns:
         [B * P, ...], the network's output.
     """
-    features = tf.cast(features, tf.float32)
-    boxes, image = _with_images(boxes)
-    total = tf.shape(boxes)[0]
+    regions = _rows(boxes, levels)
+    total = tf.shape(regions.boxes)[0]
     parts = tf.maximum((total + most - 1) // most, 1)
     step = (total + parts - 1) // parts
 
     def add(part: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         some = slice(part * step, (part + 1) * step)
-        crops = tf.image.crop_and_resize(features, boxes[some], image[some], [size, size])
-        return part + 1, found.write(part, network(crops, training=False))
+        own = _Rows(*(None if row is None else row[some] for row in regions))
+        return part + 1, found.write(part, network(_crop(maps, own, size), training=False))
 
     output = network.outputs[0]
     found = tf.TensorArray(output.dtype, parts, element_shape=output.shape, infer_shape=False)
@@ -185,12 +228,12 @@ class FirstStage(NamedTuple):
     """The region proposal network's outputs.
 
     Attributes:
-        features: [B, h, w, K], from which regions are cropped.
+        maps: [B, h, w, K] each, from which regions are cropped.
         predictions: of every anchor; the anchors are not clipped.
         size: rows and columns of the network's input, numbers or int32 scalars.
     """
 
-    features: tf.Tensor
+    maps: Sequence[tf.Tensor]
     predictions: AnchorPredictions
     size: tuple[tf.Tensor, tf.Tensor]
 

@@ -17,7 +17,7 @@ from detection_core.artifacts.prediction import FRAMES, VIDEO_ENDINGS, FramePred
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes
+from detection_core.evaluation.measure import known_classes, known_edges
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
@@ -289,7 +289,12 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
     runner = load_runner(model_path, trust=options.trust)
     stem = os.path.splitext(os.path.basename(video))[0]
     with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
-        look = _Look(runner=runner, names=known_classes(model_path), options=options)
+        look = _Look(
+            runner=runner,
+            names=known_classes(model_path),
+            edges=known_edges(model_path),
+            options=options,
+        )
         with contextlib.ExitStack() as outputs:
             lines = outputs.enter_context(files.atomic_file(os.path.join(folder, f"{stem}.jsonl")))
             annotated = outputs.enter_context(_annotated(folder, stem, reader.rate, options))
@@ -321,6 +326,7 @@ class _Look:
 
     runner: Runner
     names: dict[int, str]
+    edges: tuple[tuple[int, int], ...]
     options: VideoOptions
 
     def __call__(self, frame: VideoFrame, annotated: VideoWriter | None) -> FramePrediction:
@@ -328,7 +334,8 @@ class _Look:
         names = all_names(found, self.names)
         if annotated is not None:
             picture = fit(frame.pixels, longest=_LONGEST_PX)
-            drawn = draw_boxes(picture, detection_boxes(found, names, self.options.min_score))
+            boxes = detection_boxes(found, names, self.options.min_score, edges=self.edges)
+            drawn = draw_boxes(picture, boxes)
             annotated.write(np.asarray(drawn), frame.seconds)
         return FramePrediction(
             frame=frame.number,

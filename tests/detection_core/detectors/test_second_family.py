@@ -16,6 +16,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import named_detections
 from detection_core.detectors.family import FAMILIES, register_family
 from detection_core.errors import ConfigError, ExportError
+from detection_core.evaluation.measure import known_edges
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
@@ -82,6 +83,7 @@ def test_it_predicts_images_of_any_shape(trained):
     assert [len(prediction.detections) for prediction in found] == [4, 4]
     for one, size in zip(found, ((50, 70), (90, 64)), strict=True):
         assert all(thing.mask.size == size and len(thing.keypoints) == 2 for thing in one.detections)
+    assert known_edges(trained.folder) == ((0, 1),)  # of its pictures' skeletons
 
 
 def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):

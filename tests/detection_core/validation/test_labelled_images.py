@@ -10,7 +10,7 @@ from PIL import Image
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.config.input_paths import split_pattern
-from detection_core.data.encode import int64_feature, serialise_features
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.record_format import write_record
 from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
@@ -288,6 +288,34 @@ def test_an_example_is_drawn_and_the_box_that_is_meant_is_in_its_colour():
     colour = np.asarray(class_colour(0))
     is_coloured = (np.abs(picture.astype(int) - colour).sum(axis=2) < 12).nonzero()
     assert len(is_coloured[0]) and is_coloured[0].min() > 0.4 * 480 and is_coloured[1].min() > 0.4 * 640
+
+
+def test_masks_and_keypoints_of_a_record_are_drawn():
+    made = Made(boxes=((0.25, 0.25, 0.75, 0.75),))
+    mask: np.ndarray = np.zeros((48, 64), np.uint8)
+    mask[12:36, 16:32] = 1  # the left half of the box
+    shapes = {
+        "image/object/mask": bytes_feature([_png(mask)]),
+        "image/object/keypoint/y": float_feature([0.5, 0.1]),
+        "image/object/keypoint/x": float_feature([0.625, 0.1]),
+        "image/object/keypoint/visibility": int64_feature([2, 0]),
+    }
+    plain, image = (parse_record(encode(made, 1) + serialise_features(f), 1, LABELS) for f in ({}, shapes))
+    assert image.keypoints[0, 0].tolist() == [0.5, 0.625] and np.isnan(image.keypoints[0, 1]).all()
+    pixels = pixels_of(image)
+    drawn = [np.asarray(draw_image(pixels, i, LABELS.names, sides=(640, 640))) for i in (plain, image)]
+    changed = (drawn[0] != drawn[1]).any(axis=2)
+    assert changed[130:350, 175:310].all() and changed[240, 400] and not changed[:110].any()
+    small = shapes | {"image/object/mask": bytes_feature([_png(mask[1:])])}
+    other = parse_record(encode(made, 1) + serialise_features(small), 1, LABELS)
+    picture = np.asarray(draw_image(pixels, other, LABELS.names, sides=(640, 640)))
+    assert (picture[130:350, 175:310] == drawn[0][130:350, 175:310]).all()
+
+
+def _png(values):
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, "PNG")
+    return stream.getvalue()
 
 
 def _checker(*images):

@@ -1,12 +1,15 @@
 import importlib.util
+import io
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
+from detection_core.datasets.classes import make_layout
 from detection_core.datasets.encoding import make_example
 from tests.support.input_data import read
 
@@ -59,6 +62,39 @@ def test_boxes_are_tight_on_the_ink(compose):
     opacity = compose.opacity_of(np.random.default_rng(0), scan, 64)
     edges = (opacity[0], opacity[-1], opacity[:, 0], opacity[:, -1])
     assert all(edge.max() > compose.INK for edge in edges)
+
+
+def test_masks_are_the_ink_that_no_later_digit_covers_and_keypoints_its_extremes(compose):
+    bar, dot = np.ones((40, 8), bool), np.ones((6, 6), bool)
+    digits = [compose.Digit(1, (10, 20, 8, 40), bar), compose.Digit(0, (9, 18, 6, 6), dot)]
+    masks = compose.visible_inks(digits, 80, 60)
+    assert masks[0].sum() == 40 * 8 - 4 * 5 and masks[1].sum() == 36 and not (masks[0] & masks[1]).any()
+    # x, y, visibility; the edges have 6 rows and 1 column.
+    top, right, bottom, left = np.reshape(compose.keypoints_of(digits[0], masks[0]), (4, 3)).tolist()
+    assert top == [14.0, 23.0, 2.0] and bottom == [14.0, 57.0, 2.0]
+    assert right == [17.5, 40.0, 2.0] and left == [10.5, 40.0, 2.0]
+    under = [digits[0], compose.Digit(0, (8, 16, 12, 12), np.ones((12, 12), bool))]
+    assert compose.keypoints_of(under[0], compose.visible_inks(under, 80, 60)[0])[2] == 1
+
+
+def test_scenes_with_shapes_are_the_same_pictures_of_one_class(compose, scenes, tmp_path):
+    out = tmp_path / "shapes"
+    compose.compose(out, compose.SceneOptions(train=1, eval=1, test=20, shapes=True))
+    assert _content(out)["images/test/000003.jpg"] == _content(scenes)["images/test/000003.jpg"]
+    dataset = read(str(out), "coco", {"test": {"annotations": "test.json", "images": "images/test"}})
+    assert not any(dataset.rejected.values()) and dataset.label_map.num_classes == 1
+    layout = make_layout(dataset.keypoint_names)
+    examples = [make_example(r, {"digit": 1}, keypoints=layout) for r in dataset.splits["test"]]
+    known = [tf.train.Example.FromString(e.data).features.feature for e in examples if e.objects]
+    assert len(known) > 10
+    for features in known:
+        count = len(features["image/object/class/label"].int64_list.value)
+        pngs = features["image/object/mask"].bytes_list.value
+        masks = [np.asarray(Image.open(io.BytesIO(png))) for png in pngs]
+        areas = features["image/object/area"].float_list.value
+        assert [mask.sum() for mask in masks] == list(areas) and len(masks) == count
+        names = features["image/object/keypoint/text"].bytes_list.value
+        assert list(names) == [b"top", b"right", b"bottom", b"left"] * count
 
 
 def test_no_scan_is_in_two_splits(compose):

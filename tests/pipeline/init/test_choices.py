@@ -268,6 +268,9 @@ def test_measured_is_on_the_split_that_nothing_is_chosen_by():
     chosen = [{c.path: c.value for c in sets.evaluate_choices({"eval": count})} for count in (50, 5_000)]
     (few,), (many,) = (values["evaluate.thresholds"].values() for values in chosen)
     assert few["min_change"] < many["min_change"] < 0 < few["lower_bound"]
+    for finds, metric in (("masks", "DetectionMasks_Precision"), ("keypoints", "Keypoints_Precision")):
+        _, thresholds, quantized = sets.evaluate_choices({"eval": 50}, finds=finds)
+        assert f"{metric}/mAP@.50IOU" in thresholds.value and f"{metric}/mAP@.50IOU" in quantized.value
 
 
 def test_quantization_is_shorter_than_the_training_and_full_pictures_keep_their_detections():

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from PIL import Image
 
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    MaskFile,
+    Polygons,
+    RunLengths,
+)
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
 from detection_core.zoo.fine_tuning import Choice
@@ -229,6 +235,32 @@ def test_boxes_are_drawn_where_they_are_in_the_colour_of_their_class(tmp_path):
     in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
     in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
     np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
+
+
+def test_masks_and_keypoints_are_drawn_whatever_form_a_mask_has(tmp_path):
+    path, mask = write(tmp_path / "grey.png", (360, 240)), tmp_path / "mask.png"
+    left_half: np.ndarray = np.zeros((240, 360), np.uint8)
+    left_half[60:180, 90:180] = 1
+    Image.fromarray(left_half).save(mask)
+    runs = np.diff(np.flatnonzero(np.diff(left_half.T.ravel(), prepend=0, append=0)), prepend=0)
+    in_pixels = [90.0, 60.0, 180.0, 60.0, 180.0, 180.0, 90.0, 180.0]
+    masks = [
+        Polygons([in_pixels]),
+        RunLengths(240, 360, [*runs.tolist(), 240 * 360 - int(runs.sum())]),
+        MaskFile(str(mask)),
+    ]
+    box, points = (90.0, 60.0, 270.0, 180.0), ((225.0, 120.0, 2), (0.0, 0.0, 0))
+    known = {"size": (360, 240), "boxes": (box,), "name": ""}
+    plain = drawn([annotated(path, **known)])
+    sheets = [drawn([annotated(path, **known, mask=each, keypoints=points)]) for each in masks]
+    for sheet in sheets:
+        changed = (sheet != plain).any(axis=-1)
+        assert changed[66:186, 96:186].mean() > 0.85  # of the mask inside the box's line
+        assert changed[126, 231] and changed[66:186, 192:].sum() < 60  # of the keypoint, and no more
+        np.testing.assert_array_equal(sheet, sheets[0])
+    huge = RunLengths(10**6, 10**6, [10**12])
+    for bad in (huge, Polygons([[1e9, 0.0, 1.0, 1.0, 2.0, 2.0]]), MaskFile("none.png")):
+        np.testing.assert_array_equal(drawn([annotated(path, **known, mask=bad)]), plain)
 
 
 def test_pictures_are_laid_in_rows_and_those_that_cannot_be_read_are_left_out(tmp_path):
