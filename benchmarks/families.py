@@ -1,8 +1,8 @@
 """Speed and memory of Faster R-CNN, Mask R-CNN and CenterNet here, against torchvision and the reference.
 
-    python -m benchmarks.families [--networks faster_rcnn mask_rcnn center_net] [--parts step prediction]
-        [--torch PYTHON] [--torchvision c4 fpn] [--od-api FOLDER] [--turns 5] [--batch 2]
-        [--size 0] [--threads 2] [--score-threshold 0.0]
+    python -m benchmarks.families [--networks faster_rcnn faster_rcnn_fpn mask_rcnn center_net]
+        [--parts step prediction] [--torch PYTHON] [--torchvision c4 fpn] [--od-api FOLDER]
+        [--turns 5] [--batch 2] [--size 0] [--threads 2] [--score-threshold 0.0]
 
 The peers of Faster R-CNN and Mask R-CNN are run by `--torch`, a Python that has torch and torchvision. `c4`
 has the layers of ours; `fpn` is torchvision's own detector, another network for the same task. The peer of
@@ -11,7 +11,8 @@ Peers that are missing are named, and the rest is measured. Nothing is downloade
 
 A training step is forward, losses, gradients and update by SGD with momentum. A prediction is one image,
 network and detections. Both sides get the same noise, objects, input size and threads. `c4` also has the
-anchors, proposals, sampled regions, detections and score threshold of ours. These things differ:
+anchors, proposals, sampled regions, detections and score threshold of ours; `fpn` has its own anchors,
+proposals and regions. These things differ:
 
 - torchvision suppresses the best 1,000 anchors (2,000 in training), ours all of them;
 - torchvision has a box for each class, ours one for all classes (Faster R-CNN);
@@ -44,13 +45,14 @@ from benchmarks.turns import Contender, serve, take_turns
 ROOT = Path(__file__).parents[1]
 CLASSES, BOXES = 90, 7
 PARTS = ("step", "prediction")
-NETWORKS: dict[str, tuple[str, int]] = {
-    "faster_rcnn": ("faster_rcnn_resnet50_v1_640x640_coco17_tpu-8", 640),
-    "mask_rcnn": ("mask_rcnn_resnet50_v1", 512),
-    "center_net": ("centernet_resnet50_v1_fpn_512x512_coco17_tpu-8", 512),
-}
-"""Names in `networks.yaml`, and the rows and columns of the input."""
 TORCHVISION = ("c4", "fpn")
+NETWORKS: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "faster_rcnn": ("faster_rcnn_resnet50_v1_640x640_coco17_tpu-8", 640, TORCHVISION),
+    "faster_rcnn_fpn": ("faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8", 640, ("fpn",)),
+    "mask_rcnn": ("mask_rcnn_resnet50_v1", 512, TORCHVISION),
+    "center_net": ("centernet_resnet50_v1_fpn_512x512_coco17_tpu-8", 512, ()),
+}
+"""Names in `networks.yaml`, rows and columns of the input, and peers of torchvision."""
 SECOND_STAGE = "second_stage_post_processing.batch_non_max_suppression"
 
 
@@ -107,7 +109,7 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
     """Return what our process and its peers need, as JSON: the config, its numbers, and the batch's file."""
     from detection_core.config.load import parse_pipeline_config
 
-    network, side = NETWORKS[name]
+    network, side, _ = NETWORKS[name]
     side = arguments.size or side
     two_stages = name != "center_net"
     changes = {f"{SECOND_STAGE}.score_threshold": arguments.score_threshold} if two_stages else {}
@@ -165,7 +167,7 @@ def contenders(name: str, work: dict[str, Any], arguments: argparse.Namespace) -
         variables = {"TF_USE_LEGACY_KERAS": "1", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
         yield Contender("Object Detection API", command, root=root, **variables)
         return
-    for network in arguments.torchvision:
+    for network in [each for each in NETWORKS[name][2] if each in arguments.torchvision]:
         own = json.dumps({**work, "network": network, "config": ""})
         command = [arguments.torch, f"{ROOT}/benchmarks/torchvision_peer.py", own]
         # Threads that wait in a loop would count as work on a busy machine.
@@ -174,7 +176,8 @@ def contenders(name: str, work: dict[str, Any], arguments: argparse.Namespace) -
 
 def rows(found: list[Contender]) -> dict[str, Any]:
     """Return the costs of each contender, and of ours divided by those of each peer."""
-    own, table = found[0], {}
+    own = found[0]
+    table: dict[str, dict[str, Any]] = {}
     for each in found:
         if each.missing:
             table[each.name] = {"missing": each.missing}

@@ -16,7 +16,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 from unittest import mock
 
 from benchmarks.turns import serve
@@ -37,7 +37,9 @@ NOT_USED = (
 class _Empty(types.ModuleType):
     """A package of which every name exists and nothing works."""
 
-    __path__: ClassVar[list[str]] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
