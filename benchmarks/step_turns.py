@@ -15,106 +15,44 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.turns import Contender, serve, take_turns
 
 _HERE = Path(__file__).resolve()
 _DEPTH, _CLASSES = 1.0, 90
 
 
-class Contender:
-    """A process that makes a step whenever it is asked to.
+def contender(spec: str, batch: int, size: int) -> Contender:
+    """Start the process of a contender."""
+    head, *settings = spec.split(",")
+    name, _, checkout = head.partition("=")
+    command = [sys.executable, str(_HERE), "worker", str(batch), str(size)]
+    variables = dict(setting.split("=", 1) for setting in settings)
+    return Contender(name, command, root=checkout or str(_HERE.parent.parent), **variables)
 
-    Attributes:
-        name: of the contender.
-        first: what it tells of its first step.
-        steps: what it tells of the others.
-    """
 
-    def __init__(self, spec: str, batch: int, size: int) -> None:
-        head, *settings = spec.split(",")
-        self.name, _, checkout = head.partition("=")
-        root = checkout or str(_HERE.parent.parent)
-        path = os.pathsep.join((root, os.path.join(root, "pipeline", "api")))
-        environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        environment |= dict(setting.split("=", 1) for setting in settings)
-        self._process = subprocess.Popen(
-            [sys.executable, str(_HERE), "worker", str(batch), str(size)],
-            cwd=root,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.first: dict[str, float] = {}
-        self.steps: list[dict[str, float]] = []
-
-    def compile(self) -> None:
-        """Wait until the process is ready for steps."""
-        self.first = self._told()
-
-    def step(self) -> None:
-        """Make a step and keep what it took."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("step\n")
-        self._process.stdin.flush()
-        self.steps.append(self._told())
-
-    def end(self) -> None:
-        """Leave the process."""
-        self._process.communicate()
-
-    def _told(self) -> dict[str, float]:
-        assert self._process.stdout is not None
-        found: dict[str, float] = json.loads(self._process.stdout.readline())
-        return found
-
-    def result(self, base: Contender) -> dict[str, Any]:
-        """Sum up, beside the contender that all are compared with."""
-        pairs = zip(base.steps, self.steps, strict=True)
-        return {
-            "cpu_s": round(statistics.median(step["cpu_s"] for step in self.steps), 3),
-            "of_it_system_s": round(statistics.median(step["system_s"] for step in self.steps), 3),
-            "wall_s": round(statistics.median(step["wall_s"] for step in self.steps), 3),
-            "times_faster": round(statistics.median(a["cpu_s"] / b["cpu_s"] for a, b in pairs), 2),
-            "first_step_cpu_s": round(self.first["cpu_s"], 1),
-            "first_step_s": round(self.first["wall_s"], 1),
-            "peak_gb": round(self.steps[-1]["peak_gb"], 2),
-        }
+def result(own: Contender, base: Contender) -> dict[str, Any]:
+    """Sum up, beside the contender that all are compared with."""
+    return {
+        "cpu_s": round(own.median("cpu_s"), 3),
+        "of_it_system_s": round(own.median("system_s"), 3),
+        "wall_s": round(own.median("wall_s"), 3),
+        "times_faster": round(base.ratio(own), 2),
+        "first_step_cpu_s": round(own.first["cpu_s"], 1),
+        "first_step_s": round(own.first["wall_s"], 1),
+        "peak_gb": round(own.turns[-1]["peak_gb"], 2),
+    }
 
 
 def worker(batch: int, size: int) -> None:
-    """Make a step for each line of standard input, and tell its cost on standard output."""
+    """Make a step for each line of standard input, and write its cost to standard output."""
     from benchmarks.training_step import CONFIG, build, make_batch, ours
 
-    told = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed
     arguments = argparse.Namespace(config=str(CONFIG), size=size, depth=_DEPTH, classes=_CLASSES)
-    step = ours(build(arguments), make_batch(batch, size, _CLASSES))
-
-    def measured() -> None:
-        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-        step()
-        after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - began
-        system = after.ru_stime - before.ru_stime
-        cost = {
-            "cpu_s": after.ru_utime - before.ru_utime + system,
-            "system_s": system,
-            "wall_s": wall,
-            "peak_gb": after.ru_maxrss * 1024 / 1e9,
-        }
-        print(json.dumps(cost), file=told, flush=True)
-
-    measured()
-    step()
-    for _ in sys.stdin:
-        measured()
+    serve(lambda: ours(build(arguments), make_batch(batch, size, _CLASSES)))
 
 
 def main() -> None:
@@ -126,15 +64,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--size", type=int, default=320)
     arguments = parser.parse_args()
-    contenders = [Contender(spec, arguments.batch, arguments.size) for spec in arguments.contenders]
-    for contender in contenders:
-        contender.compile()
-    for _ in range(arguments.steps):
-        for contender in contenders:
-            contender.step()
-    for contender in contenders:
-        contender.end()
-    found = {contender.name: contender.result(contenders[0]) for contender in contenders}
+    contenders = [contender(spec, arguments.batch, arguments.size) for spec in arguments.contenders]
+    take_turns(contenders, arguments.steps)
+    found = {each.name: result(each, contenders[0]) for each in contenders}
     print(json.dumps({"batch": arguments.batch, "size": arguments.size, **found}, indent=1))
 
 

@@ -42,20 +42,28 @@ class BalancedSampler:
             most_negatives = tf.cast(counted * (negative_fraction / self.positive_fraction), tf.int32)
         else:
             most_positives = tf.fill(tf.shape(positive)[:1], int(self.positive_fraction * size))
-            drawn_positive = _draw(positive, most_positives, "sampled_positives")
+            drawn_positive = _draw(positive, most_positives, "sampled_positives", size)
             most_negatives = size - _count(drawn_positive)
-        return drawn_positive | _draw(negative, most_negatives, "sampled_negatives")
+        return drawn_positive | _draw(negative, most_negatives, "sampled_negatives", size)
 
 
 def _count(mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
 
 
-def _draw(mask: tf.Tensor, most: tf.Tensor, name: str) -> tf.Tensor:
-    """Keep a random subset of at most `most` [B] true elements of each row of `mask` [B, A]."""
+def _draw(mask: tf.Tensor, most: tf.Tensor, name: str, limit: int | None) -> tf.Tensor:
+    """Keep a random subset of at most `most` [B] true elements of each row of `mask` [B, A].
+
+    `limit` bounds `most`, so that only as many need to be sorted; None: all are.
+    """
+    batch, number = tf.unstack(tf.shape(mask))
+    count = number if limit is None else tf.minimum(limit, number)
     order = tf.where(mask, draw_uniform(name, tf.shape(mask)), 2.0)
-    rank = tf.argsort(tf.argsort(order, axis=1), axis=1)
-    return mask & (rank < most[:, tf.newaxis])
+    # For ties, top_k takes the first.
+    first = tf.math.top_k(-order, count).indices + tf.range(batch)[:, tf.newaxis] * number
+    kept = tf.reshape(tf.range(count) < most[:, tf.newaxis], [-1])
+    drawn = tf.scatter_nd(tf.reshape(first, [-1, 1]), kept, [batch * number])
+    return mask & tf.reshape(drawn, tf.shape(mask))
 
 
 class MiningLoss(enum.Enum):

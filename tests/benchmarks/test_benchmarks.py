@@ -93,6 +93,66 @@ def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, tmp
     there.close()
 
 
+def test_processes_take_turns_and_a_missing_peer_is_named():
+    from benchmarks.turns import Contender, take_turns
+
+    root = str(Path(__file__).parents[2])
+
+    def process(name, work):
+        code = f"from benchmarks.turns import serve\n{work}"
+        return Contender(name, [sys.executable, "-c", code], root=root)
+
+    found = [
+        process("short", "serve(lambda: lambda: print('not an answer'))"),
+        process("long", "serve(lambda: lambda: sum(range(3_000_000)))"),
+        process("missing", "def make():\n import no_such_package\nserve(make, needs='it')"),
+    ]
+    take_turns(found, 2)
+    short, long, missing = found
+    assert "no_such_package" in missing.missing and "install it" in missing.missing and not missing.turns
+    assert len(short.turns) == len(long.turns) == 2 and long.first["ready_gb"] > 0
+    assert long.ratio(short) > 1 > short.ratio(long)
+
+
+def test_families_are_beside_each_peer(monkeypatch):
+    from benchmarks import families
+    from benchmarks.turns import Contender
+
+    def contender(name, seconds, gigabytes, missing=""):
+        monkeypatch.setattr(Contender, "__init__", lambda self: None)
+        found = Contender()
+        found.name, found.missing, found.first = name, missing, {"ready_gb": 0.5}
+        found.turns = [{"cpu_s": s, "wall_s": 2 * s, "peak_gb": gigabytes} for s in seconds]
+        return found
+
+    ours, peer = contender("ours", (1.0, 2.0, 3.0), 1.5), contender("peer", (2.0, 2.5, 3.0), 2.0)
+    table = families.rows([ours, peer, contender("other", (), 0, missing="install it")])
+    assert table["ours"] == {"cpu_s": 2.0, "wall_s": 4.0, "peak_gb": 1.5, "working_gb": 1.0}
+    assert table["peer"]["ours_cpu_ratio"] == 0.8 and table["peer"]["ours_peak_ratio"] == 0.75
+    printed = families.markdown({"networks": {"center_net": {"step": table}}})
+    assert "| center_net | step | peer | 2.5 | 2.0 | 0.8 | 0.75 |" in printed and "install it" in printed
+
+
+def test_families_peers_get_the_numbers_of_the_config(tmp_path):
+    import argparse
+
+    from benchmarks import families
+
+    options = argparse.Namespace(size=64, threads=1, score_threshold=0.25, batch=2)
+    work = families.settings("mask_rcnn", "step", options, str(tmp_path))
+    numbers = {"proposals": 300, "sampled": 64, "detections": 100, "score_threshold": 0.25, "masks": 14}
+    assert {name: work[name] for name in numbers} == numbers
+    batch = families.read_batch(work)
+    assert batch.images.pixels.shape == (2, 64, 64, 3) and batch.truth.masks.shape == (2, 7, 64, 64)
+
+
+@pytest.mark.zoo
+def test_families_beside_the_reference(run):
+    printed = run("families --networks center_net --parts prediction --size 128 --turns 1")
+    found = json.loads(printed[: printed.rindex("}") + 1])["networks"]["center_net"]["prediction"]
+    assert found["ours"]["cpu_s"] > 0 and "object_detection" in found["Object Detection API"]["missing"]
+
+
 def test_weights_that_npm_cannot_fetch_may_be_put_by_hand(monkeypatch, tmp_path):
     from benchmarks.starting_weights import fetch_tflite
 

@@ -36,6 +36,7 @@ from detection_core.families.faster_rcnn.stages import (
     drop_crossing_anchors,
     lay_anchors,
     propose,
+    region_features,
     stage_outputs,
     true_windows,
 )
@@ -184,10 +185,11 @@ class FasterRcnnModel(Detector):
     def region_features(self, first: FirstStage, boxes: tf.Tensor, training: bool) -> tf.Tensor:
         """Crop boxes, float32 [B, P, 4] in the frame of the input, and return their features [B * P, ...]."""
         assert self.region_network is not None
-        number = len(first.maps)
+        number, size = len(first.maps), self._parts.options.crop_size
         levels = region_levels(boxes, first.size, number) if number > 1 else None
-        crops = crop_regions(first.maps, boxes, self._parts.options.crop_size, levels)
-        return self.region_network(crops, training=training)
+        if training:
+            return self.region_network(crop_regions(first.maps, boxes, size, levels), training=True)
+        return region_features(first.maps, boxes, levels, size, self.region_network)
 
     def second_stage(self, regions: tf.Tensor, proposals: Proposals, training: bool) -> RegionPredictions:
         """Classify and refine proposals from the features of their regions; without masks."""

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
@@ -15,6 +16,7 @@ from detection_core.families.faster_rcnn.stages import (
     RegionPredictions,
     crop_regions,
     drop_crossing_anchors,
+    region_features,
     take_sampled,
 )
 from detection_core.ops.update_draws import update_draws
@@ -97,6 +99,18 @@ def test_regions_are_sampled_from_corner_to_corner_and_are_zero_outside():
             if weight:
                 wanted[number, y, x] += weight * features[image, row, column]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)  # values up to 255
+
+
+def test_regions_that_are_cropped_in_parts_have_the_same_features():
+    maps = [tf.constant(noise(2, side, 6, 3)) for side in (5, 3)]
+    boxes = tf.constant(random_boxes(np.random.default_rng(3), 2, 5))
+    inputs = tf_keras.Input((4, 4, 3))
+    network = tf_keras.Model(inputs, tf_keras.layers.Conv2D(2, 3)(inputs))
+    for levels in (None, tf.constant([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])):
+        wanted = network(crop_regions(maps, boxes, 4, levels))
+        for most in (3, 4, 10, 128):  # 10 regions in parts of 3, 3, 3, 1 or 4, 4, 2 or in one.
+            found = region_features(maps, boxes, levels, 4, network, most)
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-3)
 
 
 def test_the_first_stage_s_losses_are_those_of_a_loop(model):

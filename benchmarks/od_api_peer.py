@@ -1,0 +1,144 @@
+"""The Object Detection API's half of `benchmarks.families`: CenterNet.
+
+    PYTHONPATH=. TF_USE_LEGACY_KERAS=1 python benchmarks/od_api_peer.py SETTINGS
+
+`SETTINGS` is JSON, as `families.settings` makes it, with `code`, the folder that holds the package
+`object_detection`, as tensorflow/models has it in `research`. Packages that it imports but CenterNet does not
+use are replaced by empty ones. Nothing of detflow is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+
+from benchmarks.turns import serve
+
+NOT_USED = (
+    "tf_slim",
+    "slim",
+    "nets",
+    "deployment",
+    "lvis",
+    "pycocotools",
+    "official",
+    "matplotlib",
+    "tensorflow_io",
+)
+
+
+class _Empty(types.ModuleType):
+    """A package of which every name exists and nothing works."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return mock.MagicMock(name=name)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds packages that CenterNet does not use."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] not in NOT_USED:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Empty(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def detector(work: dict[str, Any]) -> Any:
+    """Build the detector of a config, with random weights."""
+    text_format = importlib.import_module("google.protobuf.text_format")
+    pipeline_pb2 = importlib.import_module("object_detection.protos.pipeline_pb2")
+    builder = importlib.import_module("object_detection.builders.model_builder")
+    config = text_format.Parse(work["config"], pipeline_pb2.TrainEvalPipelineConfig())
+    return builder.build(config.model, is_training=work["part"] == "step", add_summaries=False)
+
+
+def _batch(work: dict[str, Any]) -> tuple[Any, Any, dict[str, list[Any]]]:
+    """Read images [B, H, W, 3], 0..255, their sizes, and boxes and one-hot classes of each image."""
+    numpy, tf = importlib.import_module("numpy"), importlib.import_module("tensorflow")
+    with numpy.load(work["batch"]) as stored:
+        pixels, boxes, classes = (stored[name] for name in ("pixels", "boxes", "classes"))
+    sizes = tf.constant([[*pixels.shape[1:]]] * len(pixels), tf.int32)
+    truth = {
+        "groundtruth_boxes_list": [tf.constant(each, tf.float32) for each in boxes],
+        "groundtruth_classes_list": [tf.one_hot(each, work["classes"]) for each in classes],
+        "groundtruth_weights_list": [tf.ones(len(each)) for each in classes],
+    }
+    return tf.constant(pixels, tf.float32), sizes, truth
+
+
+def training_step(work: dict[str, Any]) -> Callable[[], object]:
+    """Return a step: forward, losses, gradients, update, compiled."""
+    tf, keras = importlib.import_module("tensorflow"), importlib.import_module("tf_keras")
+    model, (pixels, sizes, truth) = detector(work), _batch(work)
+    optimizer = keras.optimizers.legacy.SGD(1e-3, momentum=0.9)
+
+    @tf.function
+    def update(pixels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            images, _ = model.preprocess(pixels)
+            model.provide_groundtruth(**truth)
+            found = model.predict(images, sizes)
+            total = tf.add_n(list(model.loss(found, sizes).values()))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(total, variables), variables, strict=True))
+        return total
+
+    return lambda: float(update(pixels))
+
+
+def prediction(work: dict[str, Any]) -> Callable[[], object]:
+    """Return a prediction: network and peaks, compiled."""
+    tf = importlib.import_module("tensorflow")
+    model, (pixels, sizes, _) = detector(work), _batch(work)
+
+    @tf.function
+    def detect(pixels: Any) -> Any:
+        images, _ = model.preprocess(pixels)
+        return model.postprocess(model.predict(images, sizes), sizes)
+
+    def run() -> object:
+        return detect(pixels)["num_detections"].numpy()
+
+    return run
+
+
+PARTS = {"step": training_step, "prediction": prediction}
+
+
+def main() -> None:
+    """Run the part that the settings name, whenever it is asked for."""
+    work = json.loads(sys.argv[1])
+
+    def make() -> Callable[[], object]:
+        tf = importlib.import_module("tensorflow")
+        tf.config.threading.set_intra_op_parallelism_threads(work["threads"])
+        sys.path.insert(0, work["code"])
+        sys.meta_path.insert(0, _Finder())
+        return PARTS[work["part"]](work)
+
+    serve(make, needs="tensorflow, and give the folder of object_detection with --od-api")
+
+
+if __name__ == "__main__":
+    main()
