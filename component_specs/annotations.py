@@ -1,7 +1,5 @@
 """Annotations of a Job's fields: input artifacts, output artifacts and parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from typing import Any, get_args

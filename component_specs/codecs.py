@@ -1,12 +1,10 @@
 """Codecs between a Job's parameters in Python and their texts and numbers on the backends.
 
 ML Metadata, a command line and Kubeflow Pipelines carry texts, numbers and booleans. Maps, lists and small
-dataclasses are encoded in a string parameter. Kubeflow's LIST and STRUCT are not used: its local runner turns
+dataclasses are encoded in a string parameter. Kubeflow's LIST and STRUCT are not used. Its local runner turns
 their integers into floats, and TFX cannot store a map of mixed types. Existing component YAMLs and compiled
 packages also declare these parameters as STRING.
 """
-
-from __future__ import annotations
 
 import base64
 import bz2

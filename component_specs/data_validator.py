@@ -1,7 +1,5 @@
 """Contract of DataValidator."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -46,7 +44,7 @@ class DataValidatorJob:
         span_folder: durable folder for statistics of spans, for comparison in later runs;
             empty: not stored.
         earlier_spans: number or date of each earlier span, oldest first, to a digest of its statistics in
-            `span_folder`; the newest span of the examples is compared with them.
+            `span_folder`. The newest span of the examples is compared with them.
         code_version: fingerprint of the code; part of the cache key.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.

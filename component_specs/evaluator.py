@@ -1,7 +1,5 @@
 """Contract of Evaluator."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated
@@ -26,6 +24,7 @@ class EvaluatorJob:
         thresholds: metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is relative to
             the baseline, if there is one.
         pictures: number of side-by-side pictures to draw; -1: eval_config.num_visualizations.
+        write_detections: also write the detections to the evaluation, as `coco_results.json`.
         trust: also run detectors whose graphs have side effects, such as reading files.
         code_version: fingerprint of the code; part of the cache key.
         evaluation: folder to fill: metrics.json, curves.json, pictures/.
@@ -40,5 +39,6 @@ class EvaluatorJob:
     split: str = "eval"
     thresholds: Annotated[Thresholds, THRESHOLDS] = dataclasses.field(default_factory=dict)
     pictures: int = -1
+    write_detections: bool = False
     trust: bool = False
     code_version: str = ""

@@ -1,7 +1,5 @@
 """Contract of ExampleGen."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -67,11 +65,11 @@ class ExampleGenJob:
             `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
         quarantine_limit: the run fails above this fraction of records in quarantine.
-        decode_images: `sample`: Pillow decodes one image in a thousand of each split, at least 16;
-            `all`: Pillow and TensorFlow decode every image, and their pixels are compared (ten times
-            slower); `none`.
-        exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation,
-            if the size in the annotation does not tell.
+        decode_images: `sample`, `all` or `none`. `sample`: Pillow decodes one image in a thousand of each
+            split, at least 16. `all`: Pillow and TensorFlow decode every image, and their pixels are
+            compared (ten times slower).
+        exif_annotations: `upright` or `stored`: orientation of the boxes of an image with EXIF rotation. It
+            counts if the annotation's size does not decide it.
         unannotated_images: how to use images without annotation: `background`, images without objects,
             or `leave_out`; `auto`: the format's default, so background for YOLO.
         shard_examples: approximate number of examples in a shard.

@@ -7,8 +7,6 @@ The component's YAML holds the interface. The container compares it with its own
 YAML and image is detected before the step begins.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

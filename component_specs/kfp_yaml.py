@@ -4,8 +4,6 @@
 KFP.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

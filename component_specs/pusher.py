@@ -1,7 +1,5 @@
 """Contract of Pusher."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Contract of QuantizationRewriter."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -29,7 +27,7 @@ class QuantizationRewriterJob:
         overrides: field path of the pipeline.config to its value in this step, such as the
             `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
-        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses; 0:
+        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses. 0:
             checkpoints by steps only, every tenth of the training or 1000.
         code_version: as in Trainer.
         quantized_model: detector folder to fill, `Format-Serving/`.

@@ -4,8 +4,6 @@ A registered component has a YAML and a container entry, and works in any Kubefl
 `JOBS`. `pipeline.registered_steps` adds it to the workflow as a step.
 """
 
-from __future__ import annotations
-
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import KFP_OUTPUTS, KfpOutputs

@@ -1,7 +1,5 @@
 """Contract of RunChecker."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated
 

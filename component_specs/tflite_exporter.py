@@ -1,7 +1,5 @@
 """Contract of TFLiteExporter."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated
@@ -32,9 +30,9 @@ class TFLiteExporterJob:
             bytes and milliseconds; a file over a limit is refused.
         max_detections: maximum detections of the post-processing op.
         use_regular_nms: whether files apply NMS per class, as the SavedModel does.
-        form: `post_process` (the files end with TFLite_Detection_PostProcess), `plain_nms` (built-in
-            operations in its place) or `headless` (box codes and scores of every anchor, with MediaPipe's
-            record of how they are decoded, for accelerators).
+        form: `post_process`: the files end with TFLite_Detection_PostProcess. `plain_nms`: built-in
+            operations in its place. `headless`: box codes and scores of every anchor, for accelerators,
+            with MediaPipe's record of how they are decoded.
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; part of the cache key.
         tflite: folder to fill: model_FORMAT.tflite for each format, labels.txt.

@@ -3,8 +3,6 @@
 TFX imports artifact and executor classes by module and name: do not move or rename them.
 """
 
-from __future__ import annotations
-
 import functools
 import types as types_module
 from typing import Any, ClassVar

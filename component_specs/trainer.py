@@ -1,7 +1,5 @@
 """Contract of Trainer."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -30,7 +28,7 @@ class TrainerJob:
         learning_rate: peak learning rate; 0: as in the pipeline.config.
         starting_weights: fingerprint of the starting weights; part of the cache key.
         weights_mirror: mirror of the published weights that the config names; see RunChecker.
-        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses; 0:
+        checkpoint_minutes: minutes between checkpoints, so the most that a sudden kill loses. 0:
             checkpoints by steps only, every tenth of the training or 1000.
         stop_reasons: why DataValidator refuses the examples; empty: it accepts them. A parameter, so that
             examples that pass a second validation do not cause a second training.

@@ -14,8 +14,6 @@
 Only the names in this module are public; docs/architecture.md states how long they stay. Imports are lazy.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

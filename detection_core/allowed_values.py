@@ -1,7 +1,5 @@
 """Allowed values of fields and options."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Literal, get_args

@@ -3,8 +3,6 @@
 To remove a capability, delete its folder and its line here.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

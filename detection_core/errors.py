@@ -1,7 +1,5 @@
 """Errors that users can cause and fix."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os

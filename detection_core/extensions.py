@@ -9,8 +9,6 @@ The command line, the steps and the library call it before anything is checked. 
 parts itself needs none of this.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 from collections.abc import Callable

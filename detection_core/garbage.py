@@ -1,7 +1,5 @@
 """Pause garbage collection while many long-lived objects are created."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator

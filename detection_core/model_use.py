@@ -3,8 +3,6 @@
 The command line listens in a supervised process. In a library there is no listener.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 

@@ -3,8 +3,6 @@
 `python -m` looks for modules in the working directory first, where a user may have a `pipeline.py`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -5,8 +5,6 @@ environment variables. Passwords in addresses, signatures, account keys and bear
 form.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

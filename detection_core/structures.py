@@ -148,8 +148,10 @@ class Instances:
         difficult: bool [N], Pascal VOC's flag.
         group_of: bool [N], Open Images' flag: one box around several objects.
         labelled: int32 [L], classes in [0, C) of image-level labels: verified as present or absent.
+        not_exhaustive: int32 [E], classes in [0, C) of which the image may have more objects (LVIS).
         masks: object [N] of bytes, COCO's compressed RLE of the whole image; empty if unknown.
         keypoints: float32 [N, K, 2], (y, x) normalised, NaN if not labelled; K is 0 if there are none.
+        xywh: float64 [N, 4], x, y, width and height in pixels, as a COCO file has them; NaN if not from one.
     """
 
     source_id: str
@@ -163,8 +165,10 @@ class Instances:
     difficult: np.ndarray = dataclasses.field(default_factory=_not_given)
     group_of: np.ndarray = dataclasses.field(default_factory=_not_given)
     labelled: np.ndarray = dataclasses.field(default_factory=_not_given)
+    not_exhaustive: np.ndarray = dataclasses.field(default_factory=_not_given)
     masks: np.ndarray = dataclasses.field(default_factory=_not_given)
     keypoints: np.ndarray = dataclasses.field(default_factory=_not_given)
+    xywh: np.ndarray = dataclasses.field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
         """Fill missing fields of N rows."""
@@ -191,5 +195,6 @@ _UNKNOWN_ROWS: Mapping[str, np.ndarray] = {
     "group_of": np.zeros(1, bool),
     "masks": np.array([b""], object),
     "keypoints": np.zeros((1, 0, 2), np.float32),
+    "xywh": np.full((1, 4), np.nan),
 }
 """Field of N rows to its default row."""

@@ -1,7 +1,5 @@
 """Terminal output and log handlers, set up at the entry points only."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """The steps and edges of the workflow, which every backend renders."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

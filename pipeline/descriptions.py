@@ -4,8 +4,6 @@ Building a network to count its parameters takes seconds, mostly for TensorFlow'
 the config's message, the files that it names, the code, the packages and the device.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib.metadata

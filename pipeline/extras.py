@@ -1,7 +1,5 @@
 """Optional extras of the installation: what each adds, and how to install it."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.machinery
 import importlib.util

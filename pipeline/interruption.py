@@ -3,8 +3,6 @@
 Python's own exit takes several seconds once TensorFlow and Beam are loaded, and waits for threads.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

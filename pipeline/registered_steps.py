@@ -5,8 +5,6 @@ When a process starts, a package registers its component with
 the step, locally and on a cluster. Settings files do not name it, so they mean the same everywhere.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ Locally, the component's function is called before the pipeline is rendered. On 
 results are parameters of other steps.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence

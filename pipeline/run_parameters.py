@@ -1,7 +1,5 @@
 """Parameters of a pipeline, which may change from run to run, and their values."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import json

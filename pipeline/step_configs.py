@@ -3,8 +3,6 @@
 A step's config is the shared text with the step's overrides. Checks need no data.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps of the workflow, sources of their inputs and parameters, and step states of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Mapping

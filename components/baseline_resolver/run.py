@@ -1,7 +1,5 @@
 """BaselineResolver: the deployed detector, or an absent artifact on the first run."""
 
-from __future__ import annotations
-
 import logging
 import os
 

@@ -1,7 +1,5 @@
 """ConfigGen: write the text of a pipeline.config as an artifact."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DataValidator: examples in, statistics, findings and a verdict out."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

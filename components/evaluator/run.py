@@ -1,7 +1,5 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from component_specs import EvaluatorJob
@@ -22,7 +20,11 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         examples_dir=job.examples,
         baseline_path=job.baseline,
         options=EvaluateOptions(
-            split=job.split, thresholds=job.thresholds, pictures=job.pictures, trust=job.trust
+            split=job.split,
+            thresholds=job.thresholds,
+            pictures=job.pictures,
+            write_detections=job.write_detections,
+            trust=job.trust,
         ),
     )
     write_blessing(job.blessing, bool(report.blessed), report.reasons)

@@ -1,7 +1,5 @@
 """Converts a data set to the contents of an examples folder."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """ExampleGen: converts images and annotations to sharded records, a label map and a dataset card."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

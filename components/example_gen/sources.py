@@ -6,8 +6,6 @@ span. Spans are resolved once, at the start of a run, and passed to ExampleGen. 
 belongs to the next run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import hashlib
@@ -235,8 +233,8 @@ def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
 def _is_ready(folder: str, ready_file: str) -> bool:
     if not files.is_dir(folder):
         raise ConfigError(
-            "expected the span pattern in the name of a folder, which can hold a marker file, found it in a "
-            "file's name; leave data.span_ready_file out or give each span a folder",
+            "expected the span pattern in a folder's name, found it in a file's name; remove"
+            " data.span_ready_file or give each span a folder",
             where=folder,
         )
     return files.exists(files.join(folder, ready_file))

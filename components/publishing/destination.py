@@ -13,8 +13,6 @@ completes or undoes the work of a killed one. So neither a reader of the pointer
 reads the folders, ever sees half a version.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging
@@ -92,8 +90,8 @@ class PushDestination:
                 # Pruned, if another version was deployed in the meantime.
                 if self._deployment().version == number:
                     raise ContractError(
-                        "expected the file of the deployed version, found none; restore the file, or name"
-                        " the version to return to: `detflow rollback DESTINATION --to VERSION`",
+                        "expected the file of the deployed version, found none; restore it, or return"
+                        " to another version: `detflow rollback DESTINATION --to VERSION`",
                         where=self._folders.version_path(number),
                     ) from e
 

@@ -5,8 +5,6 @@ An object store has no atomic folder rename. There saved_model.pb is written las
 folder without it is not a SavedModel.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

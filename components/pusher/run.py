@@ -1,7 +1,5 @@
 """Pusher: publish a detector that passed every gate, or report why not."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """QuantizationRewriter: train a float detector with quantization, and record the result."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

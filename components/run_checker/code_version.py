@@ -1,11 +1,10 @@
 """Fingerprint of a component's code: our modules that it imports, and package versions.
 
 Imports are read from the syntax trees, without loading modules. Imports inside functions count; type-checking
-imports, comments and docstrings do not. A component's entry is its `run`. `components.runtime` is excluded:
-it passes paths to `run` and shows results, but does not change them.
+imports, comments and docstrings do not. A package's tables (YAML) count with its `__init__`. A component's
+entry is its `run`. `components.runtime` is excluded: it passes paths to `run` and shows results, but does not
+change them.
 """
-
-from __future__ import annotations
 
 import ast
 import dataclasses
@@ -33,7 +32,7 @@ def code_version() -> str:
     digest = hashlib.sha256()
     for package in PACKAGES:
         root = Path(package.__path__[0])
-        for path in sorted(root.rglob("*.py")):
+        for path in sorted((*root.rglob("*.py"), *root.rglob("*.yaml"))):
             digest.update(str(path.relative_to(root)).encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:_DIGITS]
@@ -127,7 +126,7 @@ class _Module:
     """Imports of a module.
 
     Attributes:
-        digest: digest of its statements, ignoring comments, docstrings and layout.
+        digest: digest of its tables and its statements, ignoring comments, docstrings and layout.
         imports: (module, "") for `import module`, (module, name) for `from module import name`.
         named: strings that may name our modules, MODULE or MODULE:FUNCTION, as families are imported.
     """
@@ -148,8 +147,10 @@ def _read(path: Path) -> _Module:
             imports += [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named += [match[1] for match in [_NAMED.fullmatch(node.value)] if match]
-    text = ast.dump(tree, annotate_fields=False)
-    return _Module(digest=hashlib.sha256(text.encode()).digest(), imports=tuple(imports), named=tuple(named))
+    digest = hashlib.sha256(ast.dump(tree, annotate_fields=False).encode())
+    for table in sorted(path.parent.glob("*.yaml")) if path.name == "__init__.py" else ():
+        digest.update(table.read_bytes())
+    return _Module(digest=digest.digest(), imports=tuple(imports), named=tuple(named))
 
 
 class _Sources:

@@ -8,8 +8,6 @@ Times are formatted by a Go layout, `2006-01-02 15:04:05`. The layout shows the 
 January 2006, 15:04:05 in UTC-7; see https://pkg.go.dev/time#pkg-constants.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import difflib

@@ -12,8 +12,6 @@ steps take these values as parameters, so BaselineResolver and Pusher can be cac
 Texts with placeholders are filled here and passed to every step that takes them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import hashlib

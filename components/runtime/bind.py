@@ -1,7 +1,5 @@
 """Fill a Job from command-line arguments or TFX dictionaries; `kfp.call` fills it from Kubeflow's input."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping, Sequence

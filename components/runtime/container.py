@@ -1,7 +1,5 @@
 """The entry point of a step in a container: arguments in, exit code out."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

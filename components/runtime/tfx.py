@@ -3,8 +3,6 @@
 TFX imports an executor by module and name, and stores a component's in its metadata: do not rename them.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

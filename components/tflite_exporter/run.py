@@ -1,7 +1,5 @@
 """TFLiteExporter: convert detectors to TensorFlow Lite and compare them with the SavedModel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from component_specs.tflite_exporter import TFLiteExporterJob

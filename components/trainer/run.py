@@ -1,7 +1,5 @@
 """Trainer: train a detector and report its training."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The benchmark of TensorFlow Lite files: benchmark.json."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

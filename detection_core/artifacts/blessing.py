@@ -1,7 +1,5 @@
 """The blessing artifact: the verdict as TFX's marker file and reasons.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Histograms of boxes: box_profile.json describes examples, anchor_matches.json a config's anchors."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ lists the blocks. Values are `BundleEntryProto`s. In the oldest format of Tensor
 `SavedTensorSlices`, with the values in the same file.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

@@ -1,7 +1,5 @@
 """The findings of DataValidator (findings.json): problems and anomalies in the examples."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

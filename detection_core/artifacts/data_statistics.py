@@ -5,8 +5,6 @@ parts add up to those of the whole. A span is compared with all earlier ones, wh
 them. Each has a separate folder with a few kilobytes, so its examples are not needed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -3,8 +3,6 @@
 Older cards lack some counts. A missing count is read as 0, except a split's shards and images (None).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,14 +1,12 @@
 """Layout of a detector folder, and finding the detectors that a path of a model names, without TensorFlow.
 
-A path of a model names a detector folder, a SavedModel, a .tflite file, a folder with an ensemble's
-`ensemble.json`, or a push destination.
+A path of a model names a detector folder, a SavedModel, a .tflite file or a push destination. It may also
+name a folder with an ensemble's `ensemble.json`.
 
 A detector folder holds the SavedModel `Format-Serving/`. Its `assets.extra/detflow/` holds the files that
 training, quantization and conversion need. A published version is a copy of `Format-Serving`, so every reader
 accepts either folder.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import os
@@ -108,8 +106,8 @@ def read_extra(path: str, name: str) -> str:
     file = extra_file(path, name)
     if not files.exists(file):
         raise ContractError(
-            f"expected {EXTRA}/{name} beside {SAVED_MODEL}, found none: this SavedModel was not written by"
-            " detflow, or its assets were not copied; pass a detector folder with all its files",
+            f"expected {EXTRA}/{name} beside {SAVED_MODEL}, found none: detflow did not write the SavedModel,"
+            " or assets were not copied; pass a detector folder with all its files",
             where=serving_dir(path),
         )
     try:

@@ -5,8 +5,6 @@ Detection API for COCO's, as the COCO detection evaluation defines them (Lin et 
 Objects in Context, ECCV 2014, https://cocodataset.org/#detection-eval).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -150,6 +148,7 @@ class Curves:
     """The content of curves.json.
 
     Attributes:
+        iou_type: what IoU is measured of: `bbox` or, where masks are evaluated, `segm`.
         iou_threshold: least IoU of a detection and its object.
         score_threshold: detections with lower scores are not counted.
         map50: mAP at IoU 0.5; None if the split has no object.
@@ -157,6 +156,7 @@ class Curves:
         confusion: confusion matrix at the score threshold.
     """
 
+    iou_type: str = "bbox"
     iou_threshold: float = 0.5
     score_threshold: float
     map50: float | None = None
@@ -219,6 +219,11 @@ SHAPE_METRICS = {"coco_mask_metrics": MASK_METRICS, "coco_keypoint_metrics": KEY
 """Maps a metrics set of `eval_config` to the metrics that it adds to those of boxes."""
 SHAPE_MAP_50 = {"masks": MASK_METRICS[1], "keypoints": KEYPOINT_METRICS[1]}
 """Maps what is found besides boxes to the name of its mAP at a threshold of .50."""
+
+LVIS_SET = "lvis_mask_metrics"
+_LVIS_NAMES = "AP AP50 AP75 APs APm APl APr APc APf AR@300 ARs@300 ARm@300 ARl@300"
+LVIS_METRICS = tuple(f"DetectionMasks_{name}" for name in _LVIS_NAMES.split())
+"""LVIS's metrics of masks, by their names there; r, c and f are rare, common and frequent classes."""
 
 CATEGORY_PREFIX = "DetectionBoxes_PerformanceByCategory/mAP/"
 GROUP_PREFIX = "DetectionBoxes_PerformanceBySuperCategory/"

@@ -6,98 +6,19 @@ are compared with a list of operations that only compute. Operations that save a
 allowed only in the saver.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ModelError, as_read_error
 from detection_core.storage import files
 
 _NAMED_IN_ERROR = 5
 
-_STRUCTURE = """
-    Const HostConst Placeholder PlaceholderV2 PlaceholderWithDefault Identity IdentityN NoOp Shape ShapeN
-    Size Rank StopGradient PreventGradient EnsureShape Assert CheckNumerics CheckNumericsV2 GuaranteeConst
-    Snapshot PartitionedCall StatefulPartitionedCall If StatelessIf Case StatelessCase While
-    StatelessWhile For ControlTrigger Enter Exit LoopCond Merge NextIteration Switch FakeParam
-    EmptyTensorList TensorListConcat TensorListConcatV2 TensorListElementShape TensorListFromTensor
-    TensorListGather TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
-    TensorListReserve TensorListResize TensorListScatter TensorListScatterV2
-    TensorListScatterIntoExistingList TensorListSetItem TensorListSplit TensorListStack TensorArrayV3
-    TensorArrayCloseV3 TensorArrayConcatV3 TensorArrayGatherV3 TensorArrayReadV3 TensorArrayScatterV3
-    TensorArraySizeV3 TensorArraySplitV3 TensorArrayWriteV3
-"""
-_VARIABLES_AND_TABLES = """
-    VarHandleOp VarIsInitializedOp ReadVariableOp AssignVariableOp AssignAddVariableOp AssignSubVariableOp
-    DestroyResourceOp DisableCopyOnRead ResourceGather ResourceGatherNd VariableShape VariableV2 Variable
-    Assign AssignAdd AssignSub IsVariableInitialized HashTable HashTableV2 AnonymousHashTable
-    MutableHashTableV2 InitializeTable InitializeTableV2 LookupTableFind LookupTableFindV2
-    LookupTableImport LookupTableImportV2 LookupTableExportV2 LookupTableInsertV2 LookupTableSize
-    LookupTableSizeV2
-"""
-_ARITHMETIC = """
-    Abs Add AddN AddV2 AccumulateNV2 ApproximateEqual ArgMax ArgMin Acos Acosh Asin Asinh Atan Atan2 Atanh
-    BatchMatMul BatchMatMulV2 BatchMatMulV3 BitwiseAnd BitwiseOr BitwiseXor Bitcast Bucketize Cast Ceil
-    ClipByValue Cos Cosh Cross Cumprod Cumsum CumulativeLogsumexp Digamma Div DivNoNan Einsum Equal Erf
-    Erfc Erfinv EuclideanNorm Exp Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Inv Invert IsFinite
-    IsInf IsNan LeftShift Less LessEqual Lgamma LinSpace Log Log1p LogicalAnd LogicalNot LogicalOr MatMul
-    Max Maximum Mean Min Minimum Mod Mul MulNoNan Ndtri Neg NextAfter NotEqual Pow Prod Range RealDiv
-    Reciprocal RightShift Rint Round Rsqrt Sign Sin Sinh Sqrt Square SquaredDifference Sub Sum Tan
-    TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Any All Bincount DenseBincount HistogramFixedWidth
-    SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum UnsortedSegmentMax UnsortedSegmentMin
-    UnsortedSegmentProd UnsortedSegmentSum
-"""
-_ARRAYS = """
-    BatchToSpace BatchToSpaceND BroadcastArgs BroadcastTo Concat ConcatOffset ConcatV2 DepthToSpace Diag
-    DiagPart DynamicPartition DynamicStitch ParallelDynamicStitch ExpandDims Fill Gather GatherNd GatherV2
-    InTopK InTopKV2 InvertPermutation ListDiff LowerBound MatrixBandPart MatrixDiag MatrixDiagPart
-    MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixInverse MatrixSetDiag
-    MatrixSetDiagV2 MatrixSetDiagV3 MirrorPad NthElement OneHot OnesLike Pack Pad PadV2 ParallelConcat
-    Reshape Reverse ReverseSequence ReverseV2 Roll ScatterNd Select SelectV2 Slice SpaceToBatch
-    SpaceToBatchND SpaceToDepth Split SplitV Squeeze StridedSlice TensorScatterAdd TensorScatterMax
-    TensorScatterMin TensorScatterSub TensorScatterUpdate Tile TopK TopKV2 ApproxTopK Transpose
-    ConjugateTranspose Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack UnravelIndex UpperBound
-    Where ZerosLike RaggedBincount RaggedGather RaggedRange RaggedTensorToTensor RaggedTensorFromVariant
-    RaggedTensorToVariant
-"""
-_NETWORKS = """
-    AvgPool AvgPool3D BatchNormWithGlobalNormalization BiasAdd BiasAddV1 Conv Conv2D Conv2DBackpropInput
-    Conv2DBackpropInputV2 Conv3D Conv3DBackpropInputV2 DataFormatDimMap DataFormatVecPermute
-    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput Dilation2D Elu FractionalAvgPool
-    FractionalMaxPool FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedPadConv2D
-    FusedResizeAndPadConv2D L2Loss LRN LeakyRelu LogSoftmax MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax
-    Relu Relu6 Selu Sigmoid Softmax Softplus Softsign Tanh Dequantize FakeQuantWithMinMaxArgs
-    FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel QuantizeAndDequantize
-    QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 QuantizeV2
-    RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal StatelessRandomGetAlg
-    StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2
-    StatelessRandomUniformIntV2
-"""
-_IMAGES_AND_TEXTS = """
-    AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation CropAndResize DecodeAndCropJpeg DecodeBmp
-    DecodeGif DecodeImage DecodeJpeg DecodePng DecodePaddedRaw DecodeRaw DrawBoundingBoxes
-    DrawBoundingBoxesV2 EncodeJpeg EncodePng ExtractGlimpse ExtractGlimpseV2 ExtractImagePatches
-    ExtractJpegShape HSVToRGB ImageProjectiveTransformV2 ImageProjectiveTransformV3 RGBToHSV ResizeArea
-    ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate CombinedNonMaxSuppression
-    GenerateBoundingBoxProposals NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3
-    NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps AsString DecodeBase64
-    EncodeBase64 ParseExample ParseExampleV2 ParseSingleExample ParseTensor ReduceJoin RegexFullMatch
-    RegexReplace SerializeTensor ShardedFilename StaticRegexFullMatch StaticRegexReplace StringFormat
-    StringJoin StringLength StringLower StringSplit StringSplitV2 StringStrip StringToHashBucketFast
-    StringToNumber StringUpper Substr
-"""
-# Operations whose result depends only on inputs, the model's variables and tables, and random numbers. Some
-# operations are excluded although they look harmless. ImmutableConst, DecodeProtoV2, GenerateVocabRemapping
-# and FixedUnigramCandidateSampler read files that an attribute names. PrintV2 and CustomAggregator write
-# them.
-COMPUTING = frozenset(
-    name
-    for group in (_STRUCTURE, _VARIABLES_AND_TABLES, _ARITHMETIC, _ARRAYS, _NETWORKS, _IMAGES_AND_TEXTS)
-    for name in group.split()
-)
+COMPUTING = frozenset(name for group in module_table(__file__).values() for name in group.split())
+"""Operations that only compute; see graph_operations.yaml."""
 # Every SavedModel needs these to write and read its variables. They take file names as an input, so they must
 # not be reachable from anything else.
 SAVING = frozenset({"SaveV2", "MergeV2Checkpoints"})

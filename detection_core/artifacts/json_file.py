@@ -1,7 +1,5 @@
 """JSON files with a name, a dataclass and a version, exchanged between steps and read by people."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

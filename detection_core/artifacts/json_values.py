@@ -2,11 +2,9 @@
 
 Unknown fields of a newer version are ignored; missing ones take the field's default. Any other mismatch is
 refused with its path. Values are not converted: int stays int and float stays float, so rewriting gives the
-same bytes. pydantic is not used, because it writes 3.0 for the int 3 of a float field, and it is not in the
-image of the steps.
+same bytes. pydantic is not used: it writes 3.0 for the int 3 of a float field, and is not in the image of
+the steps.
 """
-
-from __future__ import annotations
 
 import collections.abc
 import dataclasses

@@ -5,8 +5,6 @@ train_report.json. If needed, it also holds validation.jsonl, left_out.jsonl, sk
 fine_tune_checkpoint.txt.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The parity artifact: parity.json compares each TensorFlow Lite file with the SavedModel."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Pictures of an evaluation or a data set: an index and its JPEG files."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

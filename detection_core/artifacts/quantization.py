@@ -3,8 +3,6 @@
 `sensitivity.json` holds how sensitive a detector is to the quantization of each layer.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Record of a local run, step by step: run.json, and the names of the files beside it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The file pattern of a split's TFRecord files matches the manifest instead. It gi
 of examples of each shard. A reader can check a copy and count its examples without a request to the store.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -8,8 +8,6 @@ and everything that they depend on. Later operations that only move or join resu
 heads). The function works for files of all layouts and formats.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

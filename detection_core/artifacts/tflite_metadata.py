@@ -9,8 +9,6 @@ No locked dependency has generated classes for these schemas, so fields are name
 only append fields, so slots are stable. Only the slots used are listed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import lzma
@@ -139,8 +137,8 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
     if description is not None:
         return description
     raise ModelError(
-        "expected metadata that says how the input is normalised, found none; export the file with"
-        " `detflow export`, or add the metadata to it",
+        "expected metadata with the input's normalisation, found none; export the file with `detflow export`,"
+        " or add the metadata",
         where=where,
     )
 

@@ -4,8 +4,6 @@ It is the archive of TensorFlow Lite's metadata for associated files, so every r
 contains no time and no path: the same checkpoint gives the same bytes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

@@ -5,8 +5,6 @@ stateless: the result depends only on sample and seed. So a resumed run sees the
 uninterrupted one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Protocol

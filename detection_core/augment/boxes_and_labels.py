@@ -1,7 +1,5 @@
 """Changes to boxes and classes; the image stays."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

@@ -6,8 +6,6 @@ factors have another meaning. Cubuk et al., "AutoAugment: Learning Augmentation 
 https://arxiv.org/abs/1805.09501.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Random crops that keep enough of the objects, and placement of images in frames."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 A warp is a float32 [2, 3] matrix. It maps a pixel (x, y) of the result to its position in the original image.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

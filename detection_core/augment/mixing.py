@@ -5,8 +5,6 @@ image's seed. So threads and the step of a resume do not change them. Images of 
 the mixing one, with another seed: they never look the same twice.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

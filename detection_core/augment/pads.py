@@ -1,7 +1,5 @@
 """Padding at random offsets, and square crops of scaled images."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

@@ -4,8 +4,6 @@ The grid mask follows google/automl's EfficientDet: Chen et al., "GridMask Data 
 https://arxiv.org/abs/2001.04086.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Random image sizes: scaling, google/automl's scale jitter and large-scale jitter."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

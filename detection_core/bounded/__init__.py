@@ -1,1 +1,1 @@
-"""Bounded reading of whole text files that users and their tools write."""
+"""Limits of files that users and their tools write, and parsers of JSON and YAML within them."""

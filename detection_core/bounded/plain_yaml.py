@@ -4,18 +4,19 @@ libyaml reads the events. Depth, values and characters are counted meanwhile, so
 refused before it is in memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from detection_core.bounded.text_file import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.bounded.limits import MAX_DEPTH, MAX_VALUES
 from detection_core.errors import ConfigError, DetectionError, shorten
+from detection_core.storage import files
+from detection_core.storage.files import MAX_TEXT_BYTES
 
 Locations = dict[str, str]
 """Maps a key, such as `push.keep_versions` or `export.formats[0]`, to its position."""
@@ -61,6 +62,20 @@ def parse_yaml(
     """
     node = _Document(text, where, error, tuples).single()
     return None if node is None else _value(node)
+
+
+def read_yaml(path: str, *, what: str) -> Any:
+    """Read a YAML file like `parse_yaml`; errors call it `what`, such as "file of overrides"."""
+    return parse_yaml(files.read_user_text(path, what=what), path)
+
+
+def module_table(module: str) -> Any:
+    """Return the content of the YAML file that has a module's name and lies beside it.
+
+    Args:
+        module: the module's `__file__`.
+    """
+    return read_yaml(os.path.splitext(module)[0] + ".yaml", what="table of this package")
 
 
 def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:

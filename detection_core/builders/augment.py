@@ -1,7 +1,5 @@
 """Build augmentations from train_config.data_augmentation_options."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Registry of backbones by name."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

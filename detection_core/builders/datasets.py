@@ -1,7 +1,5 @@
 """Build datasets of batches, iterators of ground truth, and lengths in steps, from input readers."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence

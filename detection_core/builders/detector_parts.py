@@ -1,7 +1,5 @@
 """Build anchors, box coders, matchers, losses and post-processing from their messages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any

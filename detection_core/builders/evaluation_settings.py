@@ -1,7 +1,5 @@
 """Options of an evaluation, and reading them from EvalConfig messages."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +29,7 @@ class EvaluateOptions:
         drawing: style of the pictures.
         metrics: what to report.
         images: number of images, for the progress lines; 0 if unknown.
+        write_detections: also write the detections as COCO results, `coco_results.json`.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
@@ -41,6 +40,7 @@ class EvaluateOptions:
     drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
     metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
     images: int = 0
+    write_detections: bool = False
     trust: bool = False
 
 

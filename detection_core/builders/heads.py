@@ -1,7 +1,5 @@
 """Build prediction heads from BoxPredictor messages, and layer settings from Hyperparams messages."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Build resizers, readers, label targets and the training stream, from records to the network's input."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Build the parts of checked messages: by the arm of a oneof, or from fields of the same names."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

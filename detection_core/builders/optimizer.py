@@ -1,7 +1,5 @@
 """Build an `Optimization` from Optimizer messages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -46,8 +44,9 @@ def build_learning_rate(message: optimizer_pb2.LearningRate) -> optimization.Sch
 def _rms_prop(message: optimizer_pb2.RMSPropOptimizer) -> Any:
     if message.decay:
         _logger.warning(
-            "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as in the Object"
-            " Detection API for TensorFlow 2; for TensorFlow 1's meaning, a discount of 0.9, set decay: 0",
+            "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as the Object"
+            " Detection API for TensorFlow 2 does. In TensorFlow 1 it meant a discount of 0.9; set decay: 0"
+            " for that",
             message.decay,
             message.decay,
         )

@@ -1,7 +1,7 @@
 """Read everything about a training from a config, except detector and examples.
 
-This covers the loop's options, loggers, validation, optimizer, fine-tuning, the training's identity, and an
-outline of it that is printed before data exist.
+It covers the loop's options, loggers, validation, optimizer, fine-tuning and the training's identity. Its
+outline is printed before data exist.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Refused are unsupported, missing and contradictory fields, and numbers out of range.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math
@@ -360,7 +358,7 @@ def check_quantization(config: CheckedConfig) -> None:
     """Refuse a config that does not say how to quantize; the ConfigError names the missing block."""
     if not config.graph_rewriter.HasField("quantization"):
         raise ConfigError(
-            "expected a graph_rewriter block, which says how to quantize, found none; add"
+            "expected a graph_rewriter block with the quantization, found none; add"
             " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
             where="graph_rewriter",
         )

@@ -1,7 +1,5 @@
 """Point a config's input readers at the examples of a job."""
 
-from __future__ import annotations
-
 import copy
 import logging
 

@@ -1,14 +1,13 @@
 """Reading label map files: text-format `StringIntLabelMap` messages, usually named label_map.pbtxt."""
 
-from __future__ import annotations
-
 import contextlib
 
-from detection_core.bounded.text_file import MAX_LONG_TEXT_BYTES, read_text_file
+from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES
 from detection_core.config.text.text_proto import parse_message
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.string_int_label_map_pb2 import StringIntLabelMap, StringIntLabelMapItem
+from detection_core.storage import files
 from detection_core.storage.folder_listing import list_folder
 
 
@@ -24,7 +23,9 @@ def load_label_map(path: str) -> LabelMap:
             " one",
             where="label_map_path",
         )
-    return parse_label_map(read_text_file(path, what="label map", longest=MAX_LONG_TEXT_BYTES), where=path)
+    return parse_label_map(
+        files.read_user_text(path, what="label map", longest=MAX_LONG_TEXT_BYTES), where=path
+    )
 
 
 def find_label_map(root: str) -> LabelMap | None:

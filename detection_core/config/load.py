@@ -1,13 +1,10 @@
 """Read and write pipeline.config files, whole or in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from google.protobuf.descriptor import Descriptor
 
-from detection_core.bounded.text_file import read_text_file
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.pipeline_config import CheckedConfig
@@ -26,7 +23,7 @@ def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
     Raises:
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
     """
-    return parse_pipeline_config(read_text_file(path, what="pipeline.config"), where=path)
+    return parse_pipeline_config(files.read_user_text(path, what="pipeline.config"), where=path)
 
 
 def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
@@ -62,7 +59,7 @@ def load_checked_config(
         ConfigError: for the first step that fails.
     """
     config = load_config(path, overrides, override_files=override_files)
-    text = read_text_file(path, what="pipeline.config")
+    text = files.read_user_text(path, what="pipeline.config")
     return check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
 
 
@@ -85,7 +82,7 @@ def with_line(error: ConfigError, path: str) -> ConfigError:
 
     The error comes from building a checked config; its `where` is a field path.
     """
-    lines = field_lines(read_text_file(path, what="pipeline.config"), _ROOT)
+    lines = field_lines(files.read_user_text(path, what="pipeline.config"), _ROOT)
     line = nearest_line(error.where, lines)
     return ConfigError(str(error), where=line_of(path, line) if line else path)
 
@@ -109,7 +106,7 @@ def load_split_configs(paths: Mapping[str, str | Sequence[str]]) -> TrainEvalPip
     for field, given in paths.items():
         for path in filter(None, [given] if isinstance(given, str) else given):
             part = getattr(config, field) if isinstance(given, str) else getattr(config, field).add()
-            text = read_text_file(path, what=f"{part.DESCRIPTOR.name} message")
+            text = files.read_user_text(path, what=f"{part.DESCRIPTOR.name} message")
             part.CopyFrom(parse_message(text, type(part), where=path))
             part.SetInParent()
     return config

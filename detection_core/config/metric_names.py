@@ -1,7 +1,5 @@
 """Names of an evaluation's metrics, as far as a config defines them: classes are in the data."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +9,8 @@ from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
     COCO_METRICS,
     GROUP_PREFIX,
+    LVIS_METRICS,
+    LVIS_SET,
     SHAPE_METRICS,
     category_metric,
     group_metric,
@@ -29,8 +29,22 @@ SET_PREFIXES = {
     "precision_at_recall_detection_metrics": "PrecisionAtRecallBoxes",
     "oid_V2_detection_metrics": "OpenImagesV2",
     "oid_challenge_detection_metrics": "OpenImagesDetectionChallenge",
+    "pascal_voc_instance_segmentation_metrics": "PascalMasks",
+    "weighted_pascal_voc_instance_segmentation_metrics": "WeightedPascalMasks",
+    "oid_challenge_segmentation_metrics": "OpenImagesInstanceSegmentationChallenge",
 }
 """Metric set of an `eval_config` to the prefix of its metric names."""
+
+MASK_SETS = frozenset(
+    (
+        "coco_mask_metrics",
+        LVIS_SET,
+        "oid_challenge_segmentation_metrics",
+        "pascal_voc_instance_segmentation_metrics",
+        "weighted_pascal_voc_instance_segmentation_metrics",
+    )
+)
+"""Metric sets that compare masks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +78,7 @@ def register_metric_set(
     prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
     reserved = {metric_prefix(begin) for begin in _OF_CLASSES}
     reserved |= {metric_prefix(metrics[0]) for metrics in SHAPE_METRICS.values()}
-    if name in {COCO_SET, *SHAPE_METRICS, *SET_PREFIXES, *REGISTERED_SETS}:
+    if name in {COCO_SET, LVIS_SET, *SHAPE_METRICS, *SET_PREFIXES, *REGISTERED_SETS}:
         raise ValueError(
             f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
         )
@@ -96,16 +110,18 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
     own = (f"{REGISTERED_SETS[name].prefix}_" for name in sets if name in REGISTERED_SETS)
     shapes = [SHAPE_METRICS[name] for name in sets if name in SHAPE_METRICS]
+    exact = {*COCO_METRICS, *itertools.chain(*shapes), *(LVIS_METRICS if LVIS_SET in sets else ())}
     of_shapes = (named("", of[0]) for of in shapes for named in (category_metric, group_metric))
     begins = (*_OF_CLASSES, *of_shapes, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:
-        if name in itertools.chain(COCO_METRICS, *shapes) or name.startswith(begins):
+        if name in exact or name.startswith(begins):
             continue
         near = near_names(name[:100], COCO_METRICS)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
         known = SET_PREFIXES | {other: found.prefix for other, found in REGISTERED_SETS.items()}
         known |= {other: metric_prefix(of[0]) for other, of in SHAPE_METRICS.items()}
-        missing = [s for s, prefix in known.items() if name.startswith(f"{prefix}_")]
+        missing = [LVIS_SET] if name in LVIS_METRICS else []
+        missing += [s for s, prefix in known.items() if name.startswith(f"{prefix}_") and s not in sets]
         if missing:
             hint = f"add {missing[0]} to eval_config.metrics_set"
         raise ConfigError(f"expected a metric of the evaluation, found {name[:100]!r}; {hint}", where=where)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from detection_core.config.pipeline_config import Config
 from detection_core.detectors.family import AnchorFit, extractor_type, family_of, find_family, model_message
-from detection_core.protos.center_net_pb2 import CenterNet
-from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
-from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.ssd_pb2 import Ssd
 from detection_core.zoo.keras_backbones import IMAGENET, find_backbone
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-ModelMessage = Ssd | FasterRcnn | CenterNet | ExperimentalModel
-"""An arm of `model`."""
+class ModelMessage(Protocol):
+    """An arm of `model`, of any family."""
+
+    num_classes: int
 
 
 def foreground_classes(message: ModelMessage) -> int:

@@ -3,8 +3,6 @@
 Only `builders` and `config` read its fields; other packages get dataclasses from them.
 """
 
-from __future__ import annotations
-
 from typing import NewType, TypeVar
 
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as PipelineConfig

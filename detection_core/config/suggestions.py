@@ -1,7 +1,5 @@
 """Suggestions for errors: similar names, and descriptions of a field's values."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

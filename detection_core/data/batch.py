@@ -1,7 +1,5 @@
 """Turn samples into batches for a model."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

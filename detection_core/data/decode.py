@@ -1,7 +1,5 @@
 """Decode tf.Example records with the Object Detection API's feature keys."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -54,13 +52,15 @@ class DecodedExample(NamedTuple):
         sample: image and objects.
         difficult: bool [G], Pascal VOC's flag.
         group_of: bool [G], Open Images' flag.
-        labelled: int32 [L], image-level classes in [0, C).
+        labelled: int32 [L], image-level classes in [0, C), and those that LVIS verified as absent.
+        not_exhaustive: int32 [E], classes in [0, C) that are not annotated exhaustively (LVIS).
     """
 
     sample: Sample
     difficult: tf.Tensor
     group_of: tf.Tensor
     labelled: tf.Tensor
+    not_exhaustive: tf.Tensor
 
 
 def class_text_table(label_map: LabelMap) -> tf.lookup.StaticHashTable:
@@ -76,8 +76,12 @@ def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
     return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
 
 
+_ABSENT, _NOT_EXHAUSTIVE = "neg_category_ids", "not_exhaustive_category_ids"
 _LISTS = {
-    tf.int64: ("object/class/label", "object/is_crowd", "object/difficult", "object/group_of", "class/label"),
+    tf.int64: (
+        *("object/class/label", "object/is_crowd", "object/difficult", "object/group_of", "class/label"),
+        *(_ABSENT, _NOT_EXHAUSTIVE),
+    ),
     tf.string: ("object/class/text", "class/text"),
     tf.float32: ("object/weight", "object/area", "object/class/confidence"),
 }
@@ -273,12 +277,14 @@ def decode_example(
         confidences=_filled(fields["image/object/class/confidence"], count, 1.0),
         **optional,
     )
-    labelled = tf.cast(_class_ids(fields, table, "image/class") - 1, tf.int32)
+    labelled = tf.concat([_class_ids(fields, table, "image/class"), fields[f"image/{_ABSENT}"]], axis=0)
+    labelled = tf.cast(labelled - FIRST_CLASS, tf.int32)
     return DecodedExample(
         sample=Sample(image, truth, fields["image/source_id"]),
         difficult=tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool),
         group_of=tf.cast(_filled(fields["image/object/group_of"], count, 0), tf.bool),
         labelled=tf.boolean_mask(labelled, labelled >= 0),
+        not_exhaustive=tf.cast(fields[f"image/{_NOT_EXHAUSTIVE}"] - FIRST_CLASS, tf.int32),
     )
 
 

@@ -5,8 +5,6 @@ Features have a fixed order, so that equal fields give equal bytes. The bytes eq
 deterministic serialisation.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import operator

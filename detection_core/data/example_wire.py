@@ -3,8 +3,6 @@
 Wire format: https://protobuf.dev/programming-guides/encoding/.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ and several training runs can share the folder. Entries are written atomically a
 each cache hit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

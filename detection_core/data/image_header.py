@@ -1,7 +1,5 @@
 """Check format, size and completeness of JPEG and PNG files without decoding pixels."""
 
-from __future__ import annotations
-
 import re
 import struct
 import warnings

@@ -1,7 +1,5 @@
 """The classes of a data set: ids as in records and label map files, and display names."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools
@@ -120,6 +118,12 @@ class LabelMap:
     def class_names(self) -> dict[int, str]:
         """Class in [0, num_classes) to display name, without gaps."""
         return {c: self.names[c] for c in self.classes}
+
+    @functools.cached_property
+    def frequencies(self) -> dict[int, str]:
+        """Class in [0, num_classes) to its entry of `FREQUENCIES`, of the classes that have one."""
+        known = (item for item in reversed(self.items) if item.frequency != FREQUENCIES[0])
+        return {item.id - 1: item.frequency for item in known}
 
     @functools.cached_property
     def ids_by_text(self) -> dict[str, int]:

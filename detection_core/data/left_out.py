@@ -1,7 +1,5 @@
 """Undecodable training records: found after a failure, then skipped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Decode image files with Pillow, and compare with TensorFlow's pixels."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import io

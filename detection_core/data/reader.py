@@ -264,8 +264,8 @@ class Reader:
         finally:
             if left_out:
                 _logger.warning(
-                    "%d objects of the images read are left out: the label map does not know their class text"
-                    " or id, or their box is not a number (%s)",
+                    "%d objects are left out: the label map lacks their class, or their box is no"
+                    " number (%s)",
                     left_out,
                     os.path.dirname(uri_of(self.paths[0])),
                 )
@@ -323,6 +323,7 @@ def _image_truth(example: DecodedExample) -> Instances:
         difficult=example.difficult.numpy(),
         group_of=example.group_of.numpy(),
         labelled=example.labelled.numpy(),
+        not_exhaustive=example.not_exhaustive.numpy(),
         masks=_run_lengths(sample.truth.masks.numpy(), height, width, source_id),
         keypoints=sample.truth.keypoints.numpy(),
     )

@@ -4,8 +4,6 @@ Without TensorFlow, a worker of ExampleGen starts quickly. TensorFlow allocates 
 length field says, and crashes if that fails. It also ignores a file end inside a record's header.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

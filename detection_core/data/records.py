@@ -3,8 +3,6 @@
 `done_ahead` works on records in several threads, in order and within a memory budget.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """Image resizers: scale and pad images to the network's input."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 from typing import Literal, NamedTuple

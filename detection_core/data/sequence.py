@@ -4,8 +4,6 @@ Every epoch is shuffled from (seed, epoch) alone. So resuming at record p only s
 one epoch.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

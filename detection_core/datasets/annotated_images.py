@@ -1,14 +1,12 @@
 """What every reader returns: images with their objects, and rejected annotations."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from detection_core.bounded.text_file import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
+from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.errors import DataError, is_exhausted
 from detection_core.storage import files

@@ -1,12 +1,10 @@
 """Merges the classes and keypoints of all splits of a data set."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.data.encode import KeypointColumns
 from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem, label_map_from_names
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected

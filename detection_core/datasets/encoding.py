@@ -1,7 +1,5 @@
 """Encodes an annotated image as an example, or rejects it with a reason."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import hashlib

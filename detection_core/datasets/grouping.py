@@ -1,7 +1,5 @@
 """Groups the annotations of each image on disk, for files that scatter them."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools
@@ -11,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_OBJECTS
+from detection_core.bounded.limits import MAX_OBJECTS
 
 CACHE_KIB = 1 << 15
 """Memory that an on-disk index may use before it writes."""

@@ -1,7 +1,5 @@
 """Splits given as folders or lists of images, for any format."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools
@@ -10,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import read_lines
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected, Rejection
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import (
@@ -33,6 +30,8 @@ KEY = "images"
 
 _OR = "|"
 
+# Enough for two million images.
+_MAX_LIST_BYTES, _MAX_LINES = 1 << 27, 1 << 22
 _TRAIN_AND_EVAL = "trainval"
 _HEAD = 1 << 16
 _MOST_LISTS = 50
@@ -72,12 +71,21 @@ def locate_part(root: str, names: Sequence[str]) -> list[str]:
 
 
 def read_list(path: str) -> list[str]:
-    """Return the nonempty lines of an image list.
+    """Return the nonempty lines of an image list, without white space around them.
 
     Raises:
-        DataError: if the list cannot be read.
+        DataError: if the list cannot be read, or has too many bytes or lines.
     """
-    return [line.strip() for line in read_lines(path, what="list of images") if line.strip()]
+    try:
+        text = files.read_user_text(path, what="list of images", longest=_MAX_LIST_BYTES)
+    except ConfigError as error:
+        raise DataError(error.message, where=path) from error
+    count = text.count("\n") + text.count("\r")
+    if count > _MAX_LINES:
+        raise DataError(
+            f"expected a list of images of at most {_MAX_LINES:,} lines, found {count:,}", where=path
+        )
+    return list(filter(None, map(str.strip, text.splitlines())))
 
 
 def plain_line(line: str) -> str:

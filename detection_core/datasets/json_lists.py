@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import IO, Any
 
-from detection_core.bounded.text_file import check_values
+from detection_core.bounded.limits import check_values
 from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES
 from detection_core.errors import DataError
 from detection_core.storage import files

@@ -3,8 +3,6 @@
 Some formats are recognised but not read; each names a supported format to convert to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

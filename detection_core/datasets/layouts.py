@@ -1,7 +1,5 @@
 """The layout of a data set: its files, the splits in their names, and the splits of settings."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

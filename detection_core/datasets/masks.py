@@ -7,8 +7,6 @@ differences are deflated; the empty rows above and below come from a cache. Form
 (RFC 1950), deflate (RFC 1951).
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools
@@ -85,12 +83,16 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
     return encode_mask_pngs(filled, height, width)
 
 
-def pack_run_lengths(mask: RunLengths, height: int, width: int) -> bytes:
-    """Return run lengths in COCO's compressed form, checked against the image's size.
+def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
+    """Return a mask as run lengths in COCO's compressed form, checked against the image's size.
+
+    Polygons are filled as in pycocotools.
 
     Raises:
-        ValueError, TypeError, OverflowError: if they are malformed or of another size.
+        ValueError, TypeError, OverflowError: if it is malformed or of another size.
     """
+    if isinstance(mask, Polygons):
+        return _packed_runs(mask, height, width)
     if isinstance(mask.counts, str):
         packed = _checked_packed(mask.counts)
         _checked_edges(_unpack([packed])[0], mask, height, width)

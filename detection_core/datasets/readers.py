@@ -1,7 +1,5 @@
 """The table of annotation formats and their readers."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence

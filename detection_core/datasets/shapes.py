@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from detection_core.allowed_values import ExifAnnotations
-from detection_core.bounded.text_file import MAX_JSON_VALUES
+from detection_core.bounded.limits import MAX_JSON_VALUES
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (

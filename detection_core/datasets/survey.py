@@ -3,8 +3,6 @@
 Memory is bounded, except for the annotations of one split.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Variable names of a family's detectors in existing checkpoint formats."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any

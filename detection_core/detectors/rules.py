@@ -1,7 +1,5 @@
 """The rules of one message type: allowed values of its fields, and which fields have an effect."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any

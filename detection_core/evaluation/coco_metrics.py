@@ -93,8 +93,9 @@ class Kind:
 
 
 BOXES = Kind(iou_type="bbox", summaries=SUMMARIES)
+MASKS = Kind(iou_type="segm", summaries=dict(zip(MASK_METRICS, _TWELVE, strict=True)))
 SHAPE_KINDS = {
-    "coco_mask_metrics": Kind(iou_type="segm", summaries=dict(zip(MASK_METRICS, _TWELVE, strict=True))),
+    "coco_mask_metrics": MASKS,
     "coco_keypoint_metrics": Kind(
         iou_type="keypoints",
         summaries=dict(zip(KEYPOINT_METRICS, _TEN, strict=True)),
@@ -178,20 +179,21 @@ class CocoResult:
             groups: add the mean mAP of each named group of classes; classes without an object are left out.
         """
         everything, summaries, map_name = range(len(self.classes)), self.kind.summaries, self.kind.map_name
-        found = {name: self._summarise(summary, everything) for name, summary in summaries.items()}
+        found = {name: self.summarise(summary, everything) for name, summary in summaries.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name, map_name)] = self._summarise(summaries[map_name], [k])
+                found[category_metric(name, map_name)] = self.summarise(summaries[map_name], [k])
             if all_per_category:
                 for metric, summary in summaries.items():
-                    found[_by_category(metric, name)] = self._summarise(summary, [k])
+                    found[_by_category(metric, name)] = self.summarise(summary, [k])
         for group, members in (groups or {}).items():
-            found[group_metric(group, map_name)] = self._summarise(
+            found[group_metric(group, map_name)] = self.summarise(
                 summaries[map_name], [self.names.index(member) for member in members]
             )
         return found
 
-    def _summarise(self, summary: Summary, classes: Sequence[int]) -> float:
+    def summarise(self, summary: Summary, classes: Sequence[int]) -> float:
+        """Return a metric over classes, by their k."""
         area = self.kind.areas.index(summary.area)
         table = self.precision if summary.is_precision else self.recall
         values = table[..., list(classes), area, summary.max_detections]
@@ -218,18 +220,38 @@ def evaluate_coco(
         DataError: for an object without the required mask or keypoints.
         ModelError: for a detection without them.
     """
+    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
+    sigmas = keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
+    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=sigmas)
+
+
+def run_engine(
+    truth: dict[str, Any],
+    found: dict[str, Any],
+    class_names: Mapping[int, str],
+    kind: Kind,
+    *,
+    most: Sequence[int] = (),
+    **options: Any,
+) -> CocoResult:
+    """Return precision and recall of two data sets of COCO's tools.
+
+    Args:
+        truth: ground truth.
+        found: detections.
+        class_names: class in [0, C) to name.
+        kind: the compared shape.
+        most: limits of detections of a class in an image; empty: the engine's for this shape.
+        options: of the engine.
+    """
     from faster_coco_eval import COCO, COCOeval_faster
 
-    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
     engine = COCOeval_faster(
-        COCO(truth),
-        COCO(found),
-        kind.iou_type,
-        print_function=lambda *_: None,
-        kpt_oks_sigmas=keypoint_sigmas(images) if kind.iou_type == "keypoints" else None,
+        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
     )
     # For keypoints the engine would leave out classes without an object.
     engine.params.catIds = [c + 1 for c in sorted(class_names)]
+    engine.params.maxDets = list(most) or engine.params.maxDets
     engine.evaluate()
     engine.accumulate()
     classes = tuple(sorted(class_names))
@@ -276,7 +298,7 @@ def coco_dictionaries(
     truth: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
     for image_id, image in enumerate(images, start=1):
-        _check_shapes(image, iou_type)
+        check_shapes(image, iou_type)
         truth += _true_objects(image.truth, image_id, iou_type)
         found += detected_objects(image.detections, image.truth, image_id, iou_type)
     for objects in (truth, found):
@@ -302,8 +324,13 @@ def keypoint_sigmas(images: Sequence[EvaluatedImage]) -> np.ndarray | None:
     return np.full(counts[0], _SIGMA) if counts and counts[0] != _PERSON_KEYPOINTS else None
 
 
-def _check_shapes(image: EvaluatedImage, iou_type: str) -> None:
-    """Refuse objects and detections without the required shape."""
+def check_shapes(image: EvaluatedImage, iou_type: str) -> None:
+    """Refuse objects and detections without the required shape: bbox for none, segm or keypoints.
+
+    Raises:
+        DataError: for an object without it.
+        ModelError: for a detection without it.
+    """
     for objects, error, whose in (
         (image.truth, DataError, "objects"),
         (image.detections, ModelError, "detections"),
@@ -326,7 +353,7 @@ def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[s
     boxes = to_px(truth.boxes, truth)
     rows = zip(
         truth.classes.tolist(),
-        _xywh(boxes),
+        _xywh(truth, truth),
         box_areas(boxes).tolist(),
         truth.is_crowd.tolist(),
         _SHAPES[iou_type](truth, truth),
@@ -352,7 +379,7 @@ def detected_objects(
         image_id: of the image.
         iou_type: which shapes to add to the boxes: bbox for none, segm or keypoints.
     """
-    boxes = _xywh(to_px(found.boxes, image))
+    boxes = _xywh(found, image)
     shapes = _SHAPES[iou_type](found, image)
     return [
         {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
@@ -394,6 +421,9 @@ _SHAPES: Mapping[str, Callable[[Instances, Instances], list[dict[str, Any]]]] = 
 """IoU type to (objects, ground truth of the image) -> further fields of each object."""
 
 
-def _xywh(boxes: np.ndarray) -> list[list[float]]:
+def _xywh(objects: Instances, image: Instances) -> list[list[float]]:
+    boxes = to_px(objects.boxes, image)
     low, high = boxes[:, 1::-1], boxes[:, :1:-1]
-    return np.concatenate([low, high - low], axis=1).tolist()
+    # What a COCO file says is not rounded, so that overlaps at a threshold are those of COCO's tools.
+    found = np.where(np.isnan(objects.xywh), np.concatenate([low, high - low], axis=1), objects.xywh)
+    return found.tolist()

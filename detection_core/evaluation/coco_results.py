@@ -1,7 +1,7 @@
 """COCO results JSON: the detections file that pycocotools' `loadRes` and other COCO tools read.
 
-A list of detections with `image_id`, `category_id`, `score` and `bbox` [x, y, width, height] in pixels.
-`segmentation` (RLE of the whole image) and `keypoints` [x, y, v, ...] in pixels are optional; see
+A list of detections with `image_id`, `category_id`, `score` and at least one of: `bbox` [x, y, width, height]
+in pixels, `segmentation` (RLE of the whole image), `keypoints` [x, y, v, ...] in pixels. See
 https://cocodataset.org/#format-results. A `category_id` is the id in the label map, from 1.
 """
 
@@ -11,19 +11,24 @@ import collections
 import itertools
 import json
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from detection_core.config.metric_names import COCO_SET, KEYPOINT_SET
 from detection_core.datasets.annotated_images import RunLengths
 from detection_core.datasets.json_lists import OUTERMOST, JsonLists
 from detection_core.datasets.layouts import longest_tails
-from detection_core.datasets.masks import pack_run_lengths
+from detection_core.datasets.masks import pack_mask
 from detection_core.errors import DataError, shorten
 from detection_core.evaluation.coco_metrics import detected_objects
+from detection_core.ops.mask_runs import mask_boxes
 from detection_core.storage import files
-from detection_core.structures import FIRST_CLASS, Instances
+from detection_core.structures import Instances
+
+COCO_RESULTS = "coco_results.json"
+"""File of `detflow predict` and `detflow evaluate`."""
 
 _BOX_SIDES, _KEYPOINT_NUMBERS = 4, 3
 _LARGEST = float(np.finfo(np.float32).max)
@@ -51,6 +56,24 @@ def _entries(found: Instances, image_id: int | str) -> list[dict[str, Any]]:
     return [{name: entry[name] for name in written if name in entry} for entry in entries]
 
 
+def metric_sets_of(path: str) -> tuple[tuple[str, ...], int]:
+    """Return the metric sets that a results file has values for, and its keypoints per detection.
+
+    As in pycocotools, the first entry decides.
+
+    Raises:
+        DataError: if it is no JSON list.
+    """
+    entry = next((entries[0] for _, entries in JsonLists(path, [OUTERMOST]) if entries), None)
+    entry = entry if isinstance(entry, dict) else {}
+    sets = [name for field, name in _SETS.items() if field in entry]
+    points = entry.get("keypoints")
+    return tuple(sets) or (COCO_SET,), len(points) // _KEYPOINT_NUMBERS if isinstance(points, list) else 0
+
+
+_SETS = {"bbox": COCO_SET, "segmentation": "coco_mask_metrics", "keypoints": KEYPOINT_SET}
+
+
 class CocoResults:
     """Detections of a COCO results file, evaluated like a detector.
 
@@ -58,18 +81,23 @@ class CocoResults:
         path: of the file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, classes: Mapping[int, int]) -> None:
         """Read the file and check its entries.
+
+        Args:
+            path: of the file.
+            classes: each `category_id` of the ground truth to its class in [0, C).
 
         Raises:
             DataError: if it is not a JSON list; for a malformed entry, names the first.
         """
         self.path = path
+        self._classes = classes
         self._entries: dict[str, list[tuple[int, dict[str, Any]]]] = collections.defaultdict(list)
         self._seen: set[str] = set()
         lists = JsonLists(path, [OUTERMOST])
         for number, entry in enumerate(entry for _, entries in lists for entry in entries):
-            _check_entry(entry, f"{path}, entry {number}")
+            _check_entry(entry, classes, f"{path}, entry {number}")
             self._entries[str(entry["image_id"])].append((number, entry))
         if OUTERMOST not in lists.found:
             raise DataError("expected COCO results as a JSON list, found another value", where=path)
@@ -88,23 +116,29 @@ class CocoResults:
         return self.instances(source_id, *image.shape[:2])
 
     def instances(self, image_id: str, height: int, width: int) -> Instances:
-        """Return the detections of an image by its size in pixels, best first; see `__call__`."""
+        """Return the detections of an image by its size in pixels, best first; see `__call__`.
+
+        As in pycocotools, a missing box is that around the mask or the keypoints.
+        """
         numbered = sorted(self._entries.get(image_id, ()), key=lambda item: -item[1]["score"])
         entries = [entry for _, entry in numbered]
-        size = np.array([height, width] * 2, np.float64)
-        xywh = np.array([entry["bbox"] for entry in entries], np.float64).reshape(-1, _BOX_SIDES)
-        corners = np.concatenate([xywh[:, 1::-1], xywh[:, 1::-1] + xywh[:, :1:-1]], axis=1)
         masks: np.ndarray = np.empty(len(entries), object)
         masks[:] = [self._mask(number, entry, height, width) for number, entry in numbered]
+        rows = zip(entries, masks, strict=True)
+        boxes = [
+            entry["bbox"] if "bbox" in entry else _box(entry, mask, height, width) for entry, mask in rows
+        ]
+        xywh = np.array(boxes, np.float64).reshape(-1, _BOX_SIDES)
         return Instances(
             source_id=image_id,
             height=height,
             width=width,
-            boxes=(corners / size).astype(np.float32),
-            classes=np.array([entry["category_id"] - FIRST_CLASS for entry in entries], np.int32),
-            scores=np.array([entry["score"] for entry in entries], np.float32),
+            boxes=normalised_boxes(xywh, height, width),
+            classes=np.array([self._classes[entry["category_id"]] for entry in entries], np.int32),
+            scores=np.array([entry["score"] for entry in entries], np.float64),
             masks=masks,
-            keypoints=self._keypoints(numbered) / size[:2].astype(np.float32),
+            keypoints=self._keypoints(numbered) / [height, width],
+            xywh=xywh,
         )
 
     def check_all_seen(self) -> None:
@@ -128,7 +162,7 @@ class CocoResults:
         try:
             mask = entry["segmentation"]
             rows, columns = mask["size"]
-            return pack_run_lengths(RunLengths(rows, columns, mask["counts"]), height, width)
+            return pack_mask(RunLengths(rows, columns, mask["counts"]), height, width)
         except (KeyError, TypeError, ValueError, OverflowError) as e:
             raise DataError(
                 f"expected segmentation as the RLE of an image of {width}x{height} pixels, found"
@@ -137,7 +171,7 @@ class CocoResults:
             ) from e
 
     def _keypoints(self, numbered: list[tuple[int, dict[str, Any]]]) -> np.ndarray:
-        """Return float32 [N, K, 2], (y, x) in pixels; NaN for a keypoint written as 0, 0, 0."""
+        """Return float64 [N, K, 2], (y, x) in pixels; NaN for a keypoint written as 0, 0, 0."""
         values = [entry.get("keypoints", ()) for _, entry in numbered]
         for (number, _), row in zip(numbered, values, strict=True):
             if len(row) != len(values[0]):
@@ -146,37 +180,64 @@ class CocoResults:
                     f" {len(row)} numbers; write 0, 0, 0 for a missing keypoint",
                     where=f"{self.path}, entry {number}",
                 )
-        points = (
-            np.array(values, np.float32).reshape(len(values), -1, _KEYPOINT_NUMBERS) if any(values) else None
-        )
-        if points is None:
-            return np.zeros((len(values), 0, 2), np.float32)
-        return np.where((points == 0).all(axis=2, keepdims=True), np.float32(np.nan), points[:, :, 1::-1])
+        if not any(values):
+            return np.zeros((len(values), 0, 2))
+        points = np.array(values, np.float64).reshape(len(values), -1, _KEYPOINT_NUMBERS)
+        return np.where((points == 0).all(axis=2, keepdims=True), np.nan, points[:, :, 1::-1])
 
 
-def _check_entry(entry: object, where: str) -> None:
-    if not isinstance(entry, dict) or not {"image_id", "category_id", "bbox", "score"} <= entry.keys():
+def _box(entry: Mapping[str, Any], mask: bytes, height: int, width: int) -> list[float]:
+    if mask:
+        return mask_boxes([mask], height, width)[0].tolist()
+    points = np.array(entry["keypoints"], np.float64).reshape(-1, _KEYPOINT_NUMBERS)[:, :2]
+    return [*points.min(axis=0).tolist(), *np.ptp(points, axis=0).tolist()]
+
+
+def normalised_boxes(xywh: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return boxes, float32 [N, 4] as in `Instances`, of COCO's x, y, width and height in pixels."""
+    corners = np.concatenate([xywh[:, 1::-1], xywh[:, 1::-1] + xywh[:, :1:-1]], axis=1)
+    return (corners / ([height, width] * 2)).astype(np.float32)
+
+
+def _check_entry(entry: object, classes: Container[int], where: str) -> None:
+    shaped = isinstance(entry, dict) and any(entry.get(name) for name in _SETS)
+    if not isinstance(entry, dict) or not shaped or not {"image_id", "category_id", "score"} <= entry.keys():
         raise DataError(
-            f"expected image_id, category_id, bbox and score, found {shorten(entry)}; write the file as"
-            " https://cocodataset.org/#format-results says",
+            "expected image_id, category_id, score and one of bbox, segmentation and keypoints, found"
+            f" {shorten(entry)}; write the file as https://cocodataset.org/#format-results says",
             where=where,
         )
     if type(entry["image_id"]) not in (int, str):
         raise DataError(f"expected image_id as a number, found {shorten(entry['image_id'])}", where=where)
-    if type(entry["category_id"]) is not int or entry["category_id"] < FIRST_CLASS:
+    if type(entry["category_id"]) is not int or entry["category_id"] not in classes:
         raise DataError(
-            f"expected category_id as an id of the label map, found {shorten(entry['category_id'])}",
+            f"expected category_id as an id of the ground truth's classes, found"
+            f" {shorten(entry['category_id'])}; use the ids that the detector was trained with",
             where=where,
         )
-    _check_numbers(entry["bbox"], "bbox as 4 finite numbers", where, count=_BOX_SIDES)
-    _check_numbers([entry["score"]], "score as a finite number", where)
-    points = entry.get("keypoints", [])
-    _check_numbers(points, "keypoints as x, y and v of each", where)
+    if "bbox" in entry:
+        check_numbers(entry["bbox"], "bbox as 4 finite numbers", where, count=_BOX_SIDES)
+    check_numbers([entry["score"]], "score as a finite number", where)
+    check_keypoints(entry.get("keypoints", []), where)
+
+
+def check_keypoints(points: Any, where: str) -> None:
+    """Refuse keypoints that are not a list of x, y and v of each.
+
+    Raises:
+        DataError: naming what was found.
+    """
+    check_numbers(points, "keypoints as x, y and v of each", where)
     if len(points) % _KEYPOINT_NUMBERS:
         raise DataError(f"expected keypoints as x, y and v of each, found {len(points)} numbers", where=where)
 
 
-def _check_numbers(values: object, what: str, where: str, count: int | None = None) -> None:
+def check_numbers(values: object, what: str, where: str, count: int | None = None) -> None:
+    """Refuse what is not a list of finite numbers; `what` describes it, `count` is its length.
+
+    Raises:
+        DataError: naming what was found.
+    """
     is_list = isinstance(values, list) and (count is None or len(values) == count)
     numbers: list[Any] = values if isinstance(values, list) and is_list else [None]
     # A larger number would be infinite in float32; the comparison is also false for NaN.

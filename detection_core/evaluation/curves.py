@@ -12,7 +12,7 @@ from detection_core.artifacts.evaluation import (
     Curves,
     is_measured,
 )
-from detection_core.evaluation.coco_metrics import RECALLS
+from detection_core.evaluation.coco_metrics import RECALLS, SUMMARIES
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
 
@@ -22,16 +22,17 @@ BACKGROUND = "background"
 def make_curves(split: EvaluatedSplit, score_threshold: float) -> Curves:
     """Return the contents of curves.json.
 
-    The curves are COCO's at IoU 0.5; their mean is the class's AP@.50. Counts and confusion hold for the
-    caller's score threshold.
+    The curves are COCO's at IoU 0.5, of masks if the split compares these; their mean is the class's AP@.50.
+    Counts and confusion hold for the caller's score threshold.
 
     Args:
         split: the detector's findings.
         score_threshold: detections below it are not counted.
     """
-    coco = split.coco
-    map_50 = coco.metrics()[MAP_50]
+    coco = split.compared
+    map_50 = coco.summarise(SUMMARIES[MAP_50], range(len(coco.classes)))
     return Curves(
+        iou_type=coco.kind.iou_type,
         iou_threshold=IOU_THRESHOLD,
         score_threshold=score_threshold,
         map50=map_50 if is_measured(map_50) else None,
@@ -43,7 +44,7 @@ def make_curves(split: EvaluatedSplit, score_threshold: float) -> Curves:
 
 
 def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> ClassCurve:
-    coco = split.coco
+    coco = split.compared
     precision = coco.precision[:, :, k, 0, -1]
     has_objects = bool((precision > NOTHING_TO_MEASURE).any())
     objects, found, false_positives = _counts(split, coco.classes[k], score_threshold)

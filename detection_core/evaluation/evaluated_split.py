@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
+from detection_core.evaluation.coco_metrics import MASKS, CocoResult, evaluate_coco
 from detection_core.evaluation.results import (
     EvaluatedImage,
     ImageMatch,
@@ -31,14 +31,18 @@ class EvaluatedSplit:
     Attributes:
         images: every image once.
         class_names: class in [0, C) to name.
+        frequencies: class in [0, C) to its entry of `data.label_map.FREQUENCIES`, where known.
         labelled_only: for all but Pascal VOC's and Open Images' metrics, leave out detections of classes that
             were not verified in an image.
+        compares_masks: match detections and objects by their masks instead of their boxes.
         pixels: yields the images again, uint8 [H, W, 3], with their ground truth; without it none are drawn.
     """
 
     images: tuple[EvaluatedImage, ...]
     class_names: Mapping[int, str]
+    frequencies: Mapping[int, str] = dataclasses.field(default_factory=dict)
     labelled_only: bool = False
+    compares_masks: bool = False
     pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple
 
     @functools.cached_property
@@ -48,13 +52,18 @@ class EvaluatedSplit:
 
     @functools.cached_property
     def coco(self) -> CocoResult:
-        """COCO's precision and recall."""
+        """COCO's precision and recall of boxes."""
         return evaluate_coco(self.counted, self.class_names)
+
+    @functools.cached_property
+    def compared(self) -> CocoResult:
+        """COCO's precision and recall of what `matches` compares: boxes or masks."""
+        return evaluate_coco(self.counted, self.class_names, MASKS) if self.compares_masks else self.coco
 
     @functools.cached_property
     def matches(self) -> tuple[ImageMatch, ...]:
         """Detections and objects of each image, matched at IoU 0.5."""
-        return tuple(map(match_image, self.counted))
+        return tuple(match_image(image, masks=self.compares_masks) for image in self.counted)
 
     @functools.cached_property
     def best_score(self) -> float:

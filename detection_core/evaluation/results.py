@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from detection_core.ops.mask_runs import mask_iou
 from detection_core.structures import Instances
 
 
@@ -88,15 +89,21 @@ class ImageMatch:
     overlaps: np.ndarray
 
 
-def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> ImageMatch:
+def match_image(
+    image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD, *, masks: bool = False
+) -> ImageMatch:
     """Match as COCO does: by descending score, each detection takes the best free object.
 
     Args:
         image: detections by descending score.
         iou_threshold: least overlap of a match.
+        masks: compare masks, which all objects and detections have, instead of boxes.
     """
     truth, found = image.truth, image.detections
-    overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
+    if masks:
+        overlaps = mask_iou(found.masks, truth.masks, truth.is_crowd, truth.height, truth.width)
+    else:
+        overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
     found_by = np.full(len(found.classes), NOT_MATCHED)
     near = (overlaps >= iou_threshold) & (found.classes[:, None] == truth.classes[None, :])
     found_by[(near & truth.is_crowd).any(axis=1)] = IN_CROWD

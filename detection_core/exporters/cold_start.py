@@ -1,7 +1,5 @@
 """Measure loading a TensorFlow Lite file and its first inference in a new process."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

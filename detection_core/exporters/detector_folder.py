@@ -1,7 +1,5 @@
 """Write a detector folder atomically, and read it without executing anything from it."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Graphs for other runtimes: frozen ones as TensorFlow 1 wrote them, plain and portable ones."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -97,8 +95,8 @@ def portable_function(function: Any, normalisation: Normalisation) -> Any:
 
     Returns:
         A concrete function of `images` float32 [1, H, W, 3], RGB pixels 0..255. It returns `detection_boxes`
-        float32 [1, D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), `detection_scores` [1, D],
-        descending, `detection_classes` [1, D], from 1, and `num_detections` [1]. For `headless` it returns
+        float32 [1, D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped) and `detection_scores` [1, D],
+        descending. `detection_classes` [1, D] begin at 1. `num_detections` is [1]. For `headless` it returns
         `location` and `score` unchanged.
     """
     mean, std = (tf.constant(each, tf.float32) for each in normalisation)

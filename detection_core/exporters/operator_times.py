@@ -6,8 +6,6 @@ call costs some microseconds. The sum may therefore differ from the time of the 
 reported.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 import struct

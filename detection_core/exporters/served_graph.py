@@ -6,8 +6,6 @@ the digests of its inputs (a Merkle tree). A function counts by its body, not by
 signature needs, such as those that save and restore, do not count.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Names, dtypes, shapes and classes counted from 1 follow the Object Detection API
 consumers can read ours.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -291,10 +289,10 @@ def automl_functions(
     Returns:
         Name of a signature to its concrete function. Inputs: `serving_default` takes `images` uint8 [B, H, W,
             3], `serving_base64` takes `image_files` string [B]. Both return output_0 boxes float32 [B, D, 4]
-            (ymin, xmin, ymax, xmax in image pixels), output_1 scores float32 [B, D], output_2 classes float32
-            [B, D] (from 1), and output_3 the number of detections, int32 [B]. `predict` takes `images`
-            float32 [B, h, w, 3], normalised, of the network's size. It returns output_0, ...: class outputs
-            of each level [B, h, w, K], then box outputs.
+            (ymin, xmin, ymax, xmax in image pixels) and output_1 scores float32 [B, D]. Then follow output_2
+            classes float32 [B, D] (from 1), and output_3 the number of detections, int32 [B]. `predict`
+            takes `images` float32 [B, h, w, 3], normalised, of the network's size. It returns output_0, ...:
+            class outputs of each level [B, h, w, K], then box outputs.
 
     Raises:
         ExportError: if the detector has no levels of fixed size.

@@ -1,7 +1,5 @@
 """Convert a function to TensorFlow Lite files; upsample in operations that delegates run."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

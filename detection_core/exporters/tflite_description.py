@@ -1,7 +1,5 @@
 """Write the standard metadata of a TensorFlow Lite detector, with the label file."""
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile

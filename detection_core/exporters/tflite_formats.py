@@ -43,8 +43,8 @@ class Tolerance:
     matched_boxes: float
 
 
-# Lowest values measured on networks of 20 to 124 operations, and on trained ones with three seeds on two
-# data sets: float32 95 dB, float16 58, int16x8 and int8_weights 34, dynamic_range 30, int8 against its fake
+# Measured on networks of 20 to 124 operations, and on trained ones with three seeds on two data sets. Lowest
+# values: float32 95 dB, float16 58, int16x8 and int8_weights 34, dynamic_range 30, int8 against its fake
 # quantization 26, int4_weights 11. A bound must also accept a barely trained network, whose box codes are
 # near 0: 16 bits then give 19 dB.
 _EXACT = Tolerance(heads_db=60.0, matched_boxes=0.9)

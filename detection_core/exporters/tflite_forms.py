@@ -1,7 +1,5 @@
 """Input and output layouts of TensorFlow Lite files."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Post-processing in TensorFlow Lite files: one operation that the converter recognises, or built-in ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping

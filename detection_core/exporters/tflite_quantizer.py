@@ -265,8 +265,8 @@ def _package() -> Iterator[Any]:
         from ai_edge_quantizer.utils import qsv_utils
     except ImportError as error:
         raise ExportError(
-            "expected the package ai-edge-quantizer, which makes int16x8, int8_weights and int4_weights,"
-            " found none; install it with `pip install 'detflow[quantizer]'`, or leave these formats out",
+            "expected the package ai-edge-quantizer for int16x8, int8_weights and int4_weights, found none;"
+            " install it with `pip install 'detflow[quantizer]'`, or remove these formats",
             where="formats",
         ) from error
     level = logging.root.manager.disable

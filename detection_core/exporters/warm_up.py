@@ -5,8 +5,6 @@ apis/prediction_log.proto) in `assets.extra/tf_serving_warmup_requests`. Its Pyt
 TensorFlow version, so the few fields of a request are written by number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import tensorflow as tf

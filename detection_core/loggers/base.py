@@ -1,7 +1,5 @@
 """The interface of loggers, which receive a training's numbers and pictures, and their runs' ids."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """The loggers that a config names: metrics as lines, and servers that training never waits for."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import datetime

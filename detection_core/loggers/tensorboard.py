@@ -1,7 +1,5 @@
 """TensorBoard's event files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ Solovyev, Wang and Gabruseva, "Weighted boxes fusion: Ensembling boxes from diff
 models", 2021, https://arxiv.org/abs/1910.13302, as google/automl's EfficientDet computes it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@ Every function takes float32 [..., 4] boxes `[ymin, xmin, ymax, xmax]` in any un
 dimensions and unit. Inverted boxes (ymax below ymin) are accepted unless stated otherwise.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 

@@ -5,8 +5,6 @@ Pairwise functions compare rows, float32 [..., G, 4], with columns, float32 [...
 float32 [...].
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Find an image's best candidates of all classes without sorting every score."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

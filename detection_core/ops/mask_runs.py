@@ -1,7 +1,5 @@
 """Instance masks on the host, as COCO's compressed run-length encoding (RLE) of the whole image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -75,7 +73,43 @@ def mask_areas(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> 
     from pycocotools import mask as coco_mask
 
     runs = [as_coco(counts, height, width) for counts in masks]
-    return np.asarray(coco_mask.area(runs) if runs else [], np.float64)
+    # pycocotools fails for more than 255 masks at once.
+    parts = [coco_mask.area(runs[first : first + 255]) for first in range(0, len(runs), 255)]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def mask_boxes(masks: Sequence[bytes] | np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the boxes around masks, float64 [N, 4], x, y, width and height in pixels."""
+    from pycocotools import mask as coco_mask
+
+    return np.asarray(coco_mask.toBbox([as_coco(counts, height, width) for counts in masks]), np.float64)
+
+
+def mask_iou(
+    detected: Sequence[bytes] | np.ndarray,
+    true: Sequence[bytes] | np.ndarray,
+    is_crowd: np.ndarray,
+    height: int,
+    width: int,
+) -> np.ndarray:
+    """Overlap of detected masks with true ones, as in COCO.
+
+    Args:
+        detected: run lengths of D masks.
+        true: run lengths of G masks.
+        is_crowd: bool [G]; for a crowd, the union is the detection alone.
+        height: rows of the image, pixels.
+        width: columns of the image, pixels.
+
+    Returns:
+        float64 [D, G], in [0, 1].
+    """
+    from pycocotools import mask as coco_mask
+
+    if not len(detected) or not len(true):
+        return np.zeros((len(detected), len(true)))
+    runs = [[as_coco(counts, height, width) for counts in masks] for masks in (detected, true)]
+    return np.asarray(coco_mask.iou(*runs, is_crowd.tolist()), np.float64)
 
 
 def _as_rows(values: Sequence[bytes]) -> np.ndarray:

@@ -11,8 +11,6 @@ Greedy suppression per class: Girshick et al., "Rich feature hierarchies for acc
 semantic segmentation", 2014, https://arxiv.org/abs/1311.2524.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

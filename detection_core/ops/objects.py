@@ -1,7 +1,5 @@
 """Select, join and move objects of GroundTruth, keypoints included."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

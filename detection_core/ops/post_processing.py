@@ -1,7 +1,5 @@
 """Score conversion and calibration of raw predictions."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 

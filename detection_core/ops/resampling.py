@@ -1,7 +1,5 @@
 """Resize and pad images, masks and keypoints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -3,8 +3,6 @@
 So a resumed training run draws the same numbers without any stored generator state.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import contextvars

@@ -117,7 +117,7 @@ class CosineDecay(Schedule):
     """Linear warm-up, an optional constant phase, then half a cosine down to zero.
 
     Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017,
-    https://arxiv.org/abs/1608.03983, without the restarts; the warm-up is the gradual one of Goyal et al.,
+    https://arxiv.org/abs/1608.03983, without the restarts. The warm-up is the gradual one of Goyal et al.,
     "Accurate, Large Minibatch SGD", 2017, https://arxiv.org/abs/1706.02677.
 
     Attributes:

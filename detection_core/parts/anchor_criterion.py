@@ -1,7 +1,5 @@
 """The training criterion of anchor-based detectors."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 
@@ -18,8 +16,8 @@ class AnchorPredictions(NamedTuple):
     Attributes:
         box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
         class_logits: float32 [B, A, C + 1], background first.
-        anchors: float32 [A, 4] shared by all images, or [B, A, 4] per image, such as proposals, whose
-            gradient the caller stops; normalised to the (padded) network input, not clipped.
+        anchors: float32 [A, 4] shared by all images, or [B, A, 4] per image, such as proposals. They are
+            normalised to the (padded) network input, not clipped; the caller stops proposals' gradient.
     """
 
     box_codes: tf.Tensor

@@ -1,7 +1,5 @@
 """Box coders, which encode a box relative to an anchor as numbers near zero."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Protocol
 

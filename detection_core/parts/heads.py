@@ -1,7 +1,5 @@
 """Prediction heads, which predict box codes and class logits from feature maps."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Losses of classes and boxes, their protocols, and the losses of an anchor-based detector."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import ClassVar, Protocol, runtime_checkable

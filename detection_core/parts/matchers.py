@@ -1,7 +1,5 @@
 """Matchers, which assign a ground-truth row, or none, to each anchor."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """Necks, which mix feature maps of several levels.
 
-Feature pyramid network, https://arxiv.org/abs/1612.03144, which with depthwise convolutions is FPN-Lite;
-bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070; and SSD's extra
-layers, which downsample the last feature map of a backbone, https://arxiv.org/abs/1512.02325.
+Feature pyramid network, https://arxiv.org/abs/1612.03144; with depthwise convolutions it is FPN-Lite.
+Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070. SSD's extra layers,
+https://arxiv.org/abs/1512.02325; they downsample the last feature map of a backbone.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
@@ -47,8 +45,13 @@ def _conv_block(
 
 
 def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor:
-    """Double rows and columns by repetition, and crop them to the finer features if they exceed these."""
+    """Double rows and columns by repetition, and crop them to the finer features if they exceed these.
+
+    Sizes that differ between images must be twice those of the coarser features.
+    """
     features = tf_keras.layers.UpSampling2D(2, interpolation="nearest", name=f"{name}_up")(features)
+    if None in features.shape[1:3]:
+        return features
     below, right = features.shape[1] - finer.shape[1], features.shape[2] - finer.shape[2]
     if below or right:
         features = tf_keras.layers.Cropping2D(((0, below), (0, right)), name=f"{name}_crop")(features)

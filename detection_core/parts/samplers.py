@@ -1,7 +1,5 @@
 """Samplers, which choose the anchors that a loss counts: at random, or the hardest."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from typing import NamedTuple

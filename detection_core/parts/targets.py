@@ -1,7 +1,5 @@
 """Targets of anchors: class, box and their weights, for a batch at once; https://arxiv.org/abs/1506.01497."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

@@ -4,8 +4,6 @@ The generated modules are checked in, so that nobody needs a compiler to use the
 temporary folder and fails when the files here differ from what the .proto files give.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Add fake quantization to a folded network, and calibrate its ranges on real input."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterable
 from typing import Any

@@ -1,15 +1,13 @@
 """Bring the channels of a float network to similar ranges, so that one scale per tensor fits them.
 
 Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019,
-https://arxiv.org/abs/1906.04721, section 4.1. Channel c of a convolution's output may be multiplied by s_c if
-all readers divide their kernels by s_c, because f(s x) = s f(x) for a ReLU. The paper equalises the ranges of
+https://arxiv.org/abs/1906.04721, section 4.1. For a ReLU, f(s x) = s f(x). So channel c of a convolution's
+output may be multiplied by s_c if all readers divide their kernels by it. The paper equalises the ranges of
 kernels, which have one scale each there. Here kernels have a scale for each output channel, and activations
 one for all channels. So the ranges of activations, measured on images, are equalised.
 
 A ReLU6 does not scale so. But a channel below 6 on all images may be scaled up as long as it stays below.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable

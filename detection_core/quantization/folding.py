@@ -11,8 +11,6 @@ Kernel regularizers are dropped. Before folding, normalisation made the network 
 kernels; afterwards weight decay would change its outputs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

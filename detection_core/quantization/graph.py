@@ -4,8 +4,6 @@ A layer shared by pyramid levels is called once per level. Each call is a separa
 quantization work on calls.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

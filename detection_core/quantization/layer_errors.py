@@ -5,8 +5,6 @@ MobileNets", 2018, https://arxiv.org/abs/1803.08607, but for each channel. One c
 few steps to the others. A ratio over the whole tensor, dominated by that channel, would not show this.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

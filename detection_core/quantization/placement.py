@@ -6,8 +6,6 @@ A tensor is quantized where the integer kernel writes it: after a fused activati
 values keep the scale of their input. The inputs of a concatenation share one scale.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Collection

@@ -7,8 +7,6 @@ input's scale times the kernel's. Activations: one scale per tensor, over a movi
 extremes. Both train through a straight-through estimator.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

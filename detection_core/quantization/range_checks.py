@@ -5,8 +5,6 @@ batches' extremes (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.0
 happens if the training was short or the weights changed later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

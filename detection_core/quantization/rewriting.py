@@ -1,7 +1,5 @@
 """Add fake quantization to a float detector, record how to rebuild it, and remove it again."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The page of a data set, made from DataValidator's output folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import heapq

@@ -1,7 +1,5 @@
 """Evaluation results for a page: metrics, verdicts, curves, confusion matrix and mistakes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -120,7 +118,8 @@ def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
     weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:SERIES]
     kept = [c for c in drawn if c in weakest]
     lines = [Line(label=f"{c.name}  {c.ap50 or 0.0:.2f}", x=c.recall, y=c.precision) for c in kept]
-    title = f"Precision over recall at IoU .50, {title.lower()}; AP beside the class"
+    of_masks = " of masks" if curves.iou_type == "segm" else ""
+    title = f"Precision over recall at IoU .50{of_masks}, {title.lower()}; AP beside the class"
     chart = line_chart(title, "recall", lines, unit_square=True) if lines else None
     return chart, len(drawn) - len(kept)
 

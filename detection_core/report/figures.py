@@ -1,7 +1,5 @@
 """Lines, bars and heat maps as data; a page draws them as SVG in its colours."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Self-contained HTML pages from templates, and the numbers, times and pictures on them."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Azure Blob Storage and Data Lake Storage, with adlfs."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import AsyncIterator, Iterator

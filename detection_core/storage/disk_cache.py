@@ -1,7 +1,5 @@
 """The base of all caches on this machine: folders of entries that can be recreated."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

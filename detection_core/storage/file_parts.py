@@ -4,8 +4,6 @@ zlib unpacks only from the beginning. So zlib's states at some positions are kep
 later read starts at the nearest one, as in zlib's example `zran.c`.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import bisect

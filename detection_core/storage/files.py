@@ -41,6 +41,9 @@ _STORES = {
     **dict.fromkeys(("abfs", "abfss", "az"), ("detection_core.storage.azure", "AzureStore")),
 }
 
+MAX_TEXT_BYTES = 1 << 22
+"""Bytes of a text file that is read whole; files of data sets are read in pieces and may be longer."""
+
 
 def is_remote(path: str) -> bool:
     """Return whether the path has a scheme other than the local file system."""
@@ -61,8 +64,8 @@ def store_of(path: str) -> ObjectStore:
         )
     if hide_credentials(path):
         raise DataError(
-            "expected a path without credentials, found some in it, which logs and records would show;"
-            " leave them out and sign in by the variables or files of the store's own tools",
+            "expected a path without credentials, found some; remove them, and sign in by the variables or"
+            " files of the store's tools",
             where=path,
         )
     return cast("ObjectStore", _store(*_STORES[scheme]))
@@ -100,6 +103,41 @@ def read_bytes(path: str) -> bytes:
     """Read the whole file as bytes."""
     store, path = _locate(path)
     return store.read(path)
+
+
+def read_user_text(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> str:
+    """Read a user's text file of at most `longest` bytes; errors call it `what`, such as "pipeline.config".
+
+    Raises:
+        ConfigError: when the file is missing, unreadable, not a regular file, too large or not text.
+    """
+    try:
+        with open_regular(path, longest) as file:
+            found = file.read(longest + 1)
+            if len(found) > longest:
+                raise OSError(errno.EFBIG, f"expected at most {longest:,} bytes, found more", path)
+        text = found.decode("utf-8-sig")
+        if "\0" in text:
+            raise ConfigError(f"expected a {what} in text format, found null characters", where=path)
+        return text
+    except ConfigError:
+        raise
+    except UnicodeDecodeError as error:
+        message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
+        raise ConfigError(message, where=path) from error
+    except Exception as error:  # Clients of stores raise errors of any class.
+        if not isinstance(error, OSError | ValueError) and not is_remote(path):
+            raise
+        raise ConfigError(_explained(error, what), where=path) from error
+
+
+def _explained(error: Exception, what: str) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EINVAL:
+        return f"expected a {what}, found no regular file; check the path"
+    if number == errno.EFBIG and isinstance(error, OSError):
+        return f"{str(error.strerror).replace('at most', f'a {what} of at most', 1)}; check the path"
+    return f"cannot read the {what} ({error}); check the path"
 
 
 def read_regular(path: str, limit: int) -> bytes:

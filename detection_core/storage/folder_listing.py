@@ -1,7 +1,5 @@
 """List a folder tree, within limits, to find out what kind of data it holds."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Google Cloud Storage, with gcsfs."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import logging

@@ -3,8 +3,6 @@
 Files and folders are written under a temporary name, and synced before they appear.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -4,8 +4,6 @@ The temporary name is `.NAME.xxxxxxxx.partial`. Its writer holds a lock, which t
 when the process dies. An unlocked one was left by a killed writer, and the next writer removes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

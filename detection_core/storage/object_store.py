@@ -5,8 +5,6 @@ of `StoreConnection` signs in, lists, describes an object and does conditional w
 no call, or makes additional requests to guess whether a path is a folder.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import errno

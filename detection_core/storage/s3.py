@@ -1,7 +1,5 @@
 """S3 and compatible stores, with s3fs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

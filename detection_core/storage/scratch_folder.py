@@ -1,7 +1,5 @@
 """Temporary folders; the next process removes those of killed owners."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

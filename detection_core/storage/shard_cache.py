@@ -5,8 +5,6 @@ content. So a process finds copies of a killed predecessor, and processes may sh
 removed while open stays readable.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import logging

@@ -1,7 +1,5 @@
 """The connection of a process to an object store: each store's settings and translated errors."""
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import dataclasses

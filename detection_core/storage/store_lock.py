@@ -102,8 +102,8 @@ class _Held:
                 self._version = self._write(unique_content(), self._version)
             if self._version is None:
                 raise StorageError(
-                    "expected to still hold this lock, found that another writer took it over, because it"
-                    " was not renewed in time; run again: finished work is kept",
+                    "expected to hold this lock, found that another writer took it, as it was not renewed;"
+                    " run again: finished work is kept",
                     where=self._path,
                 )
 

@@ -1,7 +1,5 @@
 """Unpack untrusted zip archives."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Compare an exported TensorFlow Lite file with its detector, layer by layer."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 
@@ -119,8 +117,8 @@ def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:
     origin = read_provenance(content, where=path)
     if origin is None:
         raise ModelError(
-            "expected a file that says what network it was made from (detflow.json at its end), found none;"
-            " pass a file that export wrote",
+            "expected a file that names its network (detflow.json at its end), found none; pass a file that"
+            " export wrote",
             where=path,
         )
     if origin.format not in FORMATS:

@@ -1,7 +1,5 @@
 """Describe the detector of a pipeline.config without data: sizes, parameters, anchors and operations."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The verb `evaluate`: measure a detector, compare it with a baseline, draw pictures, check thresholds."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections import defaultdict
@@ -19,21 +17,35 @@ from detection_core.config.check import check_evaluation
 from detection_core.config.input_paths import point_at_examples, require_evaluation_input
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.metric_names import MASK_SETS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.evaluation.bootstrap import known_intervals, resample
-from detection_core.evaluation.coco_results import CocoResults
+from detection_core.evaluation.coco_results import (
+    COCO_RESULTS,
+    CocoResults,
+    metric_sets_of,
+    write_coco_results,
+)
+from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import measure
-from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import (
+    compute_metrics,
+    known_metrics,
+    missing_shapes,
+    split_to_measure,
+)
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
+from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.storage import files
-from detection_core.structures import Instances
+from detection_core.structures import FIRST_CLASS, Instances
 from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
 
@@ -44,6 +56,8 @@ TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
 """Yields the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
 
 _MODEL, _BASELINE = "model", "baseline"
+_DIGITS = 19
+"""An image id of so many digits does not fit 64 bits."""
 
 
 def evaluate(
@@ -74,32 +88,65 @@ def evaluate(
         DataError: if there is no image.
     """
     options = options or EvaluateOptions()
-    names, sets = label_map.class_names, options.metrics
+    names = label_map.class_names
+    _thresholds(options, label_map)  # refuses unknown metrics before a detector is loaded
     note = _why_not_comparable(baseline_path, names) if baseline_path else ""
-    thresholds = parse_thresholds(options.thresholds, known_metrics(sets, names), "thresholds")
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
+    classes = {c + FIRST_CLASS: c for c in label_map.classes}
     runners: dict[str, Runner] = {
-        name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
+        name: CocoResults(path, classes) if _is_results(path) else load_runner(path, trust=options.trust)
         for name, path in paths.items()
     }
+    return _evaluate(runners, truth, label_map, evaluation_dir, options, note)
+
+
+def _thresholds(options: EvaluateOptions, label_map: LabelMap) -> tuple[Threshold, ...]:
+    known = known_metrics(options.metrics, label_map.class_names)
+    return parse_thresholds(options.thresholds, known, "thresholds")
+
+
+def _is_results(path: str) -> bool:
+    return path.lower().endswith(".json")
+
+
+def _evaluate(
+    runners: Mapping[str, Runner],
+    truth: TruthSource,
+    label_map: LabelMap,
+    evaluation_dir: str,
+    options: EvaluateOptions,
+    note: str = "",
+) -> EvalReport:
+    """Measure `_MODEL`, and `_BASELINE` if there is one; `note` is the first reason."""
+    sets, thresholds = options.metrics, _thresholds(options, label_map)
     measured = measure(runners, truth(), label_map, total=options.images)
     for runner in runners.values():
         if isinstance(runner, CocoResults):
             runner.check_all_seen()
-    splits = {
-        name: EvaluatedSplit(
-            images=m.images, class_names=names, labelled_only=sets.only_labelled, pixels=truth
-        )
-        for name, m in measured.items()
-    }
+    splits = {name: split_to_measure(one.images, label_map, sets, truth) for name, one in measured.items()}
+    if missing := missing_shapes(splits[_BASELINE].images, sets) if _BASELINE in splits else "":
+        note = f"not compared with the baseline, which finds no {missing}"
+        del splits[_BASELINE]
     report = _report(splits, thresholds, options, seconds_per_image=measured[_MODEL].seconds_per_image)
     if note:
         report = dataclasses.replace(report, reasons=(note, *report.reasons))
     with files.atomic_dir(evaluation_dir) as folder:
         _write_details(folder, splits[_MODEL], options)
+        if options.write_detections:
+            found = map(_with_id, measured[_MODEL].images)
+            write_coco_results(files.join(folder, COCO_RESULTS), found)
         METRICS.write(folder, report)
     _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
     return report
+
+
+def _with_id(image: EvaluatedImage) -> tuple[int | str, Instances]:
+    """Return an image's detections and its id, as a number where COCO's data sets have one."""
+    truth, text = image.truth, image.truth.source_id
+    is_number = text.isdecimal() and len(text) < _DIGITS and str(int(text)) == text
+    return int(text) if is_number else text, dataclasses.replace(
+        image.detections, height=truth.height, width=truth.width
+    )
 
 
 def _report(
@@ -177,11 +224,53 @@ def evaluate_config(
     )
 
 
+def evaluate_results(
+    detections: str,
+    annotations: str,
+    evaluation_dir: str,
+    *,
+    baseline: str = "",
+    options: EvaluateOptions | None = None,
+) -> EvalReport:
+    """Measure detections of any program with ground truth in COCO JSON, without a detector and images.
+
+    Args:
+        detections: COCO results (.json).
+        annotations: COCO JSON of the ground truth.
+        evaluation_dir: as in `evaluate`; there are no pictures.
+        baseline: other COCO results to compare with; "" for none.
+        options: without metric sets, those that the detections have values for are measured.
+
+    Raises:
+        DetectionError: as `evaluate`; DataError for a malformed file, naming the entry.
+    """
+    truth, options = CocoTruth(annotations), options or EvaluateOptions()
+    metrics = options.metrics
+    if not metrics.sets:
+        metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
+    paths = {_MODEL: detections} | ({_BASELINE: baseline} if baseline else {})
+    return _evaluate(
+        {name: CocoResults(path, truth.classes) for name, path in paths.items()},
+        truth,
+        truth.label_map,
+        evaluation_dir,
+        dataclasses.replace(options, metrics=metrics, images=len(truth), pictures=0),
+    )
+
+
 def own_config(model_path: str) -> PipelineConfig:
     """Return the config of a detector folder, or of the first detector of an ensemble.
 
-    It is empty for a file or a SavedModel of another program.
+    It is empty for a file or a SavedModel of another program. For COCO results it measures what they contain.
     """
+    if _is_results(model_path):
+        sets, keypoints = metric_sets_of(model_path)
+        config = PipelineConfig()
+        config.eval_config.metrics_set.extend(sets)
+        masks = not MASK_SETS.isdisjoint(sets)
+        reader = config.eval_input_reader.add(load_instance_masks=masks, num_keypoints=keypoints)
+        reader.mask_type, reader.shuffle, reader.num_epochs = PNG_MASKS, False, 1
+        return config
     path = find_extra(model_path, PIPELINE_CONFIG)
     return parse_pipeline_config(files.read_text(path), path) if path else PipelineConfig()
 

@@ -1,7 +1,5 @@
 """Check that a folder of examples is complete, before it is used."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Write a detector as TensorFlow Lite files and measure what each lost in accuracy."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import logging

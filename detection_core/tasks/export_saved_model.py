@@ -1,7 +1,5 @@
 """The verb `export-saved-model`: export a detector as the Object Detection API or google/automl does."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging

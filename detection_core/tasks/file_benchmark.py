@@ -1,7 +1,5 @@
 """Measure TensorFlow Lite files on this machine: latency, cold start, memory, and the time of operations."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses
@@ -233,7 +231,7 @@ def _slower(machine: Machine, integer: BenchmarkedFile, floating: BenchmarkedFil
         text += f"; most of it is {worst}, {times[worst]:.2f} against {others.get(worst, 0.0):.2f} ms"
     if machine.int8_dot_product is False:
         text += (
-            "; this processor has no instructions for products of int8 (VNNI, Arm dotprod), without which"
-            " int8 gains nothing over float32: measure on the device that the file is for"
+            "; this processor has no products of int8 (VNNI, Arm dotprod), so int8 is not faster: measure on"
+            " the target device"
         )
     return [text]

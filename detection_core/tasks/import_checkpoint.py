@@ -1,7 +1,5 @@
 """Convert a published checkpoint to a detector without training."""
 
-from __future__ import annotations
-
 import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE

@@ -1,7 +1,5 @@
 """Measure the input pipeline of a training stage by stage, and the training step."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import time

@@ -1,7 +1,5 @@
 """Describe a TensorFlow Lite file, a detector folder or a SavedModel without running it."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

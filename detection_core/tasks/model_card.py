@@ -1,7 +1,5 @@
 """Write the model card of a published version: origin, training and metrics."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 

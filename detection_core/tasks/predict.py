@@ -1,7 +1,5 @@
 """The verb `predict`: detect objects in image files and draw their boxes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import logging
@@ -16,7 +14,7 @@ from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Predic
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
-from detection_core.evaluation.coco_results import ImageIds, write_coco_results
+from detection_core.evaluation.coco_results import COCO_RESULTS, ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes, known_edges
 from detection_core.evaluation.pictures import detection_boxes, jpeg
@@ -29,7 +27,6 @@ from detection_core.structures import FIRST_CLASS, Instances
 _logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
-COCO_RESULTS = "coco_results.json"
 
 
 def predict(

@@ -1,7 +1,5 @@
 """Draw training images before and after augmentation and resizing, with their objects."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Measure which layers lose accuracy by quantization, and the gain from leaving parts in float."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

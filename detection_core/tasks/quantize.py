@@ -1,7 +1,5 @@
 """Continue training a detector with fake quantization and write it as a detector folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 
@@ -114,8 +112,8 @@ def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume
 def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
     if options.delay >= steps:
         _logger.warning(
-            "graph_rewriter.quantization.delay is %d and training ends after %d steps: ranges are observed,"
-            " but the weights never learn with quantization; set a smaller delay",
+            "graph_rewriter.quantization.delay is %d and training ends after %d steps, so the weights never"
+            " learn with quantization; set a smaller delay",
             options.delay,
             steps,
         )

@@ -1,7 +1,5 @@
 """Write a page about a folder of examples: statistics, charts, samples and findings."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.artifacts.data_findings import DataFindings

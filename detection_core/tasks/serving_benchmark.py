@@ -1,7 +1,5 @@
 """Measure SavedModels on this machine: latency and images a second, by batch size."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Sequence

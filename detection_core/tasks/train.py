@@ -1,7 +1,5 @@
 """Train a detector from a pipeline.config and write it as a detector folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from typing import Any

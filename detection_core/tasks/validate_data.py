@@ -1,7 +1,5 @@
 """Validate examples: compute statistics, find problems, and decide whether they may be trained on."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Collection, Iterator, Mapping

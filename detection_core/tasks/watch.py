@@ -1,7 +1,5 @@
 """Measure the checkpoints of a training that another process runs."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import time

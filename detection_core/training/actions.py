@@ -1,7 +1,5 @@
 """Actions that the training loop calls with every report, such as logging, progress lines and profiles."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

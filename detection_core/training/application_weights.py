@@ -2,13 +2,11 @@
 
 The backbones compute the same as the classifiers, with three differences that the copy corrects. Keras'
 ResNets take BGR channels, have biases before their batch norms, and use another epsilon in them. One
-difference stays. For an even number of rows or columns, Keras' first pooling is shifted by one pixel up and
-left, compared to here and the Object Detection API.
+difference stays: for an even number of rows or columns, Keras shifts the first pooling by one pixel up and
+left.
 
 Files for inference have batch norms folded into the convolutions; these are unfolded first.
 """
-
-from __future__ import annotations
 
 import logging
 import re
@@ -66,18 +64,17 @@ def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: boo
         return False
     if frozen:
         consequence = (
-            "with freeze_batchnorm: true nothing is normalised, and training diverges with a learning rate"
-            " for normalised layers; set freeze_batchnorm: false, so that statistics are measured, or"
-            " divide the learning rate by 100"
+            "with freeze_batchnorm: true nothing is normalised, and training with the usual learning rate"
+            " diverges. Set freeze_batchnorm: false, or divide the learning rate by 100"
         )
     else:
         consequence = (
-            "the first steps measure them again; do not set freeze_batchnorm, and let their moving averages"
-            " follow within the training (batch_norm.decay: 0.97 for a few hundred steps)"
+            "the first steps measure them again. Do not set freeze_batchnorm, and choose batch_norm.decay for"
+            " the length of the training (0.97 for a few hundred steps)"
         )
     _logger.warning(
-        "%d of the %d batch norms to start from have trivial statistics (gamma 1, mean 0, variance 1), as"
-        " they were folded into the convolutions: %s",
+        "%d of the %d batch norms were folded into the convolutions and have trivial statistics (gamma 1,"
+        " mean 0, variance 1): %s",
         len(found),
         count,
         consequence,
@@ -106,8 +103,8 @@ def fill_backbone(
         source: where the classifier was read from, for the report and errors.
 
     Returns:
-        The result for each variable of the backbone. A layer that is narrower in the detector keeps its
-        initial value, such as the last ones of a MobileNetV1 below a light pyramid.
+        The result for each variable of the backbone. A layer that is narrower in the detector, as below a
+        light pyramid, keeps its initial value.
 
     Raises:
         ModelError: when the classifier is another network, or its weights cannot be converted.

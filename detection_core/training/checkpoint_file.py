@@ -1,7 +1,5 @@
 """Open checkpoint files and detect damage."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Resolve paths to checkpoint files, without TensorFlow."""
 
-from __future__ import annotations
-
 import re
 
 from detection_core.errors import ModelError
@@ -76,9 +74,9 @@ def _refuse_other_folder(folder: str) -> None:
         found = f"a folder with one in it; give {within}"
     elif files.exists(files.join(folder, _SAVED_MODEL)):
         found = (
-            "a SavedModel; it runs with `detflow predict` and `evaluate`; to train on, give the checkpoint"
-            " that it was made of, or, for a folder that detflow wrote, name it as the detector to start"
-            " from (`train.warm_start`, `--warm-start`)"
+            "a SavedModel; it runs with `detflow predict` and `evaluate`. To train on, give the checkpoint"
+            " that it was made of. A folder that detflow wrote can be the detector to start from"
+            " (`train.warm_start`, `--warm-start`)"
         )
     else:
         return

@@ -1,7 +1,5 @@
 """Variables in checkpoints of TensorFlow 2 (object-based) and 1 (name-based), and reports of restoring."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

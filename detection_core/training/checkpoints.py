@@ -1,7 +1,5 @@
 """Checkpoints of unfinished training: written atomically, verified when read."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

@@ -1,7 +1,5 @@
 """Distribution of training over devices and machines, and its reproducibility."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Count updates skipped because a value is not finite, and stop when there are too many."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple

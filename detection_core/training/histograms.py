@@ -1,7 +1,5 @@
 """Histograms of parameters and gradients, computed inside the compiled update when due."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

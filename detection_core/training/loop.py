@@ -1,7 +1,5 @@
 """The training loop: updates, reports and checkpoints, independent of models and data."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Options of the training loop."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.training.precision import INITIAL_LOSS_SCALE, Precision

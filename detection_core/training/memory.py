@@ -1,7 +1,5 @@
 """Memory of this process and its devices. Only the GPU functions import TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import resource

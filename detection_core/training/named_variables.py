@@ -1,7 +1,5 @@
 """Restore variables of any model from a name-based checkpoint."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from typing import overload

@@ -4,8 +4,6 @@ Weights stay float32 and are cast in each layer, https://arxiv.org/abs/1710.0374
 it computes in float32, see `Detector.losses`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import logging

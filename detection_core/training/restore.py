@@ -1,7 +1,5 @@
 """Fill a detector from a `fine_tune_checkpoint`, with a report of each variable, or from another detector."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import re
@@ -158,9 +156,9 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
     ]
     raise ModelError(
         f"expected the classes of the deployed detector in the data, found {len(different)} that differ:"
-        f" {'; '.join(different[:5])}. If the data are right, run once with the new num_classes and with"
-        " train.warm_start set to the folder of the deployed version (layers that fit are restored) or to"
-        " nothing; otherwise name the classes in data.label_map",
+        f" {'; '.join(different[:5])}. If the data are right, set num_classes, and run once with"
+        " train.warm_start empty or the folder of the deployed version. Otherwise name the classes in"
+        " data.label_map",
         where=detector_dir,
     )
 

@@ -1,7 +1,5 @@
 """Out-of-memory errors, and trial updates that find how many parts a batch must be split into."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

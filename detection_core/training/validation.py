@@ -1,7 +1,5 @@
 """Validation during training: its schedule, the best weights, and its images."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

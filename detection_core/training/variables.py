@@ -1,7 +1,5 @@
 """Select the variables to train, and the learning rate of each backbone stage."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
@@ -42,8 +40,8 @@ def rate_factors(
     """Return the factor of each variable's learning rate.
 
     The deepest stage has the factor `decay`, each earlier one `decay` times that of the next. Variables
-    outside the backbone have 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555, and,
-    for stages of convolutional networks, Liu et al., "A ConvNet for the 2020s", 2022,
+    outside the backbone have 1. Compare Clark et al., "ELECTRA", 2020, https://arxiv.org/abs/2003.10555. For
+    stages of convolutional networks see Liu et al., "A ConvNet for the 2020s", 2022,
     https://arxiv.org/abs/2201.03545.
 
     Args:

@@ -8,8 +8,6 @@ sums over images. Its variance is that of a ratio estimator (Cochran, "Sampling 
 one, with Bonferroni's correction.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The data checks: their measures, thresholds and severities; the check of classes."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@ A histogram has drifted if both hold:
 `benchmarks/drift_false_alarms.py` measures the rate of false alarms.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

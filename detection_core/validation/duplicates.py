@@ -4,8 +4,6 @@ Images are compared by digests of their files. Eight bytes of each digest are ke
 eight megabytes. The probability that any two different files among ten million collide is three in a million.
 """
 
-from __future__ import annotations
-
 import array
 import dataclasses
 import hashlib

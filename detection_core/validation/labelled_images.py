@@ -1,7 +1,5 @@
 """Reads examples one by one for checks, without decoding pixels."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any

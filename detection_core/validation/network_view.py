@@ -1,7 +1,5 @@
 """Checks the size of boxes at the network's input, and their overlap with anchors."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

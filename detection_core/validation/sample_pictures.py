@@ -3,8 +3,6 @@
 Examples of findings get their ids and pictures in a second pass over their records.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import heapq
 import io

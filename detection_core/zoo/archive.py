@@ -1,7 +1,5 @@
 """Unpack an archive of the model zoo: only the needed files, and only in the expected layout."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io

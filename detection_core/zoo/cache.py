@@ -5,8 +5,6 @@ beside it at first, and compared later. `digests` keeps the checksums of unchang
 need not read them again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -3,8 +3,6 @@
 Only regular files are read: others could block, never end or lead elsewhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -5,8 +5,6 @@ server identifies the version by a strong ETag or a date. pooch and fsspec are n
 and limit neither the size nor the rate of a response.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import email.message

@@ -1,7 +1,5 @@
 """Recipe for fine-tuning a published detector: settings, each with reason and source."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -77,8 +75,8 @@ def fine_tuning_recipe(
             path="train.start_from",
             value=f"zoo:{model.name}",
             reason=(
-                "all weights that fit are restored: backbone, pyramid and the shared layers of the"
-                f" heads; the last layer starts from random weights, for {classes:,} classes"
+                "the weights of backbone, pyramid and the heads' shared layers are restored. The last"
+                f" layer starts from random weights, for {classes:,} classes"
             ),
             source=_MEASURED,
         ),
@@ -113,10 +111,9 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
             path=f"{optimizer}.learning_rate.cosine_decay_learning_rate",
             value=cosine,
             reason=(
-                f"a peak of {cosine['learning_rate_base']:g}, at most half of what these detectors are"
-                " trained with from scratch, because trained weights are already good; it is scaled with the"
-                f" batch size; {warm_up} steps of warm-up protect them from the first, large gradients of the"
-                " new layers"
+                f"a peak of {cosine['learning_rate_base']:g}, at most half of the rate from scratch, because"
+                " trained weights are already good. It is scaled with the batch size."
+                f" {warm_up} steps of warm-up protect them from the first, large gradients of the new layers"
             ),
             source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),

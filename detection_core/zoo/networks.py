@@ -1,12 +1,10 @@
 """Facts about the networks that are built here, from each family's `families/NAME/networks.yaml`.
 
-A file has `parts`, texts that its kinds share; `kinds`, each a config text that its networks have in common;
-`networks`; and `not_built`, published networks that are not built here, with what they are. A `$name` in a
+A file has `parts`, texts that its kinds share, and `kinds`, each a config text that its networks have in
+common. It also has `networks`, and `not_built`, published networks that are not built here. A `$name` in a
 text is replaced by a value of the network or of its kind, or by a part. Parts may contain other parts. The
 files are read when a network is first requested.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import difflib
@@ -57,8 +55,8 @@ class Kind:
         suggested: `detflow init` chooses among their published networks by itself.
         optimizer: the field of `train_config.optimizer` that they are trained with.
         optimizer_options: its fields besides the learning rate.
-        rate: from trained weights, the peak learning rate for each image of a batch, its maximum, and how
-            many times the first rate the peak is.
+        rate: peak learning rate for each image of a batch, its maximum, and the quotient of peak and first
+            rate; from trained weights.
         rate_from_scratch: the same from random weights.
         gradient_norm: maximum gradient norm when training from scratch; 0: no limit.
         small_batch: fields of the config that keep the statistics of the starting weights, for batches that

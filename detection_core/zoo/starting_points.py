@@ -1,7 +1,5 @@
 """Initial weights: `zoo:NAME`, `imagenet:BACKBONE`, or the path of a checkpoint."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.errors import ConfigError, shorten

@@ -5,8 +5,6 @@ body of a redirect. Here a response needs a minimum rate, its head is bounded, a
 not read.
 """
 
-from __future__ import annotations
-
 import http.client
 import io
 import time

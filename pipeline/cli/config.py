@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def _convert(arguments: argparse.Namespace) -> Result:
-    from detection_core.bounded.text_file import read_text_file
     from detection_core.config.legacy.conversion import convert_config
+    from detection_core.storage import files
 
     path = _file(arguments)
-    converted = convert_config(read_text_file(path, what="pipeline.config"), where=path)
+    converted = convert_config(files.read_user_text(path, what="pipeline.config"), where=path)
     lines = [*(converted.changes or ("nothing to change",)), *(f"note: {note}" for note in converted.notes)]
     refused = _refusal(converted.text)
     data: dict[str, Any] = {

@@ -1,7 +1,5 @@
 """Verbs on data sets: report, preview, convert."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Verbs that run detectors, or export them as SavedModels."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

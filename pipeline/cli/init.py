@@ -1,7 +1,5 @@
 """The verb `init`: write the files of a first workflow for a data set."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os

@@ -46,8 +46,8 @@ _UNKNOWN = "unknown"
         default="",
         dest="accelerators",
         metavar="NAME,NAME",
-        help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run of a .tflite;"
-        " exit 1 if the network is not one part",
+        help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run; exit 1 if the"
+        " network is not one part",
     ),
 )
 def inspect(arguments: argparse.Namespace) -> Result:

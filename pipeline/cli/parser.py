@@ -1,10 +1,8 @@
 """The command `detflow`: its verbs, arguments and exit codes.
 
-Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one message), 130 interrupted,
-143 after SIGTERM. Some verbs have more. Heavy modules are imported only by the verbs that need them.
+Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one message). 130 and 143 follow
+SIGINT and SIGTERM. Some verbs have more. Heavy modules are imported only by the verbs that need them.
 """
-
-from __future__ import annotations
 
 import argparse
 import json

@@ -208,6 +208,17 @@ def _published_config(checkpoint: str) -> str:
         metavar="DIR_OR_JSON",
         help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
     ),
+    option(
+        "--detections",
+        "FILE",
+        "COCO results (.json) of any program to measure instead of a model",
+    ),
+    option("--annotations", "FILE", "COCO JSON of the ground truth of --detections; images are not needed"),
+    option(
+        "--metrics-set",
+        "NAMES",
+        "comma-separated, sets as in eval_config, with --annotations (default: what the detections have)",
+    ),
     option("--watch", "DIR", "measure each checkpoint of a training in another process, such as OUTPUT/work"),
     argument(
         "--timeout",
@@ -221,12 +232,22 @@ def _published_config(checkpoint: str) -> str:
     _SPLIT,
     option("--baseline", "DIR", "detector to compare with"),
     option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
+    argument(
+        "--write-detections",
+        action="store_true",
+        help="also write the detections to OUTPUT/evaluation/coco_results.json in COCO's results format",
+    ),
     TRUST,
 )
 def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector: COCO metrics, curves, pictures and a verdict."""
     if arguments.watch:
         return _watch(arguments)
+    if arguments.detections and arguments.model:
+        raise ConfigError("expected a model or its detections, found both", where="--detections")
+    if arguments.annotations or arguments.metrics_set:
+        return _evaluation_result(_evaluate_results(arguments), arguments)
+    arguments.model = arguments.model or [arguments.detections] * bool(arguments.detections)
     for name in ("model", "examples"):
         if not getattr(arguments, name):
             raise ConfigError("expected a folder, found none", where=f"--{name}")
@@ -242,9 +263,45 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         model=one_model(arguments),
         baseline=given_model(arguments.baseline),
         split=arguments.split,
+        write_detections=arguments.write_detections,
         trust=arguments.trust,
         **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
     )
+    return _evaluation_result(data, arguments)
+
+
+def _evaluate_results(arguments: argparse.Namespace) -> dict[str, Any]:
+    for name in ("detections", "annotations"):
+        if not getattr(arguments, name):
+            raise ConfigError("expected a file, found none", where=f"--{name}")
+    if arguments.examples:
+        raise ConfigError("expected examples or annotations, found both", where="--annotations")
+    from component_specs import EvaluatorJob
+    from components.runtime.bind import decode_parameters
+    from detection_core.artifacts.blessing import write_blessing
+    from detection_core.artifacts.evaluation import METRICS
+    from detection_core.builders.evaluation_settings import EvaluateOptions
+    from detection_core.config.check import check_message
+    from detection_core.evaluation.metric_sets import MetricOptions
+    from detection_core.protos.eval_pb2 import EvalConfig
+    from detection_core.tasks.evaluate import evaluate_results
+
+    sets = tuple(name.strip() for name in arguments.metrics_set.split(",") if name.strip())
+    check_message(EvalConfig(metrics_set=sets), "eval_config")
+    parameters = decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds})
+    with quiet_output_folder(arguments.output) as output:
+        report = evaluate_results(
+            arguments.detections,
+            arguments.annotations,
+            os.path.join(output, "evaluation"),
+            baseline=arguments.baseline,
+            options=EvaluateOptions(split="", metrics=MetricOptions(sets=sets), **parameters),
+        )
+        write_blessing(os.path.join(output, "blessing"), bool(report.blessed), report.reasons)
+    return METRICS.encode(report)
+
+
+def _evaluation_result(data: dict[str, Any], arguments: argparse.Namespace) -> Result:
     pictures = os.path.join(arguments.output, "evaluation")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {pictures}")

@@ -4,8 +4,6 @@ A model may loop forever, exhaust the memory or crash in native code. So the pro
 imports. The child runs the verb; the parent watches it and returns its exit code.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import math

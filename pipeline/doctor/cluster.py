@@ -1,7 +1,5 @@
 """Checks of a cluster: requirements of `submit` and `schedule` on Kubernetes and Kubeflow Pipelines."""
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Findings of checks, and a runner for a table of checks."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import functools

@@ -1,14 +1,12 @@
 """Kubernetes API client of the cluster checks, and the permissions and kinds that they look for."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
+from detection_core.bounded.plain_yaml import module_table, read_yaml
 from detection_core.errors import ConfigError
 from pipeline.extras import require
 from pipeline.kubeflow.api_errors import ClusterError
@@ -121,7 +119,7 @@ class Kube:
 def _check_files(paths: str) -> None:
     """Refuse files that the package's parser would expand without end, or fail on with a traceback."""
     for path in filter(os.path.exists, paths.split(os.pathsep)):
-        if not isinstance(parse_yaml(read_text_file(path, what="kubeconfig"), path), dict):
+        if not isinstance(read_yaml(path, what="kubeconfig"), dict):
             raise ConfigError("expected a mapping, found none", where=path)
 
 
@@ -172,7 +170,7 @@ class Right:
 
     group: str
     resource: str
-    verbs: tuple[str, ...]
+    verbs: Sequence[str]
     purpose: str
     name: str = ""
 
@@ -182,31 +180,6 @@ class Right:
         found = {"namespace": namespace, "verb": verb, "group": self.group, "resource": resource}
         found |= {"subresource": subresource} if subresource else {}
         return found | ({"name": self.name} if self.name else {})
-
-
-# Permissions of the caller that the pipelines API checks, on a multi-user server.
-_PIPELINES = "pipelines.kubeflow.org"
-CALLER_RIGHTS = (
-    Right(_PIPELINES, "pipelines", ("get", "list", "create"), "detflow submit"),
-    Right(_PIPELINES, "pipelines/versions", ("get", "list", "create"), "detflow submit"),
-    Right(_PIPELINES, "experiments", ("get", "list", "create"), "detflow submit"),
-    Right(_PIPELINES, "runs", ("get", "list", "create"), "detflow submit and runs"),
-    Right(_PIPELINES, "runs", ("terminate", "retry"), "detflow runs cancel and retry"),
-    Right(_PIPELINES, "jobs", ("get", "list", "create", "enable", "disable", "delete"), "detflow schedule"),
-)
-
-# Permissions of a run's pods; a test compares them with k8s/base/rbac.yaml.
-STEP_RIGHTS = (
-    Right("argoproj.io", "workflows", ("get",), "Kubeflow's driver, for the time of a schedule"),
-    Right(
-        "argoproj.io", "workflowtaskresults", ("create", "patch"), "Argo's executor, which reports results"
-    ),
-    Right("argoproj.io", "workflowtasksets", ("get", "list", "watch"), "Argo's agent"),
-    Right("argoproj.io", "workflowtasksets/status", ("patch",), "Argo's agent"),
-    Right("", "configmaps", ("get",), "Kubeflow's launcher", name="kfp-launcher"),
-    Right("", "secrets", ("get",), "Kubeflow's launcher", name="mlpipeline-minio-artifact"),
-    Right("", "pods", ("get",), "Kubeflow's launcher"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,18 +207,7 @@ class Kind:
         return f"{self.plural}.{self.group}"
 
 
-_KFP = "Kubeflow Pipelines"
-_ADDON = "k8s/addons/distributed-training"
-_ADDON_OR_GPU = f"{_ADDON} and k8s/overlays/gpu"
-_SERVING = "k8s/addons/serving-kserve and k8s/overlays/gpu"
-_TRAINER = "trainer.kubeflow.org", "v1alpha1"
-# `make test-cluster` applies k8s/ with these releases; tests/cluster/crds.txt lists their sources.
-KINDS = (
-    Kind("argoproj.io", "v1alpha1", "workflows", "Argo Workflows", "4.0.5", "every run", always=True),
-    Kind("kubeflow.org", "v1beta1", "scheduledworkflows", _KFP, "2.17.0", "every schedule", always=True),
-    Kind("serving.kserve.io", "v1beta1", "inferenceservices", "KServe", "0.17.0", _SERVING),
-    Kind(*_TRAINER, "trainjobs", "Kubeflow Trainer", "2.2.0", _ADDON_OR_GPU),
-    Kind(*_TRAINER, "trainingruntimes", "Kubeflow Trainer", "2.2.0", _ADDON_OR_GPU),
-    Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", "0.11.1", f"Kubeflow Trainer, so {_ADDON}"),
-    Kind("kubeflow.org", "v1", "tfjobs", "Kubeflow training operator", "1.9.3", f"{_ADDON}-tfjob"),
-)
+_TABLE = module_table(__file__)
+CALLER_RIGHTS = tuple(Right(**entry) for entry in _TABLE["caller_rights"])
+STEP_RIGHTS = tuple(Right(**entry) for entry in _TABLE["step_rights"])
+KINDS = tuple(Kind(**entry) for entry in _TABLE["kinds"])

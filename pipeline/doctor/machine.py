@@ -1,7 +1,5 @@
 """Checks of this machine: Python, packages and hardware for `detflow run`, `train` and `predict`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os

@@ -1,7 +1,5 @@
 """Check that a container image exists, by its registry's distribution API."""
 
-from __future__ import annotations
-
 import dataclasses
 import http.client
 import re

@@ -1,7 +1,5 @@
 """The files of a first workflow: texts and a picture."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Hardware that training can use, and the size and speed of a network on it."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import statistics

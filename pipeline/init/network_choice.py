@@ -1,7 +1,5 @@
 """Choose the network and its input size from the images, the objects and the machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence

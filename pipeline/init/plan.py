@@ -1,7 +1,5 @@
 """Choose everything for a first workflow from a survey of the data set."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A sheet of sample images with their boxes, masks and keypoints, to inspect before training."""
 
-from __future__ import annotations
-
 import io
 import math
 import warnings
@@ -14,7 +12,7 @@ from PIL import Image, ImageDraw
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
 from detection_core.datasets.annotated_images import AnnotatedImage, Keypoint, Mask, MaskFile, RunLengths
-from detection_core.datasets.masks import has_area, pack_polygons, pack_run_lengths, read_mask
+from detection_core.datasets.masks import has_area, pack_mask, pack_polygons, read_mask
 from detection_core.errors import one_line
 from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
 from detection_core.ops.mask_runs import encode_masks
@@ -112,7 +110,7 @@ def _mask_fields(mask: Mask | None, units: tuple[float, float], shown: tuple[int
             height, width = mask.height, mask.width
             if height * width > MAX_PIXELS:
                 return {}
-            packed = pack_run_lengths(mask, height, width)
+            packed = pack_mask(mask, height, width)
         elif isinstance(mask, MaskFile):
             packed = encode_masks([read_mask(mask.path, height, width)])[0]
         else:

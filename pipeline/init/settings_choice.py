@@ -1,7 +1,5 @@
 """Entries of a first workflow's settings file, with reasons."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The summary that `detflow init` prints, in ten lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choose the length and settings of a first training by the amount of data and the memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,8 +71,8 @@ def choose_validation(steps: int, images: int) -> Choice:
         return Choice(
             path=VALIDATION,
             value={**value, "weights": "LAST"},
-            reason=f"the metric of {images:,} images is too random to choose weights by: it is measured, and"
-            " the last weights are written; with more images, remove `weights` and set `patience`",
+            reason=f"the metric of {images:,} images is too random to choose weights by, so the last weights"
+            " are written. With more images, remove `weights` and set `patience`",
         )
     if images > _MOST_VALIDATED:
         value["max_images"] = _MOST_VALIDATED

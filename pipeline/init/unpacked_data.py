@@ -1,7 +1,5 @@
 """Unpack the data set of a first workflow from a zip archive."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

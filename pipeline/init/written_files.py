@@ -5,8 +5,6 @@ first file is replaced, and drops the old one after the last. So all files stay 
 in between.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Server errors, each as one line with a remedy."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -146,8 +146,8 @@ class Connection:
             multi_user = bool(health.get("multi_user"))
         except (ValueError, AttributeError) as e:
             raise ClusterError(
-                "expected the pipelines API, found a page (perhaps a login); check --host (on full Kubeflow "
-                "it ends in /pipeline), and give --token-file, --token-env or --cookie-env",
+                "expected the pipelines API, found a page (perhaps a login); check --host (full Kubeflow:"
+                " .../pipeline), and give --token-file, --token-env or --cookie-env",
                 where=self.host,
             ) from e
         # The user interface answers for the API, with other keys.

@@ -3,8 +3,6 @@
 Secrets are read, checked and registered for redaction before any other use.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

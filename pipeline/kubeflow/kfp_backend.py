@@ -1,7 +1,5 @@
 """Compile the DAG to a Kubeflow Pipelines package (YAML)."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re
@@ -47,9 +45,8 @@ def render_pipeline(settings: PipelineSettings) -> str:
     check_package(text)
     if redact(text) != text:
         raise ConfigError(
-            "expected no secret in settings and pipeline.config, found one of this machine's environment, or "
-            "a user and password in an address: everybody could read it in the package; name a Kubernetes "
-            "secret in secret_env instead"
+            "expected no secret in settings and pipeline.config, found one, which everybody could read in the"
+            " package; use a Kubernetes secret, in secret_env"
         )
     return text
 

@@ -9,8 +9,8 @@ states of the steps. Repeated texts make up nearly all of the JSON:
 
 - A task has three nodes. The driver takes component, task, container and Kubernetes config as JSON
   (`argocompiler.containerDriverTask`) and returns a patch of the pod's specification. The executor and the
-  pod in it each take this patch (`containerExecutorTask`). Kubeflow makes Argo retry every template, so each
-  of the three is two nodes with the same values: the retry and its attempt.
+  pod in it each take this patch (`containerExecutorTask`). Argo retries every template, so each of the
+  three is two nodes with the same values: the retry and its attempt.
 - The patch (`driver.initPodSpecPatch`) holds the component and the executor input with all parameter values.
   Both are JSON texts in a list in a JSON text.
 - The pipeline's root holds every task. It is an argument of the workflow and of the root's driver, and the
@@ -21,8 +21,6 @@ a pipeline.config as a parameter. The 52 nodes had 0.65 MB, and each further KB 
 30 KB. The view of the run failed near 15 KB. This estimate gives 0.67 MB of nodes (0.76 in all), 28 KB, and
 14 KB.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import json

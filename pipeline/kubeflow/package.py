@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from components.run_checker import placeholders
 from components.run_checker.run import FILLED
 from detection_core.bounded.plain_yaml import parse_yaml_documents
-from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
 from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.run_parameters import Parameter
@@ -157,7 +157,7 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     Raises:
         ConfigError: when it is not a compiled pipeline, or no server accepts it; naming the key.
     """
-    text = read_text_file(path, what="pipeline file")
+    text = files.read_user_text(path, what="pipeline file")
     documents = [document for document in parse_yaml_documents(text, path) if document]
     specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
     if len(specs) != 1:

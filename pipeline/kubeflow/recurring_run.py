@@ -4,8 +4,6 @@ A run's workflow belongs to the schedule that started it. When Kubernetes delete
 workflow too, but Kubeflow still reports the run as running. `remove` keeps active runs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Runs on the server: read, wait for, cancel and retry them."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import itertools
@@ -254,8 +252,8 @@ def cancel(connection: Connection, run_id: str) -> RunState:
         if e.status >= 500 and "not found" in e.message:
             raise ClusterError(
                 "the cluster no longer has the workflow of this run, which was deleted while it was"
-                f" {state.state}, perhaps with its schedule; it does not run any longer, although Kubeflow"
-                " still shows it; archive or delete it in the user interface",
+                f" {state.state}, perhaps with its schedule. It no longer runs; archive or delete it in the"
+                " user interface",
                 where=run_id,
                 status=e.status,
             ) from e

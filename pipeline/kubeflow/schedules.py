@@ -6,8 +6,6 @@ fires. The new one's description names the old one, so that a later call can fin
 replacement.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import difflib

@@ -1,7 +1,5 @@
 """The log of a step, from any place where the server stores it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

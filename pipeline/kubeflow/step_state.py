@@ -11,8 +11,6 @@ graph's full name, a dot and the display name; attempts append `(0)`, `(1)`, ...
 is hashed; a node exists if its id is some node's child.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import datetime

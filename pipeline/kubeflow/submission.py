@@ -4,8 +4,6 @@ Existing parts are reused: the pipeline and the experiment by name, the version 
 which is its name. Concurrent submissions end with the same version.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -16,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.files import local_copy
@@ -240,5 +237,5 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
 
 def is_package(path: str) -> bool:
     """Tell a compiled pipeline from a settings file, by its top-level keys."""
-    text = read_text_file(path, what="file")
+    text = files.read_user_text(path, what="file")
     return re.search(r"^(pipelineInfo|deploymentSpec|schemaVersion):", text, re.MULTILINE) is not None

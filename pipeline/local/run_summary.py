@@ -1,7 +1,5 @@
 """Summary at the end of a run, for the terminal."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

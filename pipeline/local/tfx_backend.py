@@ -1,7 +1,5 @@
 """The DAG as a TFX pipeline, run locally with SQLite ML Metadata."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import logging

@@ -4,8 +4,6 @@ Layout: `runs/RUN_ID/{run.json, settings.yaml, log.txt, report.html}`, `artifact
 (checkpoints of unfinished training) and, unless the settings name another place, `pushed/`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Write the report of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import logging

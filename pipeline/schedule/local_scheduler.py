@@ -4,8 +4,6 @@ One run at a time. A slot is skipped if a run is active, or if it was missed (th
 set). Slots follow the machine's clock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import logging

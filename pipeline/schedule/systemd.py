@@ -1,7 +1,5 @@
 """Export a schedule as a systemd timer or a crontab line."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

@@ -30,8 +30,8 @@ from pipeline.settings.step_ids import STEPS, step_ids
 from pipeline.settings.validation_errors import contradictions
 
 _NO_SECRET = (
-    "an address without user and password, which would stand in every message and link; leave them out, and "
-    "sign in with --token-env, --token-file or --cookie-env"
+    "an address without user and password, which every message would show; remove them, and sign in with"
+    " --token-env, --token-file or --cookie-env"
 )
 
 
@@ -79,8 +79,8 @@ class ConnectionOptions(ConnectionSettings):
     namespace: Text = setting("", "Your namespace.", unset="that of the pod; none on a single-user server")
 
 
-# Names and quantities of Kubernetes, from its documentation: "Object Names and IDs", "Labels and Selectors",
-# "Resource Management for Pods and Containers", and the validation of environment variables in its API.
+# Names and quantities of Kubernetes, from "Object Names and IDs", "Labels and Selectors" and "Resource
+# Management for Pods and Containers". Names of environment variables are those that its API accepts.
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SUBDOMAIN = rf"{_PART}(\.{_PART})*"
@@ -291,8 +291,8 @@ def _secret_problems(task: TaskSettings) -> Iterator[tuple[str, str]]:
         if is_secret or redact(value) != value:
             yield (
                 f"env.{name}",
-                "expected no secret, which would stand in the package for all to read; put it into a "
-                "Kubernetes secret and name that in secret_env",
+                "expected no secret, which all could read in the package; use a Kubernetes secret, in"
+                " secret_env",
             )
 
 

@@ -1,7 +1,5 @@
 """Types of settings, with rules beyond pydantic's."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re
@@ -212,8 +210,8 @@ def addresses_with_credentials(value: Any, key: str = "") -> Iterator[tuple[str,
     if isinstance(value, str) and hide_credentials(value):
         yield (
             key,
-            "expected an address without credentials, found some in it, which records of the run would"
-            " show; leave them out, and name them by the environment",
+            "expected an address without credentials, found some, which records of the run would show;"
+            " remove them, and use the environment",
         )
     elif isinstance(value, dict):
         for name, below in value.items():

@@ -4,8 +4,6 @@ Unknown keys and wrong types are refused with file and key path. Relative paths 
 file's folder; paths on the command line start at the working directory.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,6 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from detection_core.bounded.plain_yaml import Locations, parse_yaml, parse_yaml_with_lines
-from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
@@ -74,7 +71,7 @@ def format_settings(settings: PipelineSettings) -> str:
 
 
 def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
-    tree, locations = parse_yaml_with_lines(read_text_file(path, what="settings file"), path)
+    tree, locations = parse_yaml_with_lines(files.read_user_text(path, what="settings file"), path)
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
     return tree, locations

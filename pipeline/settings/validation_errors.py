@@ -1,7 +1,5 @@
 """Convert pydantic's validation errors to one error with file, line, key and remedy."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import re

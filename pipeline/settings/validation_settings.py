@@ -1,7 +1,5 @@
 """Settings of DataValidator."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import pydantic

@@ -251,9 +251,9 @@ class ExportSettings(Settings):
     )
     limits: Limits = setting(
         dict,
-        "Format to limits of its file: `size_mb`, `latency_ms` (median, one thread, XNNPACK, on the"
-        " machine of the step) and `memory_mb` (how much a process grows by loading the file and running"
-        " it once). A file beyond a limit is refused, like a file that lost accuracy.",
+        "Format to limits of its file: `size_mb`, `latency_ms` and `memory_mb`. Latency is the median with"
+        " one thread and XNNPACK, on the step's machine. Memory is a process's growth by loading the file"
+        " and running it once. A file beyond a limit is refused, like a file that lost accuracy.",
         unset="no limit",
         examples=[{"int8": {"size_mb": 4, "latency_ms": 20}}],
     )

@@ -3,8 +3,6 @@
 An interrupted search resumes from the journal of its trials.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
@@ -16,8 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from detection_core.artifacts.model_run import ValidationLine
-from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
+from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.errors import ConfigError, one_line, shorten
 from detection_core.storage import files
 from pipeline.extras import require
@@ -92,7 +89,7 @@ def load_space(path: str) -> Space:
     """
     if not files.exists(path):
         raise ConfigError("expected a file that says what is searched, found none", where=path)
-    tree = parse_yaml(read_text_file(path, what="file of a search"), path)
+    tree = read_yaml(path, what="file of a search")
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the key parameters", where=path)
     try:

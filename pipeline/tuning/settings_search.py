@@ -1,7 +1,5 @@
 """Search from a workflow's settings, and write the best trial's config."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -115,8 +113,8 @@ def check_space(settings: PipelineSettings, space: Space) -> None:
     for name, parameter in space.parameters.items():
         if name in named:
             raise ConfigError(
-                "expected a field that only the search sets, found it in the settings, too, which would"
-                " override the best value; remove it from model.overrides and train.overrides",
+                "expected a field that only the search sets, found it in the settings, too; remove it from"
+                " model.overrides and train.overrides",
                 where=name,
             )
         for value in parameter.extremes:

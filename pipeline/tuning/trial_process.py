@@ -1,7 +1,5 @@
 """One training of a search, in a separate process: `python -m pipeline.tuning.trial_process FOLDER`."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Parallel trainings: start, monitor and prune them."""
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import logging

@@ -242,11 +242,12 @@ def test_statements_count_but_no_place_comment_docstring_or_layout(tmp_path, tmp
     path = tmp_path / "components" / "baseline_resolver" / "run.py"
     path.write_text(f'{path.read_text()}\n\n\n# A remark.\n"""And a text."""\n')
     assert component_version("baseline_resolver", tmp_path) == component_version("baseline_resolver")
-    changed = tmp_path_factory.mktemp("changed") / "root"
-    shutil.copytree(tmp_path, changed)
-    deep = changed / "detection_core" / "storage" / "s3.py"
-    deep.write_text(f"{deep.read_text()}\nCHANGED = 1\n")
-    assert component_version("baseline_resolver", changed) != component_version("baseline_resolver")
+    for name, line in (("s3.py", "CHANGED = 1"), ("table.yaml", "changed: 1")):
+        changed = tmp_path_factory.mktemp("changed") / "root"
+        shutil.copytree(tmp_path, changed)
+        with open(changed / "detection_core" / "storage" / name, "a") as file:
+            file.write(f"\n{line}\n")
+        assert component_version("baseline_resolver", changed) != component_version("baseline_resolver")
 
 
 def test_an_image_is_named_by_all_that_is_in_it_and_another_tensorflow_is_other_code(monkeypatch):

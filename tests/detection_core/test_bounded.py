@@ -7,17 +7,9 @@ import resource
 import pytest
 import yaml
 
-from detection_core.bounded import plain_yaml, text_file
+from detection_core.bounded import limits, plain_yaml
+from detection_core.bounded.limits import MAX_DEPTH, MAX_VALUES, check_values, parse_json_text
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
-from detection_core.bounded.text_file import (
-    MAX_DEPTH,
-    MAX_TEXT_BYTES,
-    MAX_VALUES,
-    check_values,
-    parse_json_text,
-    read_lines,
-    read_text_file,
-)
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused
@@ -39,33 +31,26 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         (tmp_path, "found no regular file"),
         (tmp_path / "pipe", "found no regular file"),
         ("/dev/zero", "found no regular file"),
-        (tmp_path / "large", f"a settings file of at most {MAX_TEXT_BYTES:,} bytes, found 5,368,709,120"),
+        (
+            tmp_path / "large",
+            f"a settings file of at most {files.MAX_TEXT_BYTES:,} bytes, found 5,368,709,120",
+        ),
     ):
-        error = refused(ConfigError, message, read_text_file, str(path), what="settings file")
+        error = refused(ConfigError, message, files.read_user_text, str(path), what="settings file")
         assert "\n" not in str(error)
 
 
 def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_bytes(b"\xef\xbb\xbfmodel { }")
-    assert read_text_file(str(path), what="pipeline.config") == "model { }"
+    assert files.read_user_text(str(path), what="pipeline.config") == "model { }"
     path.write_text("12345")
-    assert read_text_file(str(path), what="list", longest=5) == "12345"
-    refused(ConfigError, "at most 4 bytes, found 5", read_text_file, str(path), what="list", longest=4)
+    assert files.read_user_text(str(path), what="list", longest=5) == "12345"
+    refused(ConfigError, "at most 4 bytes, found 5", files.read_user_text, str(path), what="list", longest=4)
     monkeypatch.setattr(files, "open_regular", lambda path, limit: io.BytesIO(b"x" * 100))
-    assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
+    assert len(files.read_user_text("s3://bucket/a.txt", what="list", longest=100)) == 100
     message = "a list of at most 99 bytes, found more"
-    refused(ConfigError, message, read_text_file, "s3://bucket/a.txt", what="list", longest=99)
-
-
-def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
-    (tmp_path / "list").write_text("a\r\nb\n")
-    monkeypatch.setattr(text_file, "MAX_LINES", 3)
-    assert read_lines(str(tmp_path / "list"), what="list") == ["a", "b"]
-    monkeypatch.setattr(text_file, "MAX_LINES", 2)
-    for name, message in (("list", "expected a list of at most 2 lines, found 3"), ("none", "cannot read")):
-        path = str(tmp_path / name)
-        assert refused(DataError, message, read_lines, path, what="list").where == path
+    refused(ConfigError, message, files.read_user_text, "s3://bucket/a.txt", what="list", longest=99)
 
 
 def test_values_come_with_the_places_of_their_keys():
@@ -138,7 +123,7 @@ _LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)
     *((text, f"nested at most {MAX_DEPTH} deep") for text in ("[" * 1_000_000, "- " * 20_000)),
     ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
     ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
-    (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
+    (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {files.MAX_TEXT_BYTES:,} characters"),
 )
 def test_what_yaml_cannot_hold_or_asks_for_too_much_is_refused(*, text, message):
     refused(ConfigError, message, parse_yaml, text, "s.yaml")
@@ -161,6 +146,6 @@ def test_json_is_parsed_where_it_does_not_ask_for_too_much(monkeypatch):
     refused(ValueError, message, parse_json_text, "[" + "[]," * 2_250_000)
     refused(ValueError, "nested too deeply", parse_json_text, "[" * 100_000)
     refused(ValueError, "4300 digits", parse_json_text, "9" * 5000)
-    monkeypatch.setattr(text_file, "MAX_JSON_VALUES", 3)
+    monkeypatch.setattr(limits, "MAX_JSON_VALUES", 3)
     check_values('{"imageData": "' + "A" * 1000 + '"}')
     refused(ValueError, "found about 4", check_values, "[1,2,3,4]")

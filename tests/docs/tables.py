@@ -8,6 +8,7 @@ from detection_core.artifacts.evaluation import (
     CATEGORY_PREFIX,
     COCO_METRICS,
     GROUP_PREFIX,
+    LVIS_SET,
     SHAPE_METRICS,
     metric_prefix,
 )
@@ -16,6 +17,7 @@ from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
 from detection_core.zoo.networks import Network, PublishedModel, list_networks
 from pipeline.cli.base import Argument, Group, Verb
 from pipeline.cli.parser import VERBS
+from tests.support.zoo_configs import config_rows
 
 GENERATED = "Generated from the source by `python -m tests.docs.reference`; change {}, not this page."
 COMMANDS_HEAD = f"""# Commands
@@ -37,6 +39,16 @@ are fetched by `zoo:NAME`; see [starting weights](../training.md#starting-weight
 
 | name | finds | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
 |---|---|---|---|---|---|---|---|
+"""
+CONFIGS_HEAD = """
+## Configs of the model zoo
+
+The configs in `configs/tf2` of the Object Detection API, as the checks find them. `zoo:NAME` fetches an
+archive by its name without the ending. TensorFlow Lite *fixed_shape_resizer* needs an override of the
+`image_resizer`. For archives without a config, the network of their name above is used.
+
+| config | family | archive | TensorFlow Lite | refused, as |
+|---|---|---|---|---|
 """
 METRICS_HEAD = """
 ## Metrics
@@ -61,13 +73,24 @@ MEASURES = {
     "precision_at_recall_detection_metrics": (
         "Pascal VOC's between `recall_lower_bound` and `recall_upper_bound`"
     ),
-    "coco_mask_metrics": (
-        "the same of masks; of a detector that finds them, with `load_instance_masks` in `eval_input_reader`"
-    ),
+    "coco_mask_metrics": ("the same of masks"),
     "coco_keypoint_metrics": (
         "COCO's ten numbers of keypoints, with `num_keypoints` in `eval_input_reader`; `AR@1`, `AR@10` and"
         " `AR@100` are the recall over all thresholds, at 0.5 and at 0.75; tolerances of COCO's persons at 17"
         " keypoints, else 0.05"
+    ),
+    "pascal_voc_instance_segmentation_metrics": (
+        "Pascal VOC's of masks; an object without a mask is not required, and its detection does no harm"
+    ),
+    "weighted_pascal_voc_instance_segmentation_metrics": (
+        "the same, all classes' detections ranked in one list"
+    ),
+    LVIS_SET: (
+        "LVIS's thirteen numbers of masks; reads `image/neg_category_ids` and"
+        " `image/not_exhaustive_category_ids` of records, and `frequency` of the label map"
+    ),
+    "oid_challenge_segmentation_metrics": (
+        "Open Images challenge of masks: detections inside a group and of unverified classes do no harm"
     ),
     "oid_V2_detection_metrics": "Open Images: detections inside a group (`image/object/group_of`) do no harm",
     "oid_challenge_detection_metrics": (
@@ -75,7 +98,9 @@ MEASURES = {
     ),
 }
 SUPPORT_HEAD = """
-Other sets for masks, and those for panoptic segmentation, are refused when the config is checked.
+Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
+matrix, the counts and the precision-recall curves then compare masks. Equal scores are ranked in the order of
+the images. The set for panoptic segmentation is refused when the config is checked.
 
 ## Hyper-parameters of google/automl
 
@@ -107,11 +132,16 @@ def render_models() -> str:
     """Return the page of networks, metrics and hyper-parameters."""
     metrics = "".join(f"| `{name}` |\n" for name in COCO_METRICS)
     shapes = {name: metric_prefix(metrics[0]) for name, metrics in SHAPE_METRICS.items()}
-    prefixes = {COCO_SET: "DetectionBoxes", **shapes, **SET_PREFIXES}
+    prefixes = {COCO_SET: "DetectionBoxes", **shapes, LVIS_SET: "DetectionMasks", **SET_PREFIXES}
     sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
     rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())
     networks = "".join(map(_network, list_networks()))
-    return f"{MODELS_HEAD}{networks}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
+    configs = "".join(
+        f"| `{name}` | {family} | {archive} | {lite} | {_cell(reason)} |\n"
+        for name, family, archive, lite, reason in config_rows()
+    )
+    zoo = f"{MODELS_HEAD}{networks}{CONFIGS_HEAD}{configs}"
+    return f"{zoo}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
 
 
 def _verbs() -> Iterator[tuple[str, Verb]]:

@@ -333,7 +333,41 @@ def _entry_cases():
             yield Case(f"{kind}/init_{name}", init, build, EITHER)
 
 
+_TRUTH = {
+    "images": {
+        "id": 1,
+        "width": 64,
+        "height": 48,
+        "neg_category_ids": [1],
+        "not_exhaustive_category_ids": [1],
+    },
+    "categories": {"id": 1, "name": "cat", "frequency": "r"},
+    "annotations": {**_BOX, "segmentation": [[1, 1, 6, 1, 6, 6]], "keypoints": [1, 1, 2]},
+}
+_RESULT = {"image_id": 1, "category_id": 1, "score": 0.5, "bbox": [1, 1, 5, 5], "keypoints": [1, 1, 2]}
+_RESULT |= {"segmentation": {"size": [48, 64], "counts": [49, 5, 3018]}}
+
+
+def _write_results(folder, field, value):
+    """Write ground truth and results with a wrong value in the field `LIST.NAME`, or NAME of a result."""
+    place, _, name = field.rpartition(".")
+    truth = {key: [entry | ({name: value} if key == place else {})] for key, entry in _TRUTH.items()}
+    put(folder / "truth.json", json.dumps(truth))
+    put(folder / "results.json", json.dumps([_RESULT | ({} if place else {name: value})]))
+
+
+def _results_cases():
+    """Yield evaluations of results files without a detector."""
+    words = ("--detections", "{in}/results.json", "--annotations", "{in}/truth.json", "--output", "{out}/e")
+    fields = [f"{key}.{name}" for key, entry in _TRUTH.items() for name in entry]
+    for field in (*fields, *_RESULT):
+        for name in ("nan", "digits", "text", "null", "bool", "list", "map", "surrogate"):
+            build = using(_write_results, field, _WRONG[name])
+            yield Case(f"coco_results/{field}_{name}", detflow("evaluate", *words), build, EITHER)
+
+
 def cases():
-    """Yield data sets whose annotations are JSON, or CSV with JSON in it."""
+    """Yield data sets whose annotations are JSON, or CSV with JSON in it, and results."""
     yield from _coco_cases()
     yield from _entry_cases()
+    yield from _results_cases()

@@ -209,6 +209,9 @@ def test_a_threshold_on_an_unknown_metric_is_refused_before_a_model_is_trained(d
         "evaluate.thresholds.DetectionBoxes_Precision/mAP@.5IOU.lower_bound=0.9": (
             r"evaluate.thresholds: .*did you mean .*mAP@.50IOU"
         ),
+        "evaluate.thresholds.DetectionMasks_Precision/mAP.lower_bound=0.9": "add coco_mask_metrics to",
+        "evaluate.thresholds.Keypoints_Recall/AR@10.min_change=0": "add coco_keypoint_metrics to",
+        "evaluate.thresholds.DetectionMasks_APr.upper_bound=1": "add lvis_mask_metrics to",
         "evaluate.quantized_thresholds.map.min_change=0": "evaluate.quantized_thresholds: expected a metric",
     }
     assert not not_refused(build, cases.items(), ConfigError)

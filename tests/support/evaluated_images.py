@@ -10,7 +10,7 @@ import numpy as np
 
 from detection_core.evaluation.coco_metrics import coco_dictionaries
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.ops.mask_runs import paste_masks
+from detection_core.ops.mask_runs import encode_masks, paste_masks
 from detection_core.structures import Instances
 
 
@@ -145,3 +145,54 @@ def coco_engine(images, names, iou_type="bbox", sigmas=None):
         engine.accumulate()
         engine.summarize()
     return engine
+
+
+def flagged_images(seed, *, ties=False):
+    """Images of blocks with masks and flags, some empty, one with over 340 detections; no object of class 4.
+
+    All drawn numbers are integers, so that the metrics of other programs hold on any machine.
+    """
+    rng = np.random.default_rng(seed)
+    scores = iter(rng.permutation(4000) % (50 if ties else 4000) / 4000)
+    images = []
+    for i in range(14):
+        height, width = rng.integers(40, 160, 2)
+        size = np.array([height, width] * 2)
+        objects = 0 if i % 7 == 3 else int(rng.integers(1, 8))
+        boxes, labels = _blocks(rng, objects, size), rng.integers(0, 4, objects)
+        near = np.clip(np.repeat(boxes, 3, 0) + rng.integers(-3, 4, (3 * objects, 4)), 0, size)
+        clutter = 340 if i == 5 else 0 if i % 5 == 4 else int(rng.integers(0, 12))
+        found = np.concatenate([near, _blocks(rng, clutter, size)])[: 0 if i % 5 == 4 else None]
+        found_labels = np.concatenate([np.repeat(labels, 3), rng.integers(0, 5, clutter)])[: len(found)]
+        truth = dataclasses.replace(
+            make_truth(boxes / size, labels, height=int(height), width=int(width), source_id=str(i + 1)),
+            area=np.float32(rng.integers(0, 2, objects) * rng.integers(10, 12000, objects)),
+            difficult=rng.integers(0, 6, objects) == 0,
+            group_of=rng.integers(0, 6, objects) == 0,
+            labelled=np.flatnonzero(rng.integers(0, 2, 5)).astype(np.int32),
+            not_exhaustive=np.flatnonzero(rng.integers(0, 5, 5) == 0).astype(np.int32),
+            masks=_painted(rng, boxes, size, empty=6),
+        )
+        values = np.array([next(scores) for _ in found], np.float32)
+        detections = make_detections(found / size, values, found_labels, str(i + 1))
+        order = np.argsort(-values, kind="stable")
+        masks = _painted(rng, found, size, empty=40)[order]
+        images.append(EvaluatedImage(truth=truth, detections=dataclasses.replace(detections, masks=masks)))
+    return images
+
+
+def _blocks(rng, count, size):
+    low = rng.integers(0, size[:2] - 8, (count, 2))
+    return np.concatenate([low, low + rng.integers(6, 1 + size[:2] - low)], 1)
+
+
+def _painted(rng, boxes, size, empty):
+    """Masks of boxes without a corner, one in `empty` without a pixel."""
+    masks = np.zeros((len(boxes), *size[:2]), bool)
+    for mask, (top, left, bottom, right), blank in zip(
+        masks, boxes, rng.integers(0, empty, len(boxes)), strict=True
+    ):
+        mask[top:bottom, left:right] = blank > 0
+        rows, columns = (int(rng.integers(0, 2 + max(side, 0) // 2)) for side in (bottom - top, right - left))
+        mask[top : top + rows, left : left + columns] = False
+    return encode_masks(masks)

@@ -1,22 +1,29 @@
-"""The model zoo's one-stage configurations, four whole and the others by what differs, with their facts."""
+"""The model zoo's configurations, some whole and the others by what differs, and facts of one-stage ones."""
 
 import dataclasses
 import functools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from detection_core.config.check import find_problems, find_refused
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.family import family_name
+from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.zoo.networks import PublishedModel, find_kind
+from detection_core.zoo.networks import PublishedModel, find_kind, list_models
 
 FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data" / "zoo"
 _RECORDS = json.loads((FOLDER / "zoo.json").read_text(encoding="utf-8"))
 ZOO = tuple(_RECORDS)
+# All of the zoo's folder: a config of `ZOO` or of the families' goldens, and what differs from it.
+FOLDER_CONFIGS = json.loads((FOLDER / "published.json").read_text(encoding="utf-8"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,19 +64,45 @@ def golden_name(name: str) -> str | None:
     return next((golden for golden in ZOO if version and f"_{version[1]}_" in golden), None)
 
 
+def folder_config(name: str) -> TrainEvalPipelineConfig:
+    """The config of a name in the zoo's folder of configs; not to be changed."""
+    record = FOLDER_CONFIGS[name]
+    like = record["like"]
+    if like in ZOO:
+        config = zoo_config(like)
+    else:
+        facts = np.load(FOLDER.parents[2] / "families" / "data" / f"{like}.npz")["facts"]
+        config = parse_pipeline_config(json.loads(facts.tobytes())["config"])
+    return apply_overrides(config, record["changes"])
+
+
 def published_config(model: PublishedModel) -> PipelineConfig | None:
-    """The published configuration of a detector; None where none is kept here."""
-    if golden := golden_name(model.name):
-        return zoo_config(golden)
-    families = FOLDER.parents[2] / "families" / "data"
-    stem = re.sub(r"_coco17_[tg]pu-\d+\.config$", "", model.config.rpartition("/")[2])
-    for path in (
-        families / f"center_net/{stem.removeprefix('centernet_')}.npz",
-        families / f"two_stage/{stem}.npz",
-    ):
-        if path.is_file():
-            return parse_pipeline_config(json.loads(np.load(path)["facts"].tobytes())["config"])
-    return None
+    """The published configuration of a detector; None where the zoo's folder has none."""
+    name = model.config.rpartition("/")[2].removesuffix(".config")
+    return folder_config(name) if name in FOLDER_CONFIGS else None
+
+
+def config_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
+    """What a check of a config finds, unbuilt features first."""
+    return [*find_refused(config), *find_problems(config)]
+
+
+def config_rows() -> Iterator[tuple[str, str, str, str, str]]:
+    """Each config of the zoo's folder: name, family, archive, TensorFlow Lite, why it is refused."""
+    archives = {model.config.rpartition("/")[2]: model for model in list_models() if model.config}
+    for name in FOLDER_CONFIGS:
+        config, model = folder_config(name), archives.get(f"{name}.config")
+        obstacles = [problem.path.rpartition(".")[2] for problem in tflite_problems(config)]
+        lite = "yes" if not obstacles else "fixed_shape_resizer" if obstacles == ["image_resizer"] else "no"
+        problems = config_problems(config)
+        yield (
+            name,
+            family_name(config.model),
+            model.archive if model else "",
+            "" if problems else lite,
+            # Without what is expected and found, which the path says.
+            f"`{problems[0].path}`: {problems[0].message.rpartition('}: ')[2]}" if problems else "",
+        )
 
 
 def edge_config(

@@ -1,11 +1,9 @@
 """A call of a step by Kubeflow Pipelines: read its executor input as a Job, and write its result.
 
 The metadata store holds numbers, texts and structures only, and changes an input's metadata. A bool comes
-back as 1 or 0, an int as a float, a list as {"list": [...]}, a map as {"struct": {...}}. Each further step
-wraps lists and maps once more. A text comes back unchanged.
+back as 1 or 0, and an int as a float. A list comes back as {"list": [...]}, a map as {"struct": {...}}. Each
+further step wraps lists and maps once more. A text comes back unchanged.
 """
-
-from __future__ import annotations
 
 import argparse
 import dataclasses

@@ -1,7 +1,5 @@
 """Views of a step for Kubeflow Pipelines' user interface, drawn from its artifacts' files."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

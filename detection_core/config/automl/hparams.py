@@ -5,8 +5,6 @@ refused. In addition, the text of a YAML document is accepted. So are the run se
 training writes into `config.yaml`.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import dataclasses
@@ -15,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.automl.hyperparameters import DEFAULTS, READERS, HyperParameters
 from detection_core.config.automl.value_readers import refusal
 from detection_core.config.suggestions import did_you_mean
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.storage import files
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.networks import Network, list_all
 
@@ -149,7 +147,7 @@ def read_yaml_file(path: str) -> dict[Any, Any]:
     Raises:
         ConfigError: when it cannot be read, or is not a mapping.
     """
-    return read_yaml(read_text_file(path, what="YAML file"), where=path)
+    return read_yaml(files.read_user_text(path, what="YAML file"), where=path)
 
 
 def read_yaml(text: str, *, where: str) -> dict[Any, Any]:

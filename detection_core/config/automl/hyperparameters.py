@@ -4,8 +4,6 @@ The defaults are those of its last published state, of March 2025. The translati
 docs/reference/models.md read what is supported. A test changes each hyper-parameter in turn.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -62,8 +60,7 @@ _STEPS = "train_config.data_augmentation_options"
 
 
 _BLOCKS = (
-    "their code takes its blocks only as Python objects, which neither a text nor YAML holds: no model of"
-    " theirs is built with it either"
+    "their code takes its blocks only as Python objects, not as text or YAML. None of their models uses it"
 )
 _TF1 = "only their code for TensorFlow 1 reads it"
 
@@ -283,8 +280,8 @@ class HyperParameters:
         Support(
             "refused",
             f"all GPUs that TensorFlow sees are used; gpus: with {MODEL}.sync_batch_norm, as theirs;"
-            " multi-gpus: with a batch norm of each GPU, as theirs; tpu is refused, as there is no training"
-            " on TPUs here",
+            " multi-gpus: with a batch norm of each GPU, as theirs. tpu is refused: there is no training on"
+            " TPUs here",
             lambda values: values.strategy != "tpu",
             "gpus, multi-gpus or none",
             "leave it out, and train on GPUs or CPUs",
@@ -293,7 +290,7 @@ class HyperParameters:
     mixed_precision: bool = followed(
         False,
         switch,
-        "train_config.precision: FLOAT32, or AUTO, which is bfloat16 on GPUs that are fast in it, float16 on"
+        "train_config.precision: FLOAT32 or AUTO. AUTO is bfloat16 on GPUs that are fast in it, float16 on"
         " GPUs that are only fast in that, and else float32",
     )
     loss_scale: float | None = row(
@@ -321,8 +318,8 @@ class HyperParameters:
     nms_configs: NmsConfigs = followed(  # noqa: RUF009 -- a field
         _defaults(NmsConfigs),
         _nms_configs,
-        f"{MODEL}.nms_configs; pyfunc, which only their evaluation reads, is its mode numpy_per_class, in"
-        " evaluation and in what is exported; linear and diou, which only pyfunc knows, are refused",
+        f"{MODEL}.nms_configs. pyfunc, which only their evaluation reads, is its mode numpy_per_class, in"
+        " evaluation and in exports. linear and diou, which only pyfunc knows, are refused",
     )
     tflite_max_detections: int = row(
         100,

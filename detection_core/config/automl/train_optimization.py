@@ -1,7 +1,5 @@
 """Translate the hyper-parameters of training: optimizer, schedule, clipping and moving average."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 

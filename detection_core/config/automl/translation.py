@@ -1,7 +1,5 @@
 """Translate the hyper-parameters of google/automl's EfficientDet to a pipeline.config."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

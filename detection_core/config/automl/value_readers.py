@@ -10,8 +10,6 @@ refuse them:
 - `loss_scale=2**16` (the list 2, "", 16) and any mapping or list in place of a number are refused.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -13,6 +13,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
     KEPT,
     RENAMED_METRICS,
+    SECOND_STAGES,
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
@@ -74,13 +75,26 @@ def convert_config(text: str, where: str = "") -> Conversion:
     return Conversion(
         text=_written_as(config, text, edits),
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
-        notes=(*_frozen_note(gone), *(discount.notes if discount else ()), *_notes(config)),
+        notes=(
+            *_frozen_note(gone),
+            *(f"{path}: {SECOND_STAGES[new]}" for path, (_, new) in names.items() if new in SECOND_STAGES),
+            *(discount.notes if discount else ()),
+            *_notes(config),
+        ),
     )
 
 
 def _kept(config: TrainEvalPipelineConfig) -> bool:
     """Tell whether the extractor exists only in TensorFlow 1 and is built here under that name."""
-    return config.model.ssd.feature_extractor.type in KEPT
+    extractor = _extractor(config)
+    return extractor is not None and extractor.type in KEPT
+
+
+def _extractor(config: TrainEvalPipelineConfig) -> Any:
+    """Return the message of the feature extractor; None without one."""
+    return getattr(
+        getattr(config.model, str(config.model.WhichOneof("model")), None), "feature_extractor", None
+    )
 
 
 _RMS_PROP = "train_config.optimizer.rms_prop_optimizer"
@@ -130,9 +144,8 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
 def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:
     """Rename outdated names in the config; return field path -> old name and new."""
     names: dict[str, tuple[str, str]] = {}
-    arm = config.model.WhichOneof("model")
-    extractor: Any = getattr(getattr(config.model, str(arm), None), "feature_extractor", None)
-    path = f"model.{arm}.feature_extractor.type"
+    extractor = _extractor(config)
+    path = f"model.{config.model.WhichOneof('model')}.feature_extractor.type"
     old = extractor.type if extractor is not None else ""
     if old in WITHOUT_COUNTERPART:
         line = nearest_line(path, {value.path: value.line for value in values})

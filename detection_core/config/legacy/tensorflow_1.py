@@ -20,7 +20,17 @@ _WITH_COUNTERPART = (
 )
 COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
 
+_TRAIN = "weights of TensorFlow 1 fit, but train with them before you use them"
+_HALVED = f"TensorFlow 2 halves the regions in the second stage, which TensorFlow 1 did not; {_TRAIN}"
+SECOND_STAGES: Mapping[str, str] = {
+    **{f"faster_rcnn_resnet{depth}_keras": _HALVED for depth in (50, 101, 152)},
+    "faster_rcnn_inception_resnet_v2_keras": "TensorFlow 2 pads the regions in the second stage, which"
+    f" TensorFlow 1 did not; {_TRAIN}",
+}
+"""Counterparts that compute something else from the same weights, and what to do about it."""
+
 KEPT = (
+    "faster_rcnn_inception_v2",
     "ssd_inception_v2",
     "ssd_inception_v3",
     "ssd_mobiledet_cpu",
@@ -35,7 +45,6 @@ KEPT = (
 
 WITHOUT_COUNTERPART: Mapping[str, str] = {
     "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
-    "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
     "faster_rcnn_nas": "faster_rcnn_inception_resnet_v2_keras",
     "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
     "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_keras",

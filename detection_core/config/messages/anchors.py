@@ -1,12 +1,9 @@
 """Anchors: generators and the number of anchors, box codes, and matchers to objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.allowed_values import FRACTION, LEVEL, POSITIVE, Range, up_to
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
@@ -125,11 +122,7 @@ def _anchor_grid(message: AnchorGrid, path: str) -> Iterator[Problem]:
     yield from _some(len(message.base_sizes), f"{path}.base_sizes")
 
 
-_SHAPES = {"aspect_ratios": POSITIVE, "scales": POSITIVE}
-
-
 _CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}
-_KEYPOINTS = Range(1, 10_000, "a number from 1 to 10,000; faster_rcnn_box_coder codes boxes alone")
 
 
 def code_size(coder: BoxCoder) -> int:
@@ -137,9 +130,6 @@ def code_size(coder: BoxCoder) -> int:
     if coder.HasField("keypoint_box_coder"):
         return 4 + 2 * coder.keypoint_box_coder.num_keypoints
     return _CODE_SIZES.get(str(coder.WhichOneof("box_coder_oneof")), 0)
-
-
-_KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"
 
 
 def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
@@ -154,32 +144,9 @@ def _argmax(message: ArgMaxMatcher, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.negatives_lower_than_unmatched", message=text)
 
 
-RULES: Mapping[str, Rules] = {
-    "AnchorGenerator": Rules(oneofs=("anchor_generator_oneof",)),
-    "GridAnchorGenerator": Rules(ranges=_SHAPES),
-    "SsdAnchorGenerator": Rules(
-        ranges={**_SHAPES, "num_layers": up_to(64), "min_scale": POSITIVE, "max_scale": POSITIVE}, check=_ssd
-    ),
-    "MultiscaleAnchorGenerator": Rules(
-        ranges={
-            "aspect_ratios": POSITIVE,
-            "anchor_scale": POSITIVE,
-            "scales_per_octave": up_to(64),
-            "min_level": LEVEL,
-            "max_level": LEVEL,
-        },
-        check=_multiscale,
-    ),
-    "AnchorGrid": Rules(ranges={"aspect_ratios": POSITIVE}, check=_anchor_grid),
-    "BoxCoder": Rules(oneofs=("box_coder_oneof",)),
-    "KeypointBoxCoder": Rules(ranges={"num_keypoints": _KEYPOINTS}),
-    "MeanStddevBoxCoder": Rules(ranges={"stddev": POSITIVE}),
-    "Matcher": Rules(oneofs=("matcher_oneof",)),
-    "ArgMaxMatcher": Rules(
-        ranges={"matched_threshold": FRACTION, "unmatched_threshold": FRACTION},
-        check=_argmax,
-        without_effect={"use_matmul_gather": _KERNEL},
-    ),
-    "BipartiteMatcher": Rules(without_effect={"use_matmul_gather": _KERNEL}),
-    "RegionSimilarityCalculator": Rules(oneofs=("region_similarity",)),
+CHECKS: Mapping[str, Check] = {
+    "SsdAnchorGenerator": _ssd,
+    "MultiscaleAnchorGenerator": _multiscale,
+    "AnchorGrid": _anchor_grid,
+    "ArgMaxMatcher": _argmax,
 }

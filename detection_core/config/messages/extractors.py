@@ -1,7 +1,5 @@
 """Feature extractors by name: built-in ones, registered ones, and names of TensorFlow 1."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterator
 

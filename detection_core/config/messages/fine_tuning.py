@@ -1,7 +1,5 @@
 """Find contradictions between the train_config fields for the initial checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART

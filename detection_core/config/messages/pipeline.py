@@ -1,10 +1,7 @@
 """Rules that all detector families share, and contradictions between the messages of a pipeline.config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
-from detection_core.artifacts.evaluation import SHAPE_METRICS
 from detection_core.config.messages.detector_parts import CLIP_RANGE
 from detection_core.config.messages.extractors import name_problems, type_problems
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
@@ -12,7 +9,7 @@ from detection_core.config.messages.registered import option_problems
 from detection_core.config.messages.sizes import image_size_problems, network_size
 from detection_core.config.messages.training import score_problems
 from detection_core.config.messages.training_input import reading_problems
-from detection_core.config.metric_names import COCO_SET, measured_sets
+from detection_core.config.metric_names import COCO_SET, KEYPOINT_SET, MASK_SETS, measured_sets
 from detection_core.detectors.family import (
     extractor_type,
     family_name,
@@ -20,7 +17,7 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
-from detection_core.detectors.rules import Rules, missing_arm
+from detection_core.detectors.rules import Check, missing_arm
 from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
@@ -144,9 +141,9 @@ def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
         text = "expected false, found true: the detector finds no masks; remove it"
         yield Problem(path="eval_config.eval_instance_masks", message=text)
     for i, name in enumerate(measured_sets(config.eval_config)):
-        if name not in SHAPE_METRICS or family is None:
+        masks = name in MASK_SETS
+        if not (masks or name == KEYPOINT_SET) or family is None:
             continue
-        masks = name == "coco_mask_metrics"
         if not (family.masks(message) if masks else family.keypoints(message)):
             found = f"found {name!r}; the detector finds no {'masks' if masks else 'keypoints'}"
             text = f"expected a set of metrics that it has a value of, {found}: use {COCO_SET}"
@@ -217,14 +214,7 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     return (problem for problem in tflite_problems(config) if problem.path.endswith(f".{CLIP_RANGE}"))
 
 
-RULES: Mapping[str, Rules] = {
-    "DetectionModel": Rules(
-        oneofs=("model",),
-        check=_common,
-        refused={
-            "experimental_model": "it names code that is not in the config, and no family of that name is"
-            " registered; use ssd, or register the family",
-        },
-    ),
-    "TrainEvalPipelineConfig": Rules(parts=("model",), check=_pipeline),
+CHECKS: Mapping[str, Check] = {
+    "DetectionModel": _common,
+    "TrainEvalPipelineConfig": _pipeline,
 }

@@ -8,8 +8,6 @@ a classification loss:
 Registering needs no TensorFlow; `build` may import it when it is called.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal

@@ -1,12 +1,9 @@
 """Image resizers, the size of the network's input, and a bound on the memory that a config needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from detection_core.allowed_values import SIDE, up_to
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
@@ -56,12 +53,6 @@ def _condition(message: ConditionalShapeResizer, path: str) -> Iterator[Problem]
         yield Problem(path=f"{path}.condition", message="expected GREATER or SMALLER, found INVALID; set one")
 
 
-_GREY = {
-    "convert_to_grayscale": "every extractor here takes three channels, and a grey image is read as "
-    "three equal ones; remove it"
-}
-
-
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
     """Find a resizer of a model that gives several sizes or pads; a TensorFlow Lite file stretches images."""
     found, path = message.WhichOneof("image_resizer_oneof"), f"{path}.image_resizer"
@@ -78,15 +69,10 @@ def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
     yield Problem(path=path, message=text)
 
 
-RULES: Mapping[str, Rules] = {
-    "ImageResizer": Rules(oneofs=("image_resizer_oneof",)),
-    "FixedShapeResizer": Rules(ranges={"height": SIDE, "width": SIDE}, refused=_GREY),
-    "KeepAspectRatioResizer": Rules(
-        ranges={"min_dimension": SIDE, "max_dimension": SIDE}, check=_padding, refused=_GREY
-    ),
-    "ConditionalShapeResizer": Rules(ranges={"size_threshold": SIDE}, check=_condition, refused=_GREY),
-    "PadToMultipleResizer": Rules(ranges={"multiple": up_to(1_024)}, refused=_GREY),
-    "AutomlResizer": Rules(ranges={"height": SIDE, "width": SIDE}, check=_padding),
+CHECKS: Mapping[str, Check] = {
+    "KeepAspectRatioResizer": _padding,
+    "ConditionalShapeResizer": _condition,
+    "AutomlResizer": _padding,
 }
 
 

@@ -1,27 +1,12 @@
 """Training: lengths in epochs or steps, optimizers and schedules, train_config, validation and tracking."""
 
-from __future__ import annotations
-
 import copy
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.allowed_values import (
-    BOXES,
-    DECAY,
-    FRACTION,
-    LEVEL,
-    LOSS_SCALE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_FRACTION,
-    Range,
-    up_to,
-)
 from detection_core.artifacts.evaluation import MAP
 from detection_core.config.pipeline_config import Config
-from detection_core.detectors.rules import Rules, message_name
+from detection_core.detectors.rules import Check, message_name
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.automl_learning_rate_pb2 import (
     AutomlCosineLearningRate,
@@ -40,7 +25,6 @@ from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.protos.validation_pb2 import Validation
 
 _MOST = (1 << 32) - 1  # maximum value of the schema's field
-EPOCHS = Range(0, 1_000_000, "a number from 0 to 1,000,000")
 
 STEPS_OF: Mapping[str, Mapping[str, str]] = {
     "TrainConfig": {"num_epochs": "num_steps", "close_mosaic_epochs": "close_mosaic_steps"},
@@ -164,14 +148,6 @@ def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterato
         yield Problem(path=f"{path}.second_drop_step", message=message)
 
 
-_RATE = Range(0, math.inf, "a learning rate of 0 or more")
-_AUTOML = {"learning_rate": _RATE, "warmup_learning_rate": _RATE}
-_OPTIMIZER = ("learning_rate",)
-
-
-_QUEUE = "input is a tf.data pipeline, not a queue"
-
-
 def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
     """Find class scores that training needs but that are not read, or that are combined with merged boxes."""
     if train.use_multiclass_scores and not reader.load_multiclass_scores:
@@ -253,9 +229,6 @@ def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.project", message=text)
 
 
-_YEAR = 366 * 24 * 60
-
-
 def validation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find a validation without images; a workflow fills in its readers later."""
     if config.train_config.HasField("validation") and not config.eval_input_reader:
@@ -276,81 +249,14 @@ def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.metric[0].weight", message=text)
 
 
-RULES: Mapping[str, Rules] = {
-    "Optimizer": Rules(ranges={"moving_average_decay": DECAY}, oneofs=("optimizer",)),
-    "RMSPropOptimizer": Rules(ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER),
-    "MomentumOptimizer": Rules(parts=_OPTIMIZER),
-    "AdamOptimizer": Rules(ranges={"beta_1": DECAY, "beta_2": DECAY}, parts=_OPTIMIZER),
-    "LearningRate": Rules(oneofs=("learning_rate",)),
-    "ConstantLearningRate": Rules(ranges={"learning_rate": _RATE}),
-    "ExponentialDecayLearningRate": Rules(
-        ranges={
-            "initial_learning_rate": _RATE,
-            "decay_steps": POSITIVE,
-            "decay_factor": POSITIVE,
-            "decay_epochs": EPOCHS,
-            "burnin_epochs": EPOCHS,
-        },
-        check=_exponential,
-    ),
-    "ManualStepLearningRate": Rules(ranges={"initial_learning_rate": _RATE}, check=_manual),
-    "ManualStepLearningRate.LearningRateSchedule": Rules(
-        ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
-    ),
-    "AutomlCosineLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE}),
-    "AutomlPolynomialLearningRate": Rules(ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}),
-    "AutomlStepwiseLearningRate": Rules(
-        ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE}, check=_automl_stepwise
-    ),
-    "CosineDecayLearningRate": Rules(
-        ranges={
-            "learning_rate_base": _RATE,
-            "total_epochs": EPOCHS,
-            "warmup_epochs": EPOCHS,
-            "hold_base_rate_epochs": EPOCHS,
-        },
-        check=_cosine,
-    ),
-    "TrainConfig": Rules(
-        ranges={
-            "batch_size": up_to(65_536),
-            "gradient_accumulation_steps": up_to(65_536, 0),
-            "gradient_clipping_by_norm": NOT_NEGATIVE,
-            "gradient_clipping_by_variable_norm": NOT_NEGATIVE,
-            "max_number_of_boxes": BOXES,
-            "mixing_pool_size": up_to(1_024, 3),
-            "num_epochs": EPOCHS,
-            "close_mosaic_epochs": EPOCHS,
-            "backbone_rate_decay": POSITIVE_FRACTION,
-            "freeze_backbone_stages": LEVEL,
-            "max_skipped_updates": up_to(1_000_000, 0),
-            "initial_loss_scale": LOSS_SCALE,
-        },
-        check=_problems,
-        parts=("optimizer",),
-        without_effect={
-            "sync_replicas": "replicas always update together",
-            "startup_delay_steps": "there are no asynchronous workers to delay",
-            "replicas_to_aggregate": "all replicas are aggregated",
-            "batch_queue_capacity": _QUEUE,
-            "num_batch_queue_threads": _QUEUE,
-            "prefetch_queue_capacity": _QUEUE,
-            "run_fine_tune_checkpoint_dummy_computation": "the variables exist as soon as the model is built",
-            "unpad_groundtruth_tensors": "padded ground truth is masked, which comes to the same",
-            "retain_original_images": "no images are written to the summaries",
-            "use_bfloat16": "it is for TPUs; train_config.precision says what training computes in",
-        },
-    ),
-    "Monitoring": Rules(ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}),
-    "Monitoring.Profile": Rules(ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}),
-    "Monitoring.Mlflow": Rules(check=_experiment),
-    "Monitoring.Wandb": Rules(check=_project),
-    "Validation": Rules(
-        ranges={
-            "every_minutes": up_to(_YEAR, 0),
-            "keep_best": up_to(100),
-            "min_gain": NOT_NEGATIVE,
-        },
-        check=_metric_problems,
-    ),
+CHECKS: Mapping[str, Check] = {
+    "ExponentialDecayLearningRate": _exponential,
+    "ManualStepLearningRate": _manual,
+    "ManualStepLearningRate.LearningRateSchedule": both_problems,
+    "AutomlStepwiseLearningRate": _automl_stepwise,
+    "CosineDecayLearningRate": _cosine,
+    "TrainConfig": _problems,
+    "Monitoring.Mlflow": _experiment,
+    "Monitoring.Wandb": _project,
+    "Validation": _metric_problems,
 }

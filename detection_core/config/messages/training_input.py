@@ -1,23 +1,10 @@
 """Input readers, augmentations of training images, and the sizes of multi-scale training."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.allowed_values import (
-    FACTOR,
-    FRACTION,
-    POSITIVE,
-    POSITIVE_FRACTION,
-    SIDE,
-    SIDE_OR_NONE,
-    Range,
-    up_to,
-)
 from detection_core.config.messages.registered import registered_problems
-from detection_core.detectors.rules import Check, Rules
+from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
@@ -55,11 +42,6 @@ def _weights(reader: InputReader, path: str) -> Iterator[Problem]:
         if not weight > 0:
             message = f"expected a weight above 0, found {weight:g}; remove an input that is not to be read"
             yield Problem(path=f"{path}.sample_from_datasets_weights[{i}]", message=message)
-
-
-_QUEUE = "input is a tf.data pipeline, not a queue"
-_THREADS = "tf.data spreads the work over threads by itself"
-_CONTEXT = "context features are not used by any model here"
 
 
 POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "randaug": False}
@@ -160,8 +142,8 @@ def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Proble
             yield Problem(path=path, message=f"{text} train_input_reader.load_multiclass_scores: true")
         if arm == "rgb_to_gray":
             text = (
-                "expected three channels, as every extractor here takes, found a step that leaves one; use"
-                " random_rgb_to_gray { probability: 1 }, which keeps three equal ones"
+                "expected three channels, found a step that leaves one; use random_rgb_to_gray"
+                " { probability: 1 }, which keeps three equal ones"
             )
             yield Problem(path=path, message=text)
         if reader.num_keypoints:
@@ -188,18 +170,7 @@ def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.policy_name", message=text)
 
 
-_AREA = {"min_area": POSITIVE_FRACTION}
-_CROP = {**_AREA, "min_aspect_ratio": POSITIVE}
-_QUALITY = Range(0, 100, "a number from 0 to 100")
-
-
-def _crop(ranges: Mapping[str, Range] = _CROP, check: Check = _padded) -> Rules:
-    return Rules(ranges=ranges, check=check)
-
-
-_MIXED_SIDE = up_to(16_384, 2)
 _MOST_SCALES = 9
-_POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
 
 
 def _scales(message: Any, path: str) -> Iterator[Problem]:
@@ -220,145 +191,34 @@ def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.scale", message=text)
 
 
-_PIXEL = Range(0, 255, "a number from 0 to 255")
-_SCALES = {"scale_min": FACTOR, "scale_max": FACTOR}
-
-
-RULES: Mapping[str, Rules] = {
-    "InputReader": Rules(
-        ranges={
-            "shuffle_buffer_size": up_to(10_000_000, 0),
-            "num_readers": up_to(1_024),
-            "num_prefetch_batches": Range(-math.inf, 10_000, "a number up to 10,000; 0 and below: by itself"),
-            "read_block_length": up_to(1_000_000),
-            "max_number_of_boxes": up_to(100_000, 0),
-            "num_keypoints": up_to(10_000, 0),
-            "repeat_factor_threshold": FRACTION,
-            "sample_1_of_n_examples": Range(1, math.inf, "1 or more"),
-        },
-        check=_reader,
-        without_effect={
-            "name": "a reader needs no name",
-            "filenames_shuffle_buffer_size": "all file names are shuffled",
-            "queue_capacity": _QUEUE,
-            "min_after_dequeue": _QUEUE,
-            "prefetch_size": _THREADS,
-            "num_parallel_batches": _THREADS,
-            "num_parallel_map_calls": _THREADS,
-            "drop_remainder": "training takes full batches, evaluation every image",
-            "use_display_name": "names and display names are both looked up",
-            "include_source_id": "the source id is always read",
-            "load_context_features": _CONTEXT,
-            "load_context_image_ids": _CONTEXT,
-        },
-        refused={
-            "num_additional_channels": "images have three channels; set it to 0",
-            "load_dense_pose": "DensePose surfaces are not read; set it to false",
-            "load_track_id": "tracks are not read; set it to false",
-            "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
-            "frame_index": "single frames of sequence examples are not read; write each frame as a "
-            "tf.Example",
-            "expand_labels_hierarchy": "it adds ancestors to an image's labels, not to its boxes; write them "
-            "into image/class/label",
-            "external_input_reader": "it names a reader that is not part of this project; write TFRecords "
-            "and use tf_record_input_reader",
-        },
-        refused_values={"input_type": {"TF_SEQUENCE_EXAMPLE": "write each frame as a tf.Example"}},
-    ),
-    "PreprocessingStep": Rules(check=_step),
-    "AutomlGridMask": Rules(
-        ranges={"ratio": POSITIVE_FRACTION, "gridmask_size_ratio": Range(0, 16, "a number from 0 to 16")}
-    ),
-    "AutomlScaleJitter": Rules(
-        ranges={
-            "height": SIDE,
-            "width": SIDE,
-            "target_height": SIDE_OR_NONE,
-            "target_width": SIDE_OR_NONE,
-            "scale_min": FACTOR,
-            "scale_max": FACTOR,
-        },
-        check=_jitter_frame,
-    ),
-    "AutoAugmentImage": Rules(check=_policy),
-    "ConvertClassLogitsToSoftmax": Rules(check=_softmax),
-    "DropLabelProbabilistically": Rules(ranges={"drop_probability": FRACTION}),
-    "NormalizeImage": Rules(check=_normalize),
-    "RandomAbsolutePadImage": Rules(
-        ranges={"max_height_padding": SIDE_OR_NONE, "max_width_padding": SIDE_OR_NONE}, check=_padded
-    ),
-    "RandomBlackPatches": Rules(ranges={"max_black_patches": up_to(10_000, 0)}),
-    "RandomCropImage": _crop(_AREA),
-    "RandomCropPadImage": _crop(_AREA),
-    "RandomCropToAspectRatio": Rules(ranges={"aspect_ratio": POSITIVE}),
-    "RandomDistortColor": Rules(ranges={"color_ordering": Range(0, 1, "0 or 1")}),
-    "RandomDownscaleToTargetPixels": Rules(ranges={"min_target_pixels": POSITIVE}, check=_downscale),
-    "RandomImageScale": Rules(ranges={"min_scale_ratio": FACTOR, "max_scale_ratio": FACTOR}),
-    "RandomJpegQuality": Rules(ranges={"min_jpeg_quality": _QUALITY, "max_jpeg_quality": _QUALITY}),
-    "RandomPadImage": Rules(
-        ranges={
-            "min_image_height": SIDE_OR_NONE,
-            "min_image_width": SIDE_OR_NONE,
-            "max_image_height": SIDE_OR_NONE,
-            "max_image_width": SIDE_OR_NONE,
-        },
-        check=_pad,
-    ),
-    "RandomPatchGaussian": Rules(ranges={"min_patch_size": SIDE_OR_NONE, "max_patch_size": SIDE_OR_NONE}),
-    "RandomResizeMethod": Rules(ranges={"target_height": SIDE, "target_width": SIDE}),
-    "RandomScaleCropAndPadToSquare": Rules(
-        ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
-    ),
-    "RandomSelfConcatImage": Rules(
-        ranges={"concat_vertical_probability": FRACTION, "concat_horizontal_probability": FRACTION}
-    ),
-    "RandomSquareCropByScale": Rules(
-        ranges={
-            "max_border": SIDE_OR_NONE,
-            "scale_min": FACTOR,
-            "scale_max": FACTOR,
-            "num_scales": up_to(10_000),
-        }
-    ),
-    "ResizeImage": Rules(ranges={"new_height": SIDE, "new_width": SIDE}),
-    "SSDRandomCrop": _crop({}),
-    "SSDRandomCropOperation": _crop(),
-    "SSDRandomCropPad": _crop({}),
-    "SSDRandomCropPadOperation": _crop(),
-    "SSDRandomCropFixedAspectRatio": _crop({"aspect_ratio": POSITIVE}),
-    "SSDRandomCropFixedAspectRatioOperation": _crop(_AREA),
-    "SSDRandomCropPadFixedAspectRatio": _crop({"aspect_ratio": POSITIVE}),
-    "SSDRandomCropPadFixedAspectRatioOperation": _crop(),
-    "SubtractChannelMean": Rules(check=_means),
-    "Mosaic": Rules(
-        ranges={
-            "height": _MIXED_SIDE,
-            "width": _MIXED_SIDE,
-            "min_fraction": _POINT,
-            "min_visible": FRACTION,
-            "per_channel_pad_value": _PIXEL,
-        },
-        check=_padded,
-    ),
-    "MixUp": Rules(ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
-    "CopyPaste": Rules(
-        ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION}, check=_scales
-    ),
-    "LargeScaleJitter": Rules(
-        ranges={
-            "height": SIDE,
-            "width": SIDE,
-            **_SCALES,
-            "min_visible": FRACTION,
-            "per_channel_pad_value": _PIXEL,
-        },
-        check=_jitter,
-    ),
-    "MultiScale": Rules(
-        ranges={
-            "scale": Range(0.25, 4, "a number from 0.25 to 4"),
-            "steps_per_scale": up_to(1_000_000),
-        },
-        check=_many_scales,
+CHECKS: Mapping[str, Check] = {
+    "InputReader": _reader,
+    "PreprocessingStep": _step,
+    "AutomlScaleJitter": _jitter_frame,
+    "AutoAugmentImage": _policy,
+    "ConvertClassLogitsToSoftmax": _softmax,
+    "NormalizeImage": _normalize,
+    "RandomAbsolutePadImage": _padded,
+    "RandomDownscaleToTargetPixels": _downscale,
+    "RandomPadImage": _pad,
+    "SubtractChannelMean": _means,
+    "Mosaic": _padded,
+    "CopyPaste": _scales,
+    "LargeScaleJitter": _jitter,
+    "MultiScale": _many_scales,
+    **dict.fromkeys(
+        (
+            "RandomCropImage",
+            "RandomCropPadImage",
+            "SSDRandomCrop",
+            "SSDRandomCropOperation",
+            "SSDRandomCropPad",
+            "SSDRandomCropPadOperation",
+            "SSDRandomCropFixedAspectRatio",
+            "SSDRandomCropFixedAspectRatioOperation",
+            "SSDRandomCropPadFixedAspectRatio",
+            "SSDRandomCropPadFixedAspectRatioOperation",
+        ),
+        _padded,
     ),
 }

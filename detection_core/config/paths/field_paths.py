@@ -4,8 +4,6 @@ An index is a number (negative from the end), or the key of a map field. `+` add
 every element. `+2`, `+3` and so on also add elements; they keep keys unique in mappings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import logging

@@ -1,7 +1,5 @@
 """Override and list single fields of a config by any path of the schema."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +10,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
+from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.config.paths.field_paths import (
     Target,
     child_path,
@@ -31,6 +28,7 @@ from detection_core.config.suggestions import describe_expected, describe_wrong_
 from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 
 # Clears a field of any type; to set a text field to this word, quote it.
 UNSET = "unset"
@@ -96,11 +94,11 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
     """
     if path.endswith(YAML_SUFFIXES):
         return apply_overrides(config, _read_mapping(path))
-    return merge_override_text(config, read_text_file(path, what="file of overrides"), where=path)
+    return merge_override_text(config, files.read_user_text(path, what="file of overrides"), where=path)
 
 
 def _read_mapping(path: str) -> Mapping[str, Any]:
-    found = parse_yaml(read_text_file(path, what="file of overrides"), path)
+    found = read_yaml(path, what="file of overrides")
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise ConfigError("expected a mapping of field paths to values, found none", where=path)
     return found

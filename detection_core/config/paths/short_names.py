@@ -4,8 +4,6 @@ A short name expands to full field paths. Some depend on the config: each schedu
 another field.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Parse and format text-format messages; errors name line, field and remedy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import TypeVar, cast

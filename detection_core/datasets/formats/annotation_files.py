@@ -1,7 +1,5 @@
 """Finds the annotation files of formats with one per split, and the folders of formats with one per image."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import posixpath

@@ -1,7 +1,5 @@
 """COCO JSON: one file per split, with the lists `images`, `annotations` and `categories`."""
 
-from __future__ import annotations
-
 import array
 import contextlib
 import functools

@@ -3,8 +3,6 @@
 https://developer.apple.com/documentation/createml/building-an-object-detector-data-source
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

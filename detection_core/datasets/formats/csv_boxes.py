@@ -1,7 +1,5 @@
 """CSV files of boxes: one row per object."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator

@@ -7,8 +7,6 @@ set, path, label and up to four corners in fractions of the image, see
 https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv

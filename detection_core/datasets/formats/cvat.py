@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

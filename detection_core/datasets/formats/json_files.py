@@ -1,14 +1,12 @@
 """Reads JSON annotation files and checks the types of their values."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, parse_json_text
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, parse_json_text
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

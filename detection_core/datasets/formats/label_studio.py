@@ -1,7 +1,5 @@
 """Label Studio's JSON: a list of tasks, https://labelstud.io/guide/export."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json
@@ -11,7 +9,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,

@@ -1,7 +1,5 @@
 """LabelMe: one JSON file per image, with shapes in pixels, https://github.com/wkentaro/labelme."""
 
-from __future__ import annotations
-
 import base64
 import collections
 import contextlib
@@ -13,7 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

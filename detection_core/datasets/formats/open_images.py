@@ -3,8 +3,6 @@
 Only rows whose image is in the folder count: most users have all rows, but only some of the images.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging
@@ -14,7 +12,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detection_core.bounded.text_file import MAX_JSON_VALUES
+from detection_core.bounded.limits import MAX_JSON_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,

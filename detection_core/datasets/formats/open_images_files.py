@@ -3,25 +3,18 @@
 The columns are those of https://storage.googleapis.com/openimages/web/download_v7.html.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import (
-    MAX_DEPTH,
-    MAX_LONG_TEXT_BYTES,
-    MAX_VALUES,
-    parse_json_text,
-    read_text_file,
-)
+from detection_core.bounded.limits import MAX_DEPTH, MAX_LONG_TEXT_BYTES, MAX_VALUES, parse_json_text
 from detection_core.datasets.annotated_images import Malformed, Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
 from detection_core.datasets.formats.csv_rows import open_csv, split_rows
 from detection_core.datasets.layouts import split_of_path
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 BOX_COLUMNS = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
@@ -151,7 +144,7 @@ def read_hierarchy(path: str) -> Hierarchy:
         DataError: if it cannot be read or is malformed.
     """
     try:
-        root = parse_json_text(read_text_file(path, what="hierarchy", longest=MAX_LONG_TEXT_BYTES))
+        root = parse_json_text(files.read_user_text(path, what="hierarchy", longest=MAX_LONG_TEXT_BYTES))
         ancestors: dict[str, dict[str, None]] = {}
         _walk(root, (), ancestors, [0])
     except ConfigError as e:

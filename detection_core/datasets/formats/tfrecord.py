@@ -1,7 +1,5 @@
 """TFRecord files of the Object Detection API; records and images are read in place."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import fnmatch
@@ -14,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_IMAGE_FILE_BYTES
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.data.record_format import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES, masked_checksum
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,

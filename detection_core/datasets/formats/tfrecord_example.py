@@ -1,7 +1,5 @@
 """Converts an example of the Object Detection API to an annotated image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, cast

@@ -3,8 +3,6 @@
 https://www.robots.ox.ac.uk/~vgg/software/via/
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

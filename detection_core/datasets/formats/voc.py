@@ -1,7 +1,5 @@
 """Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Parses XML annotation files safely."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,7 +7,7 @@ from typing import Any, cast
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from detection_core.bounded.text_file import MAX_ELEMENTS
+from detection_core.bounded.limits import MAX_ELEMENTS
 from detection_core.datasets.annotated_images import Rejected, open_annotation, read_annotation
 
 MAX_SILENCE = 1 << 24

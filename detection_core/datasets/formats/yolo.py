@@ -4,15 +4,12 @@ See https://docs.ultralytics.com/datasets/. A box is `class x y width height` wi
 `class x y x y ...`. Keypoints follow the box if data.yaml has `kpt_shape`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.text_file import MAX_TEXT_BYTES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -142,7 +139,7 @@ def _read_images(
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
     try:
-        text = read_annotation(path, MAX_TEXT_BYTES).decode("utf-8-sig")
+        text = read_annotation(path, files.MAX_TEXT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise Rejected("unreadable_annotation", f"the label file cannot be read: {e}") from e
     lines = text.splitlines()

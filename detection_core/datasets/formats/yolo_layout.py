@@ -10,12 +10,14 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from detection_core.bounded.limits import MAX_KEYPOINTS
 from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import MAX_KEYPOINTS, MAX_TEXT_BYTES, read_lines
 from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.datasets.annotated_images import Rejected, checked_text
+from detection_core.datasets.image_parts import read_list
 from detection_core.datasets.layouts import RATIOS, Layout, is_image, name_splits, split_of_path, stem
 from detection_core.errors import DataError, shorten
+from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "YOLO: a data.yaml (or obj.data, classes.txt) with class names, and a .txt of boxes an image"
@@ -68,8 +70,8 @@ def find_file(listing: FolderListing) -> str:
     file = next((path for kind in kinds for path in sorted(kind, key=lambda path: path.count("/"))), "")
     if not file and _has_labels(listing):
         raise DataError(
-            "expected the class names of the YOLO label files, found none; write them to classes.txt, one a "
-            "line in the order of their indices",
+            "expected the class names of the YOLO label files, found none; write them to classes.txt, one a"
+            " line, by index",
             where=listing.root,
         )
     return file
@@ -137,9 +139,8 @@ def _images_at(listing: FolderListing, place: str) -> Iterable[str]:
 
 def _listed(listing: FolderListing, file: str) -> list[str]:
     """Return the images in a text file; missing ones by the names in the file."""
-    lines = [line.strip() for line in read_lines(listing.path(file), what="list of images")]
     here, known = posixpath.dirname(file), {path for path in listing.paths() if is_image(path)}
-    return [_known(line.replace("\\", "/"), here, known) for line in lines if line]
+    return [_known(line.replace("\\", "/"), here, known) for line in read_list(listing.path(file))]
 
 
 def _known(line: str, here: str, known: set[str]) -> str:
@@ -252,7 +253,7 @@ def read_set(listing: FolderListing, file: str) -> YoloSet:
 
 
 def _read_text(listing: FolderListing, file: str) -> str:
-    head, tail = listing.ends(file, MAX_TEXT_BYTES)
+    head, tail = listing.ends(file, files.MAX_TEXT_BYTES)
     where = listing.path(file)
     try:
         text = head.decode("utf-8-sig")
@@ -261,7 +262,9 @@ def _read_text(listing: FolderListing, file: str) -> str:
             f"expected text in UTF-8, found other text ({e}); save it as UTF-8", where=where
         ) from e
     if not text.strip() or tail:
-        raise DataError(f"expected class names in a file of up to {MAX_TEXT_BYTES:,} bytes", where=where)
+        raise DataError(
+            f"expected class names in a file of up to {files.MAX_TEXT_BYTES:,} bytes", where=where
+        )
     return text
 
 

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 import tf_keras
 
-from detection_core.builders.detector_parts import build_classification_loss, build_localization_loss
+from detection_core.builders.detector_parts import (
+    build_classification_loss,
+    build_localization_loss,
+    build_nms_options,
+)
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.data.label_map import LabelMap
@@ -27,6 +31,7 @@ from detection_core.families.center_net.network import (
     keypoint_heads,
     number_backbone,
 )
+from detection_core.ops.nms import NmsOptions
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.protos.center_net_pb2 import CenterNet, CenterNetFeatureExtractor
@@ -50,24 +55,44 @@ def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> Ce
     tasks = tuple(
         _task(task, own) for task, own in zip(message.keypoint_estimation_task, labels, strict=True)
     )
+    _check_center_weights(message, tasks, where)
     heads = tuple(_heads(message, tasks))
     size = fixed_size(message.image_resizer)
     layers = TrackedLayers(layers=NetworkLayers(hyperparams=LayerHyperparams(), seed=seed))
     inputs = tf_keras.Input((*size, 3), name="image")
     maps = build_feature_maps(message.feature_extractor, inputs, layers)
     network = tf_keras.Model(inputs, build_heads(heads, maps, layers), name="detector")
-    number_backbone(network, layers.paths)
+    number_backbone(network, message.feature_extractor.type, layers.paths)
     parts = CenterNetParts(
         num_classes=message.num_classes,
         input_size=size,
         scaling=_scaling(message.feature_extractor),
         heads=heads,
         max_detections=message.object_center_params.max_box_predictions,
+        finds_boxes=message.HasField("object_detection_task"),
+        nms=_nms(message),
         keypoints=tasks,
         criterion=_criterion(message, tasks),
         paths=layers.paths,
     )
     return CenterNetModel(network, parts)
+
+
+def _check_center_weights(message: CenterNet, tasks: tuple[KeypointTask, ...], where: str) -> None:
+    """Refuse another number of weights than the keypoints that the label map has."""
+    weights = message.object_center_params.keypoint_weights_for_center
+    if weights and len(weights) != len(tasks[0].indices):
+        raise ConfigError(
+            f"expected a weight for each of the {len(tasks[0].indices)} keypoints of the label map, found"
+            f" {len(weights)}; give one for each",
+            where=f"{where}.object_center_params.keypoint_weights_for_center",
+        )
+
+
+def _nms(message: CenterNet) -> NmsOptions | None:
+    if not message.HasField("post_processing"):
+        return None
+    return build_nms_options(message.post_processing.batch_non_max_suppression)
 
 
 def _scaling(message: CenterNetFeatureExtractor) -> InputScaling:
@@ -94,8 +119,9 @@ def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head
 
     centers, boxes = message.object_center_params, message.object_detection_task
     yield head(OBJECT_CENTER, message.num_classes, centers.center_head_params, bias=centers.heatmap_bias_init)
-    yield head(BOX_SCALE, 2, boxes.scale_head_params)
-    yield head(BOX_OFFSET, 2, boxes.offset_head_params)
+    if message.HasField("object_detection_task"):
+        yield head(BOX_SCALE, 2, boxes.scale_head_params)
+        yield head(BOX_OFFSET, 2, boxes.offset_head_params)
     for own, task in zip(message.keypoint_estimation_task, tasks, strict=True):
         heatmap, offset, regression = keypoint_heads(task.name)
         count = len(task.indices)
@@ -137,7 +163,12 @@ def _criterion(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> CenterNet
         num_classes=message.num_classes,
         min_overlap=centers.min_box_overlap_iou,
         classification=build_classification_loss(centers.classification_loss),
-        localization=build_localization_loss(boxes.localization_loss),
+        localization=(
+            build_localization_loss(boxes.localization_loss)
+            if message.HasField("object_detection_task")
+            else None
+        ),
+        center_weights=tuple(centers.keypoint_weights_for_center),
         weights={
             OBJECT_CENTER: centers.object_center_loss_weight,
             BOX_SCALE: boxes.task_loss_weight * boxes.scale_loss_weight,
@@ -239,6 +270,7 @@ class CenterNetDescription:
         feature_extractor: its type, as the config names it.
         backbone: its kind.
         heatmap: rows and columns of the heatmaps.
+        suppresses: whether non-maximum suppression follows.
         keypoints: name of a keypoint task -> number of its keypoints.
         parts: heads and losses.
     """
@@ -246,6 +278,7 @@ class CenterNetDescription:
     feature_extractor: str
     backbone: str
     heatmap: tuple[int, int]
+    suppresses: bool
     keypoints: dict[str, int]
     parts: dict[str, str]
 
@@ -257,7 +290,7 @@ class CenterNetDescription:
         """Say the size of the heatmaps, and the keypoints of each task."""
         rows, columns = self.heatmap
         return [
-            ("heatmap", f"{rows} x {columns}, without suppression"),
+            ("heatmap", f"{rows} x {columns}, {'with' if self.suppresses else 'without'} suppression"),
             *(("keypoints", f"{count} of {name}") for name, count in self.keypoints.items()),
         ]
 
@@ -268,17 +301,18 @@ def describe_center_net(message: CenterNet, detector: CenterNetModel) -> CenterN
     entry = EXTRACTORS[extractor]
     centers, boxes = message.object_center_params, message.object_detection_task
     rows, columns = parts.input_size
+    kind = centers.classification_loss.WhichOneof("classification_loss")
+    losses = [(centers.object_center_loss_weight, kind)]
+    if parts.finds_boxes:
+        losses.append((boxes.task_loss_weight, boxes.localization_loss.WhichOneof("localization_loss")))
     return CenterNetDescription(
         feature_extractor=extractor,
         backbone=" and ".join(name for name in (entry.backbone, entry.neck) if name),
         heatmap=(rows // STRIDE, columns // STRIDE),
+        suppresses=parts.nms is not None,
         keypoints={task.name: len(task.indices) for task in parts.keypoints},
         parts={
             "heads": ", ".join(head.name for head in parts.heads),
-            "losses": (
-                f"{centers.object_center_loss_weight:g} x"
-                f" {centers.classification_loss.WhichOneof('classification_loss')} +"
-                f" {boxes.task_loss_weight:g} x {boxes.localization_loss.WhichOneof('localization_loss')}"
-            ),
+            "losses": " + ".join(f"{weight:g} x {loss}" for weight, loss in losses),
         },
     )

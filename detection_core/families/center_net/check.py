@@ -40,16 +40,59 @@ _NOT_BY_VALUE = (
 )
 _OF_BOXES = ("weighted_giou", "weighted_iou")
 _LOSSES = ("classification_loss", "localization_loss")
-_TASK = "keypoint_estimation_task"
+_TASK, _BOXES, _NMS = "keypoint_estimation_task", "object_detection_task", "batch_non_max_suppression"
+_WEIGHTS = "object_center_params.keypoint_weights_for_center"
+# Rankings that measure an object's box.
+_BY_BOXES = RANKINGS[2:]
 
 
 def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
     yield from one_size_problems(message.image_resizer, f"{path}.image_resizer")
-    names = [task.task_name for task in message.keypoint_estimation_task]
-    for i, name in enumerate(names):
-        if names.index(name) != i:
-            text = f"expected a separate name for each task, found {name[:80]!r} twice; change one"
-            yield Problem(path=f"{path}.{_TASK}[{i}].task_name", message=text)
+    for field, what in (("task_name", "name"), ("keypoint_class_name", "class")):
+        names = [getattr(task, field) for task in message.keypoint_estimation_task]
+        for i, name in enumerate(names):
+            if names.index(name) != i:
+                text = f"expected a separate {what} for each task, found {name[:80]!r} twice; change one"
+                yield Problem(path=f"{path}.{_TASK}[{i}].{field}", message=text)
+    if message.HasField("post_processing"):
+        yield from _suppression(message, f"{path}.post_processing")
+    if not message.HasField(_BOXES):
+        yield from _without_boxes(message, path)
+    elif message.object_center_params.keypoint_weights_for_center:
+        text = f"expected no {_BOXES} beside it, whose sizes are those of boxes' centres, found one"
+        yield Problem(path=f"{path}.{_WEIGHTS}", message=f"{text}; remove either")
+
+
+def _without_boxes(message: CenterNet, path: str) -> Iterator[Problem]:
+    """Find what needs boxes in a message of keypoint tasks only."""
+    tasks = message.keypoint_estimation_task
+    if not tasks:
+        text = f"expected {_BOXES}, {_TASK} or both, found neither; add what the detector finds"
+        yield Problem(path=f"{path}.{_BOXES}", message=text)
+    elif message.object_center_params.keypoint_weights_for_center and len(tasks) > 1:
+        text = f"expected one {_TASK}, whose keypoints the weights are of, found {len(tasks):,}"
+        yield Problem(path=f"{path}.{_WEIGHTS}", message=f"{text}; remove the weights or tasks")
+    for i, task in enumerate(tasks):
+        if task.candidate_ranking_mode in _BY_BOXES:
+            text = f"expected {_BOXES}, as {task.candidate_ranking_mode} measures boxes, found none"
+            where = f"{path}.{_TASK}[{i}].candidate_ranking_mode"
+            yield Problem(path=where, message=f"{text}; add it, or use score_distance_ratio")
+
+
+def _suppression(message: CenterNet, path: str) -> Iterator[Problem]:
+    """Find fields that suppression of peaks does not read, or cannot follow."""
+    for field, _ in message.post_processing.ListFields():
+        if field.name != _NMS:
+            text = f"expected {_NMS} alone, as scores are those of the heatmap, found another"
+            yield Problem(path=f"{path}.{field.name}", message=f"{text}; remove it")
+    if message.post_processing.batch_non_max_suppression.change_coordinate_frame:
+        text = "expected false, as boxes are relative to the image already, found true; set it to false"
+        yield Problem(path=f"{path}.{_NMS}.change_coordinate_frame", message=text)
+    for i, task in enumerate(message.keypoint_estimation_task):
+        if task.rescore_instances:
+            text = "expected false beside post_processing, which takes the scores of classes, found true"
+            where = f"{path.rpartition('.')[0]}.{_TASK}[{i}].rescore_instances"
+            yield Problem(path=where, message=f"{text}; remove either")
 
 
 def _centers(message: CenterNet.ObjectCenterParams, path: str) -> Iterator[Problem]:
@@ -125,27 +168,32 @@ def size_problems(message: CenterNet, path: str, size: tuple[int, int]) -> Itera
 def tflite_problems(message: CenterNet, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting a detector to TensorFlow Lite."""
     yield from fixed_size_problems(message.image_resizer, path)
-
-
-def _not_built(what: str) -> str:
-    return f"{what} here; remove it"
+    if message.HasField("post_processing"):
+        text = "expected none, as a TensorFlow Lite file of CenterNet suppresses nothing, found one"
+        yield Problem(path=f"{path}.post_processing", message=f"{text}; remove it")
 
 
 RULES: Mapping[str, Rules] = {
     **EXTRACTOR_RULES,
     "CenterNet": Rules(
-        parts=("object_detection_task", "object_center_params"),
+        parts=("object_center_params",),
         check=_center_net,
         without_effect={"compute_heatmap_sparse": "both ways to draw a heatmap give the same one"},
         refused={
-            "mask_estimation_task": _not_built("CenterNet finds boxes and keypoints, and no masks,"),
-            "densepose_estimation_task": "records have no surface coordinates to train on; remove it",
+            "mask_estimation_task": (
+                "its head draws one map for all objects of a class, and no published weights have it; remove"
+                " it, and find masks with a faster_rcnn of three stages"
+            ),
+            "densepose_estimation_task": (
+                "it cuts its parts out of mask_estimation_task, which is not built, and records have no"
+                " surface coordinates; remove it"
+            ),
             "track_estimation_task": "records have no track ids to train on; remove it",
             "temporal_offset_task": "images are detected one by one, not in sequences; remove it",
-            "deepmac_mask_estimation": _not_built(
-                "masks of unseen classes, as DeepMAC has them, are not made"
+            "deepmac_mask_estimation": (
+                "DeepMAC's second network, which draws masks of classes without any to train on, is not"
+                " built; remove it, and find masks with a faster_rcnn of three stages"
             ),
-            "post_processing": "neighbouring peaks are left out already, so nothing is suppressed; remove it",
         },
     ),
     "CenterNet.PredictionHeadParams": Rules(
@@ -164,6 +212,7 @@ RULES: Mapping[str, Rules] = {
     "CenterNet.ObjectCenterParams": Rules(
         ranges={
             "object_center_loss_weight": NOT_NEGATIVE,
+            "keypoint_weights_for_center": NOT_NEGATIVE,
             "min_box_overlap_iou": POSITIVE_FRACTION,
             "max_box_predictions": BOXES,
         },
@@ -171,7 +220,6 @@ RULES: Mapping[str, Rules] = {
         check=_centers,
         refused={
             "use_labeled_classes": "image-level labels of records do not reach the loss; remove it",
-            "keypoint_weights_for_center": "the centre of an object is that of its box; remove it",
         },
     ),
     "CenterNet.KeypointEstimation": Rules(

@@ -14,12 +14,14 @@ from detection_core.detectors.checkpoint_names import (
 )
 from detection_core.errors import ModelError
 from detection_core.families.center_net.model import CenterNetModel
-from detection_core.families.center_net.network import CLASSIFICATION_BACKBONE, EXTRACTOR, HEADS
-from detection_core.parts.layers.layer_names import parse_variable_name
+from detection_core.families.center_net.network import CLASSIFICATION_BACKBONE, EXTRACTOR, HEADS, NETWORK
+from detection_core.parts.layers.layer_names import in_backbone, parse_variable_name
 
 EXTRACTOR_PATH = f"model/{EXTRACTOR}/"
-_BACKBONE_PATH = f"model/{CLASSIFICATION_BACKBONE}/"
+_BACKBONE_PATH, _NETWORK_PATH = f"model/{CLASSIFICATION_BACKBONE}/", f"model/{NETWORK}/"
 _CLASSIFIER_PATH = "feature_extractor/"
+# Start of the paths of a backbone that is a layer of the whole network.
+_NESTED = f"{_NETWORK_PATH}layer_with_weights-0/layer_with_weights-"
 # A separable convolution is one object there and two layers here.
 _POINTWISE = "_pointwise"
 
@@ -29,7 +31,7 @@ def object_paths(model: CenterNetModel) -> dict[str, tf.Variable]:
     found: dict[str, tf.Variable] = {}
     for layer in model.network.layers:
         path = model.parts.paths.get(layer.name, "")
-        halved = layer.name.endswith(_POINTWISE) and not path.startswith(CLASSIFICATION_BACKBONE)
+        halved = layer.name.endswith(_POINTWISE) and not in_backbone(layer.name)
         for variable in layer.weights:
             weight = parse_variable_name(variable).weight
             leaf = "pointwise_kernel" if halved and weight == "kernel" else weight
@@ -38,14 +40,18 @@ def object_paths(model: CenterNetModel) -> dict[str, tf.Variable]:
 
 
 def _classification(model: CenterNetModel, options: FineTuneOptions) -> FillableVariables:
-    """Return the variables of the backbone; an hourglass has none of a classifier's."""
+    """Return the variables of the backbone; an hourglass has none of a classifier's.
+
+    A MobileNetV2 without a pyramid has its neck among them, as in the Object Detection API.
+    """
+    paths = object_paths(model)
+    own = _NETWORK_PATH if any(path.startswith(_NESTED) for path in paths) else _BACKBONE_PATH
 
     def path_in(path: str) -> str | None:
-        backbone = path.startswith(_BACKBONE_PATH)
-        return path.replace(_BACKBONE_PATH, _CLASSIFIER_PATH, 1) if backbone else None
+        return path.replace(own, _CLASSIFIER_PATH, 1) if path.startswith(own) else None
 
     del options
-    found = rename_paths(object_paths(model), path_in)
+    found = rename_paths(paths, path_in)
     if not found:
         raise ModelError(
             "expected detection or full, as an hourglass starts from a detector's checkpoint, found"

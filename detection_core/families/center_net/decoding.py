@@ -1,8 +1,8 @@
 """Detections from heatmaps: peaks, boxes from sizes and offsets at the peaks, and keypoints.
 
 Objects as Points, https://arxiv.org/abs/1904.07850. Peaks are no neighbours of each other, so that no
-suppression follows. Keypoints are regressed from the centre, then moved to a nearby peak of their heatmap
-(section 4.2).
+suppression follows unless a config asks for it. Keypoints are regressed from the centre, then moved to a
+nearby peak of their heatmap (section 4.2).
 """
 
 from __future__ import annotations
@@ -233,14 +233,16 @@ RANKINGS: Mapping[str, Ranked] = {
 
 
 def refine(
-    regressed: tf.Tensor, found: Candidates, boxes: tf.Tensor, options: Refinement
+    regressed: tf.Tensor, found: Candidates, boxes: tf.Tensor | None, options: Refinement
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Move regressed keypoints to their best candidate, where it is near and inside the object.
+
+    Without boxes only the candidate's score counts, as in the Object Detection API.
 
     Args:
         regressed: float32 [B, N, K, 2], (y, x) in pixels of the map.
         found: the candidates.
-        boxes: float32 [B, N, 4], in pixels of the map.
+        boxes: float32 [B, N, 4], in pixels of the map; None: the detector has none.
         options: how keypoints are moved.
 
     Returns:
@@ -261,22 +263,33 @@ def refine(
     else:
         scores = tf.gather(tf.transpose(found.scores, [0, 2, 1]), order, batch_dims=2)
         scores = tf.transpose(scores, [0, 2, 1])
-    middle, half = (boxes[..., 2:] + boxes[..., :2]) / 2.0, (boxes[..., 2:] - boxes[..., :2]) / 2.0
-    low, high = middle - half * options.box_scale, middle + half * options.box_scale
-    radius = tf.reduce_max(high - low, axis=-1) * options.search_scale
-    inside = tf.reduce_all((places >= low[:, :, tf.newaxis]) & (places <= high[:, :, tf.newaxis]), axis=-1)
-    near = tf.reduce_min(distances, axis=2) <= radius[:, :, tf.newaxis]
-    moved = inside & near & (scores >= options.score_threshold)
+    moved = scores >= options.score_threshold
+    if boxes is not None:
+        moved &= _within_reach(places, tf.reduce_min(distances, axis=2), boxes, options)
     return (
         tf.where(moved[..., tf.newaxis], places, regressed),
         tf.where(moved, scores, options.unmatched_score),
     )
 
 
+def _within_reach(places: tf.Tensor, nearest: tf.Tensor, boxes: tf.Tensor, options: Refinement) -> tf.Tensor:
+    """Return bool [B, N, K]: the place is in the scaled box, and any candidate is near the keypoint."""
+    middle, half = (boxes[..., 2:] + boxes[..., :2]) / 2.0, (boxes[..., 2:] - boxes[..., :2]) / 2.0
+    low, high = middle - half * options.box_scale, middle + half * options.box_scale
+    radius = tf.reduce_max(high - low, axis=-1) * options.search_scale
+    inside = tf.reduce_all((places >= low[:, :, tf.newaxis]) & (places <= high[:, :, tf.newaxis]), axis=-1)
+    return inside & (nearest <= radius[:, :, tf.newaxis])
+
+
+def enclosing_boxes(keypoints: tf.Tensor) -> tf.Tensor:
+    """Return the least boxes around keypoints, float32 [B, N, K, 2], as [B, N, 4] in the same unit."""
+    return tf.concat([tf.reduce_min(keypoints, axis=2), tf.reduce_max(keypoints, axis=2)], axis=-1)
+
+
 def detect_keypoints(
-    predictions: Predictions, peaks: Peaks, boxes: tf.Tensor, task: KeypointTask
+    predictions: Predictions, peaks: Peaks, boxes: tf.Tensor | None, task: KeypointTask
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Find the keypoints of a task for every peak, whatever its class; results as of `refine`."""
+    """Find the keypoints of a task for every peak, whatever its class; boxes and results as of `refine`."""
     heatmap, offset, regression = (predictions[name][-1] for name in keypoint_heads(task.name))
     count = len(task.indices)
     moves = at_pixels(regression, peaks.rows, peaks.columns)

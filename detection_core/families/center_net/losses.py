@@ -21,6 +21,7 @@ from detection_core.families.center_net.targets import (
     PointTargets,
     box_targets,
     center_heatmaps,
+    keypoint_center_heatmaps,
     keypoint_heatmaps,
     keypoint_offsets,
     keypoint_regressions,
@@ -55,17 +56,20 @@ class CenterNetCriterion:
         num_classes: C.
         min_overlap: IoU that boxes within the peak of an object keep.
         classification: loss of the centres' heatmaps.
-        localization: loss of sizes and offsets.
+        localization: loss of sizes and offsets; None: the detector has no heads of them.
         weights: name of a head -> weight of its loss, for centres, sizes and offsets.
         keypoints: losses of the keypoint tasks.
+        center_weights: weight of each keypoint of the only task in an object's centre; empty: the centre is
+            that of the box.
     """
 
     num_classes: int
     min_overlap: float
     classification: ClassificationLoss
-    localization: LocalizationLoss
+    localization: LocalizationLoss | None
     weights: Mapping[str, float]
     keypoints: tuple[KeypointLosses, ...] = ()
+    center_weights: tuple[float, ...] = ()
 
     def __call__(
         self, predictions: Predictions, truth: GroundTruth, true_sizes: tf.Tensor
@@ -81,16 +85,27 @@ class CenterNetCriterion:
         shape = (int(first.shape[1]), int(first.shape[2]))
         pixels = pixel_weights(true_sizes, shape)
         objects = tf.maximum(tf.cast(tf.math.count_nonzero(truth.weights), tf.float32), 1.0)
-        wanted = center_heatmaps(truth, shape, self.num_classes, self.min_overlap)
+        wanted = self._centers(truth, shape)
         found = {
             OBJECT_CENTER: _heatmap_loss(self.classification, predictions[OBJECT_CENTER], wanted, pixels)
         }
-        for name, targets in zip((BOX_SCALE, BOX_OFFSET), box_targets(truth, shape), strict=True):
-            found[name] = _point_loss(self.localization, predictions[name], targets)
+        if self.localization is not None:
+            for name, targets in zip((BOX_SCALE, BOX_OFFSET), box_targets(truth, shape), strict=True):
+                found[name] = _point_loss(self.localization, predictions[name], targets)
         losses = {name: self.weights[name] * value / objects for name, value in found.items()}
         for each in self.keypoints:
             losses |= _keypoint_losses(each, predictions, truth, pixels, shape)
         return losses
+
+    def _centers(self, truth: GroundTruth, shape: tuple[int, int]) -> tf.Tensor:
+        if not self.center_weights:
+            return center_heatmaps(truth, shape, self.num_classes, self.min_overlap)
+        task = self.keypoints[0].task
+        # A keypoint's weight in the losses does not move the centre.
+        alike = truth._replace(keypoint_weights=tf.ones_like(truth.keypoint_weights))
+        known = keypoint_truth(alike, shape, task.class_index, task.indices)
+        drawn = (*shape, self.num_classes)
+        return keypoint_center_heatmaps(truth, known, self.center_weights, self.min_overlap, drawn)
 
 
 def pixel_weights(true_sizes: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:

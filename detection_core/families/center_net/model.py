@@ -23,6 +23,7 @@ from detection_core.families.center_net.decoding import (
     boxes_at,
     clip_to_image,
     detect_keypoints,
+    enclosing_boxes,
     in_true_images,
     rescore,
     top_peaks,
@@ -37,6 +38,7 @@ from detection_core.families.center_net.network import (
     Predictions,
     by_head,
 )
+from detection_core.ops.nms import NmsOptions, multiclass_nms
 from detection_core.parts.layers.keras_layers import PREPROCESSORS
 from detection_core.structures import Batch, Detections, Images, box_detections
 
@@ -78,6 +80,8 @@ class CenterNetParts:
         scaling: of pixels.
         heads: in the order of the network's outputs.
         max_detections: most objects of an image.
+        finds_boxes: whether there are heads of sizes and offsets; without them, boxes enclose the keypoints.
+        nms: suppression of the objects; None: there is none.
         keypoints: keypoint tasks.
         criterion: the training loss.
         paths: name of a layer with weights -> its object path in checkpoints, below the model.
@@ -88,6 +92,8 @@ class CenterNetParts:
     scaling: InputScaling
     heads: tuple[Head, ...]
     max_detections: int
+    finds_boxes: bool = True
+    nms: NmsOptions | None = None
     keypoints: tuple[KeypointTask, ...]
     criterion: CenterNetCriterion
     paths: Mapping[str, str]
@@ -162,7 +168,8 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""
-        return self.finished(self.find(self.predict(images, training=False)), images.true_sizes)[0]
+        found = self.find(self.predict(images, training=False), images.true_sizes)
+        return self.finished(found, images.true_sizes)[0]
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
         """Return the outputs of a SavedModel's signature.
@@ -172,7 +179,7 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             detection_multiclass_scores [B, D, C] and, with keypoint tasks, detection_keypoint_scores
             [B, D, K].
         """
-        found = self.find(self.predict(images, training=False))
+        found = self.find(self.predict(images, training=False), images.true_sizes)
         detections, keypoint_scores = self.finished(found, images.true_sizes)
         outputs = named_detections(detections) | {
             "detection_boxes_strided": found.boxes,
@@ -184,12 +191,19 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         """Convert the logits of the centres' heatmaps to scores of the same shape."""
         return tf.sigmoid(logits)
 
-    def find(self, predictions: Predictions) -> FoundObjects:
-        """Find the objects in the outputs of the last map."""
+    def find(self, predictions: Predictions, true_sizes: tf.Tensor) -> FoundObjects:
+        """Find the objects in the outputs of the last map.
+
+        `true_sizes` is int32 [B, 2], rows and columns of the input that hold the image.
+        """
         parts = self._parts
         centers = self.class_scores(predictions[OBJECT_CENTER][-1])
         peaks = top_peaks(centers, parts.max_detections)
-        boxes = boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
+        boxes = enclosing = None
+        if parts.finds_boxes:
+            boxes = boxes_at(peaks, predictions[BOX_SCALE][-1], predictions[BOX_OFFSET][-1])
+        else:
+            enclosing = tf.zeros([*_shape(peaks.scores), 4])
         keypoints = tf.zeros([*_shape(peaks.scores), self.num_keypoints, 2])
         keypoint_scores = tf.zeros([*_shape(peaks.scores), self.num_keypoints])
         for task in parts.keypoints:
@@ -198,31 +212,60 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             of_task = tf.cast(peaks.channels == task.class_index, tf.float32)[..., tf.newaxis]
             keypoints += tf.einsum("bdki,kn->bdni", places, slots) * of_task[..., tf.newaxis]
             keypoint_scores += tf.einsum("bdk,kn->bdn", scores, slots) * of_task
-        return FoundObjects(
-            boxes=boxes,
+            if enclosing is not None:
+                enclosing += enclosing_boxes(places) * of_task
+        found = FoundObjects(
+            boxes=enclosing if boxes is None else boxes,
             scores=peaks.scores,
             classes=peaks.channels,
             class_scores=at_pixels(centers, peaks.rows, peaks.columns),
             keypoints=keypoints,
             keypoint_scores=keypoint_scores,
         )
+        return found if parts.nms is None else suppressed(found, true_sizes, parts.nms)
 
     def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         """Return detections normalised to the true images, and the keypoints' scores."""
-        boxes = tf.clip_by_value(in_true_images(found.boxes, true_sizes, STRIDE), 0.0, 1.0)
+        boxes = shown_boxes(found.boxes, true_sizes)
         count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)
         detections = box_detections(boxes, found.scores, found.classes, count)
         if not self._parts.keypoints:
             return detections, found.keypoint_scores
         keypoints = in_true_images(found.keypoints, true_sizes, STRIDE)
         scores, keypoint_scores = found.scores, found.keypoint_scores
-        if any(task.refinement.clipped for task in self._parts.keypoints):
+        # Tasks that do not agree clip nothing, as in the Object Detection API.
+        if all(task.refinement.clipped for task in self._parts.keypoints):
             keypoints, keypoint_scores = clip_to_image(keypoints, keypoint_scores)
         for task in self._parts.keypoints:
             if task.refinement.rescored:
                 own = tf.gather(keypoint_scores, task.indices, axis=2)
                 scores = rescore(scores, found.classes == task.class_index, own, task.refinement)
         return detections._replace(keypoints=keypoints, scores=scores), keypoint_scores
+
+
+def shown_boxes(boxes: tf.Tensor, true_sizes: tf.Tensor) -> tf.Tensor:
+    """Return boxes, float32 [B, D, 4] in pixels of the heatmap, normalised to the true images and clipped."""
+    return tf.clip_by_value(in_true_images(boxes, true_sizes, STRIDE), 0.0, 1.0)
+
+
+def suppressed(found: FoundObjects, true_sizes: tf.Tensor, options: NmsOptions) -> FoundObjects:
+    """Suppress duplicates among objects by the scores of all classes at their centres.
+
+    An object may be found as several classes, with its keypoints each time.
+    """
+    scores = tf.where(found.scores[..., tf.newaxis] > 0.0, found.class_scores, 0.0)
+    boxes = shown_boxes(found.boxes, true_sizes)
+    # Boxes without area are no objects.
+    window = tf.tile([[0.0, 0.0, 1.0, 1.0]], [tf.shape(scores)[0], 1])
+    kept = multiclass_nms(boxes, scores, options, window)
+    filled = tf.sequence_mask(kept.count, options.max_total_detections)
+
+    def take(values: tf.Tensor) -> tf.Tensor:
+        rows = tf.gather(values, kept.anchor_indices, batch_dims=1)
+        mask = tf.reshape(filled, [-1, options.max_total_detections, *[1] * (values.shape.rank - 2)])
+        return tf.where(mask, rows, tf.zeros_like(rows))
+
+    return FoundObjects(*map(take, found))._replace(scores=kept.scores, classes=kept.classes)
 
 
 def keypoint_count(tasks: tuple[KeypointTask, ...]) -> int:

@@ -29,7 +29,8 @@ from detection_core.parts.layers.layer_names import BACKBONE, in_backbone
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
 
 EXTRACTOR = "_feature_extractor"
-HOURGLASS = f"{EXTRACTOR}/_network"
+NETWORK = f"{EXTRACTOR}/_network"
+"""Of hourglasses, and of MobileNetV2 without a pyramid, whose backbone is the first layer in it."""
 CLASSIFICATION_BACKBONE = f"{EXTRACTOR}/_base_model"
 NECK = f"{EXTRACTOR}/_feature_extractor_model"
 
@@ -53,18 +54,23 @@ def build_feature_maps(
     """
     entry = EXTRACTORS[message.type]
     if entry.backbone == "hourglass":
-        inner = _backbone(layers, HOURGLASS).with_hyperparams(HOURGLASS_HYPERPARAMS)
+        inner = _backbone(layers, NETWORK).with_hyperparams(HOURGLASS_HYPERPARAMS)
         return hourglass(inputs, inner, HOURGLASSES[entry.depth])
     if entry.backbone == "mobilenet_v2":
         maps = _mobilenet(inputs, layers, message)
     else:
         inner = _backbone(layers, CLASSIFICATION_BACKBONE).with_hyperparams(RESNET_HYPERPARAMS)
         maps = _RESNETS[entry.backbone](inputs, inner, entry.depth)
-    neck = layers.under("neck", at=NECK).with_hyperparams(NECK_HYPERPARAMS)
+    neck = layers.under("neck", at=NETWORK if _nested(entry) else NECK).with_hyperparams(NECK_HYPERPARAMS)
     if entry.neck == "deconvolution":
         kernel = 1 if entry.backbone == "mobilenet_v2" else 3
         return [_deconvolutions(maps[-1], neck, kernel)]
     return [_pyramid(maps, neck, entry, message)]
+
+
+def _nested(entry: Extractor) -> bool:
+    """Return whether a checkpoint has backbone and neck in one network."""
+    return entry.backbone == "mobilenet_v2" and entry.neck == "deconvolution"
 
 
 def _backbone(layers: TrackedLayers, path: str) -> TrackedLayers:
@@ -119,13 +125,15 @@ def _pyramid(
     return features
 
 
-def number_backbone(network: tf_keras.Model, paths: dict[str, str]) -> None:
+def number_backbone(network: tf_keras.Model, extractor: str, paths: dict[str, str]) -> None:
     """Set the object paths of a ResNet's or MobileNet's layers, which a checkpoint numbers in order."""
-    if any(path.startswith(HOURGLASS) for path in paths.values()):
+    entry = EXTRACTORS[extractor]
+    if entry.backbone == "hourglass":
         return
+    parent = f"{NETWORK}/{_numbered(0)}" if _nested(entry) else CLASSIFICATION_BACKBONE
     weighted = [layer.name for layer in network.layers if layer.weights and in_backbone(layer.name)]
     for number, name in enumerate(weighted):
-        paths[name] = f"{CLASSIFICATION_BACKBONE}/layer_with_weights-{number}"
+        paths[name] = f"{parent}/{_numbered(number)}"
 
 
 OBJECT_CENTER = "object_center"

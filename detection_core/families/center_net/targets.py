@@ -94,6 +94,39 @@ def center_heatmaps(
     return heatmaps(middle, deviations, truth.classes, truth.weights, (*shape, num_classes))
 
 
+def keypoint_center_heatmaps(
+    truth: GroundTruth,
+    known: KeypointTruth,
+    center_weights: tuple[float, ...],
+    min_overlap: float,
+    shape: tuple[int, int, int],
+) -> tf.Tensor:
+    """Draw the weighted means of objects' keypoints, float32 of `shape` with a leading B.
+
+    A peak is as wide as that of a square whose sides are twice the mean distance of the keypoints. Objects
+    without any keypoint of weight are left out.
+
+    Args:
+        truth: the objects.
+        known: their keypoints.
+        center_weights: weight of each of the K keypoints.
+        min_overlap: IoU that boxes within a peak keep.
+        shape: rows, columns and channels of the map.
+    """
+    weights = known.weights * tf.constant(center_weights)
+    total = tf.reduce_sum(weights, axis=-1)
+
+    def mean(values: tf.Tensor) -> tf.Tensor:
+        """Average float32 [B, G, K, n] over the keypoints."""
+        return tf.math.divide_no_nan(tf.einsum("bgkn,bgk->bgn", values, weights), total[..., tf.newaxis])
+
+    middle = mean(known.points)
+    away = tf.norm(known.points - middle[:, :, tf.newaxis], axis=-1, keepdims=True)
+    side = 2.0 * mean(away)[..., 0]
+    heights = tf.where(total > 0.0, truth.weights, 0.0)
+    return heatmaps(middle, box_deviations(side, side, min_overlap), truth.classes, heights, shape)
+
+
 class PointTargets(NamedTuple):
     """What an output is compared with at single pixels.
 

@@ -55,7 +55,8 @@ def export_function(
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         heads = model.network(_network_input(pixels, kernel, bias, integer=integer), training=False)
         size = tf.constant([model.parts.input_size])
-        found, keypoint_scores = model.finished(model.find(by_head(model.parts.heads, heads)), size)
+        objects = model.find(by_head(model.parts.heads, heads), size)
+        found, keypoint_scores = model.finished(objects, size)
         count, classes = (tf.cast(each, tf.float32) for each in (found.count, found.classes))
         whole = (count, found.scores, classes, found.boxes)
         return (keypoint_scores, found.keypoints, *whole) if posed else whole

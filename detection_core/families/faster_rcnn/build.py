@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detection_core.allowed_values import SIDE
@@ -18,7 +18,13 @@ from detection_core.config.messages.sizes import network_size
 from detection_core.config.model_fields import foreground_classes
 from detection_core.detectors.base import InputShape
 from detection_core.families.faster_rcnn.check import finds_masks
-from detection_core.families.faster_rcnn.extractors import EXTRACTORS
+from detection_core.families.faster_rcnn.extractors import (
+    EXTRACTORS,
+    LAST_BACKBONE_LEVEL,
+    has_pyramid,
+    pyramid_levels,
+    strides,
+)
 from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
 from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnOptions, FasterRcnnParts
 from detection_core.families.faster_rcnn.network import (
@@ -33,6 +39,7 @@ from detection_core.families.faster_rcnn.network import (
     build_proposal_network,
     build_region_network,
 )
+from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid
 from detection_core.families.faster_rcnn.stages import ProposalOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
@@ -40,10 +47,11 @@ from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
 from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
 from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.necks import FpnOptions
 from detection_core.parts.samplers import BalancedSampler
 from detection_core.parts.targets import AnchorTargetAssigner
 from detection_core.protos import faster_rcnn_pb2, losses_pb2
-from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
+from detection_core.protos.faster_rcnn_pb2 import FasterRcnn, FasterRcnnFeatureExtractor
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
@@ -59,13 +67,14 @@ def build_faster_rcnn(
     """
     del where  # Nothing here is refused.
     generator = build_anchor_generator(message.first_stage_anchor_generator)
-    networks = _build_networks(message, generator.num_anchors_per_location()[0], seed)
+    networks = _build_networks(message, generator.num_anchors_per_location(), seed)
     options = FasterRcnnOptions(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
         input_shape=_input_shape(message.image_resizer),
         preprocessing=BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
         crop_size=message.initial_crop_size,
+        input_multiple=INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1,
     )
     parts = FasterRcnnParts(
         options=options,
@@ -79,12 +88,13 @@ def build_faster_rcnn(
 
 
 def _build_networks(
-    message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: int, seed: int | None
+    message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: Sequence[int], seed: int | None
 ) -> Mapping[str, BuiltNetwork]:
     extractor = message.feature_extractor
     settings = NetworkSettings(
         backbone=BACKBONES[EXTRACTORS[extractor.type].backbone],
         stride=extractor.first_stage_features_stride,
+        pyramid=_pyramid(extractor) if has_pyramid(extractor) else None,
         freeze_batch_norm=not extractor.batch_norm_trainable,
         seed=seed,
     )
@@ -96,6 +106,8 @@ def _build_networks(
         anchors_per_location=anchors_per_location,
     )
     size = network_size(message.image_resizer) or (None, None)
+    if settings.pyramid is not None:
+        size = _padded(size[0]), _padded(size[1])
     networks = {"proposals": build_proposal_network(settings, head, size)}
     if message.number_of_stages == 1:
         return networks
@@ -108,6 +120,26 @@ def _build_networks(
     if finds_masks(message):
         networks["masks"] = build_mask_network(settings, _mask_head(message, predictor), shape)
     return networks
+
+
+def _pyramid(message: FasterRcnnFeatureExtractor) -> Pyramid:
+    levels = pyramid_levels(message)
+    options = FpnOptions(
+        min_level=levels.start,
+        max_level=levels.stop - 1,
+        backbone_max_level=LAST_BACKBONE_LEVEL,
+        channels=message.fpn.additional_layer_depth,
+    )
+    return Pyramid(
+        options=options,
+        hyperparams=build_hyperparams(message.conv_hyperparams),
+        override=message.override_base_feature_extractor_hyperparams,
+    )
+
+
+def _padded(side: int | None) -> int | None:
+    """Return a side of the network's input after padding; None: it differs between images."""
+    return None if side is None else -(-side // INPUT_MULTIPLE) * INPUT_MULTIPLE
 
 
 def _input_shape(resizer: ImageResizer) -> InputShape:
@@ -224,8 +256,8 @@ class FasterRcnnDescription:
         feature_extractor: its type, as the config names it.
         family: of the backbone.
         stages: 1 for proposals, 2 for boxes, 3 for masks too.
-        stride: of the features from which regions are cropped, pixels.
-        anchors_per_location: anchors at each cell of these features.
+        strides: of the feature maps from which regions are cropped, pixels, the finest first.
+        anchors_per_location: anchors at each cell of each map.
         proposals: most proposals of an image.
         parts: head and losses.
     """
@@ -233,22 +265,23 @@ class FasterRcnnDescription:
     feature_extractor: str
     family: str
     stages: int
-    stride: int
-    anchors_per_location: int
+    strides: tuple[int, ...]
+    anchors_per_location: tuple[int, ...]
     proposals: int
     parts: dict[str, str]
 
     def summary(self) -> str:
         """Name extractor, backbone and stages."""
         stages = "1 stage" if self.stages == 1 else f"{self.stages} stages"
-        return f"{self.feature_extractor} ({self.family}, {stages})"
+        family = f"{self.family}, fpn" if len(self.strides) > 1 else self.family
+        return f"{self.feature_extractor} ({family}, {stages})"
 
     def rows(self) -> list[tuple[str, str]]:
-        """List the anchors and the proposals."""
-        return [
-            ("anchors", f"{self.anchors_per_location} every {self.stride} pixels"),
-            ("proposals", f"up to {self.proposals:,}"),
-        ]
+        """List the anchors of each feature map, and the proposals."""
+        maps = zip(self.strides, self.anchors_per_location, strict=True)
+        anchors = [f"{count} every {stride} pixels" for stride, count in maps]
+        rows = [("" if number else "anchors", text) for number, text in enumerate(anchors)]
+        return [*rows, ("proposals", f"up to {self.proposals:,}")]
 
 
 def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> FasterRcnnDescription:
@@ -273,8 +306,8 @@ def describe_faster_rcnn(message: FasterRcnn, detector: FasterRcnnModel) -> Fast
         feature_extractor=extractor,
         family=BACKBONES[EXTRACTORS[extractor].backbone].family,
         stages=detector.stages,
-        stride=message.feature_extractor.first_stage_features_stride,
-        anchors_per_location=detector.parts.proposing.generator.num_anchors_per_location()[0],
+        strides=tuple(strides(message.feature_extractor)),
+        anchors_per_location=tuple(detector.parts.proposing.generator.num_anchors_per_location()),
         proposals=message.first_stage_max_proposals,
         parts=parts,
     )

@@ -18,7 +18,7 @@ from detection_core.config.messages.anchors import anchors_per_location, layer_c
 from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.families.faster_rcnn.extractors import EXTRACTOR_RULES
+from detection_core.families.faster_rcnn.extractors import EXTRACTOR_RULES, has_pyramid, strides
 from detection_core.protos.box_predictor_pb2 import MaskRCNNBoxPredictor
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 
@@ -43,7 +43,9 @@ def pooled_side(message: FasterRcnn) -> int:
 def _faster_rcnn(message: FasterRcnn, path: str) -> Iterator[Problem]:
     yield from _anchors(message, path)
     if message.number_of_stages > 1:
-        yield from _regions(message, path)
+        # R-FCN, which is refused, crops no regions.
+        if not message.second_stage_box_predictor.HasField("rfcn_box_predictor"):
+            yield from _regions(message, path)
         yield from _head(message, path)
     if message.HasField("hard_example_miner") and message.second_stage_classification_loss.HasField(
         "weighted_sigmoid_focal"
@@ -55,10 +57,19 @@ def _faster_rcnn(message: FasterRcnn, path: str) -> Iterator[Problem]:
 def _anchors(message: FasterRcnn, path: str) -> Iterator[Problem]:
     generator = message.first_stage_anchor_generator
     arm = generator.WhichOneof("anchor_generator_oneof")
-    if arm is not None and layer_count(generator) != 1:
-        text = f"expected anchors on one feature map, found {layer_count(generator)} layers; leave one"
-        where = f"{path}.first_stage_anchor_generator.{arm}{layer_field(generator)}"
-        yield Problem(path=where, message=text)
+    if arm is None:
+        return
+    path = f"{path}.first_stage_anchor_generator.{arm}"
+    pyramid = has_pyramid(message.feature_extractor)
+    maps, found = len(strides(message.feature_extractor)) if pyramid else 1, layer_count(generator)
+    if found != maps:
+        expected = f"{maps} feature maps, as the pyramid has" if pyramid else "one feature map"
+        text = f"expected anchors on {expected}, found {found} layers; leave one"
+        text = text.replace("leave one", "make them equal") if pyramid else text
+        yield Problem(path=f"{path}{layer_field(generator)}", message=text)
+    if pyramid and getattr(getattr(generator, arm), "normalize_coordinates", False):
+        text = "expected false, as two-stage detectors lay their anchors in pixels, found true; set it"
+        yield Problem(path=f"{path}.normalize_coordinates", message=text)
 
 
 def _regions(message: FasterRcnn, path: str) -> Iterator[Problem]:
@@ -105,11 +116,11 @@ def _mask_rcnn_head(head: MaskRCNNBoxPredictor, path: str) -> Iterator[Problem]:
 def size_problems(message: FasterRcnn, path: str, size: tuple[int, int]) -> Iterator[Problem]:
     """Find more anchors or scores than fit into memory."""
     counts = anchors_per_location(message.first_stage_anchor_generator)
-    stride = message.feature_extractor.first_stage_features_stride
-    if len(counts) != 1 or stride < 1:
+    found = strides(message.feature_extractor)
+    if not found or len(counts) != len(found) or min(found) < 1:
         return
-    places = -(-size[0] // stride) * -(-size[1] // stride)
-    laid = Laid(places * counts[0], counts[0], f"{path}.first_stage_anchor_generator")
+    anchors = [-(-size[0] // s) * -(-size[1] // s) * count for s, count in zip(found, counts, strict=True)]
+    laid = Laid(sum(anchors), max(counts), f"{path}.first_stage_anchor_generator")
     # The first stage has two classes, object and background.
     yield from prediction_problems(laid, 2, f"{path}.num_classes")
     proposals = max(message.first_stage_max_proposals, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 import tf_keras
 
@@ -13,22 +15,23 @@ from detection_core.detectors.checkpoint_names import (
     below,
     rename_paths,
     rewritten_layer,
-    unnamed_extractor,
 )
-from detection_core.families.faster_rcnn.extractors import NAMED_EXTRACTORS
 from detection_core.families.faster_rcnn.model import FasterRcnnModel
-from detection_core.parts.backbones.resnet_v1 import slim_scope
+from detection_core.families.faster_rcnn.scoped_names import FIRST, named_classification, named_detection
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,
     parse_layer_name,
     parse_variable_name,
-    split_norm,
 )
 
-_PROPOSAL_FEATURES = "model/_feature_extractor_for_proposal_features/layer_with_weights-"
-_REGION_FEATURES = "model/_feature_extractor_for_box_classifier_features/layer_with_weights-"
-_CLASSIFIER = "feature_extractor/layer_with_weights-"
+_PROPOSALS = "model/_feature_extractor_for_proposal_features/"
+_REGIONS = "model/_feature_extractor_for_box_classifier_features/"
+_NUMBERED = "layer_with_weights-"
+_PYRAMID_BACKBONE = f"{_PROPOSALS}classification_backbone/"
+_FPN = f"{_PROPOSALS}fpn_features_generator"
+_COARSE = f"{_PROPOSALS}coarse_feature_layers"
+_CLASSIFIER = f"feature_extractor/{_NUMBERED}"
 _RPN = "model/_first_stage_box_predictor"
 _RPN_HEADS = f"{_RPN}/_prediction_heads"
 _HEAD = "model/_mask_rcnn_box_predictor"
@@ -36,8 +39,10 @@ _MASKS = f"{_HEAD}/_third_stage_heads/mask_predictions/_mask_predictor_layers"
 _FIXED = {
     "rpn_conv": f"{_RPN}_first_conv/layer_with_weights-0",
     "rpn_conv_bn": f"{_RPN}_first_conv/layer_with_weights-1",
-    "rpn_box": f"{_RPN_HEADS}/box_encodings/0/_box_encoder_layers/0",
-    "rpn_class": f"{_RPN_HEADS}/class_predictions_with_background/0/_class_predictor_layers/0",
+}
+_RPN_PREDICTORS = {
+    "box": ("box_encodings", "_box_encoder_layers"),
+    "class": ("class_predictions_with_background", "_class_predictor_layers"),
 }
 _DENSE = {
     "box_head": f"{_HEAD}/_box_prediction_head/_box_encoder_layers",
@@ -56,25 +61,42 @@ def object_paths(model: FasterRcnnModel) -> dict[str, tf.Variable]:
     return {
         f"{path}/{parse_variable_name(variable).weight}": variable
         for name, network in model.networks.items()
-        for layer, path in _layer_paths(
-            network, _REGION_FEATURES if name == "regions" else _PROPOSAL_FEATURES
-        )
+        for layer, path in _layer_paths(network, regions=name == "regions")
         for variable in layer.weights
     }
 
 
-def _layer_paths(network: tf_keras.Model, backbone: str) -> list[tuple[tf_keras.layers.Layer, str]]:
+def _layer_paths(network: tf_keras.Model, *, regions: bool) -> list[tuple[tf_keras.layers.Layer, str]]:
     """Pair the layers that have variables with their paths; those of a backbone are numbered in order."""
     names = {layer.name for layer in network.layers}
     weighted = [layer for layer in network.layers if layer.weights]
-    numbers = {layer.name: i for i, layer in enumerate(x for x in weighted if in_backbone(x.name))}
+    numbered = [layer.name for layer in weighted if regions or in_backbone(layer.name)]
+    numbers = {name: number for number, name in enumerate(numbered)}
+    features = _REGIONS if regions else _PYRAMID_BACKBONE if _top_level(names) else _PROPOSALS
     return [
         (
             layer,
-            f"{backbone}{numbers[layer.name]}" if layer.name in numbers else _head_path(layer.name, names),
+            f"{features}{_NUMBERED}{numbers[layer.name]}"
+            if layer.name in numbers
+            else _head_path(layer.name, names),
         )
         for layer in weighted
     ]
+
+
+def _top_level(names: Iterable[str]) -> int:
+    """Return the coarsest level that a pyramid takes from the backbone; 0 without a pyramid."""
+    parsed = (parse_layer_name(name) for name in names)
+    return max((name.indices[0] for name in parsed if name and name.part == "fpn_lateral"), default=0)
+
+
+def _pyramid_path(name: LayerName, top: int) -> str:
+    """Return the path of a pyramid's layer; lists have the coarsest level first, coarse layers the finest."""
+    above = name.indices[0] - top
+    if name.part == "fpn_lateral":
+        return f"{_FPN}/residual_blocks/{-above - 1}/0" if above else f"{_FPN}/top_layers/0"
+    folder = f"{_COARSE}/{above - 1}" if name.part == "fpn_coarse" else f"{_FPN}/conv_layers/{-above - 1}"
+    return f"{folder}/{int(name.norm)}"
 
 
 def _head_path(name: str, names: set[str]) -> str:
@@ -83,16 +105,26 @@ def _head_path(name: str, names: set[str]) -> str:
     if name in _DENSE:
         # A slot of the layer list is a layer without variables that flattens, another one the dropout.
         return f"{_DENSE[name]}/{1 + int(f'{name}_dropout' in names)}"
-    parsed = {other: parse_layer_name(other) for other in names}
-    hidden = 3 * sum(1 for found in parsed.values() if found is not None and _is_hidden_mask(found))
-    upsampled = "mask_head_upsampled" in names
-    own = parsed[name]
-    if own is not None and own.part == "mask_head" and own.indices:
+    own = parse_layer_name(name)
+    if own is None:
+        raise rewritten_layer(name)
+    if own.part == "rpn" and own.piece in _RPN_PREDICTORS:
+        kind, layers = _RPN_PREDICTORS[own.piece]
+        return f"{_RPN_HEADS}/{kind}/{own.number or 0}/{layers}/0"
+    if own.part.startswith("fpn_"):
+        return _pyramid_path(own, _top_level(names))
+    return _mask_path(own, name, names)
+
+
+def _mask_path(own: LayerName, name: str, names: set[str]) -> str:
+    if own.part == "mask_head" and own.indices:
         return f"{_MASKS}/{3 * own.indices[0] + int(own.norm)}"
+    parsed = (parse_layer_name(other) for other in names)
+    hidden = 3 * sum(1 for found in parsed if found is not None and _is_hidden_mask(found))
     slots = {
         "mask_head_upsampled": hidden + 1,
         "mask_head_upsampled_bn": hidden + 2,
-        "mask_head_last": hidden + 4 * int(upsampled),
+        "mask_head_last": hidden + 4 * int("mask_head_upsampled" in names),
     }
     if name not in slots:
         raise rewritten_layer(name)
@@ -107,60 +139,21 @@ def _is_hidden_mask(name: LayerName) -> bool:
 def _classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
     """Number the layers of both halves of the backbone as those of one network."""
     del options
-    first = sum(1 for layer in model.proposal_network.layers if layer.weights and in_backbone(layer.name))
+    layers = model.proposal_network.layers
+    first = sum(1 for layer in layers if layer.weights and in_backbone(layer.name))
+    folders = [(_PROPOSALS, 0), (_REGIONS, first)]
+    if _top_level(layer.name for layer in layers):
+        folders = [(_PYRAMID_BACKBONE, 0)]
 
     def path_in(path: str) -> str | None:
-        for prefix, offset in ((_PROPOSAL_FEATURES, 0), (_REGION_FEATURES, first)):
+        for folder, offset in folders:
+            prefix = f"{folder}{_NUMBERED}"
             if path.startswith(prefix):
                 number, _, leaf = path.removeprefix(prefix).partition("/")
                 return f"{_CLASSIFIER}{int(number) + offset}/{leaf}"
         return None
 
     return rename_paths(object_paths(model), path_in)
-
-
-FIRST, SECOND = "FirstStageFeatureExtractor/", "SecondStageFeatureExtractor/"
-_HEADS = {
-    "rpn_conv": "Conv",
-    "rpn_box": "FirstStageBoxPredictor/BoxEncodingPredictor",
-    "rpn_class": "FirstStageBoxPredictor/ClassPredictor",
-    "box_head": "SecondStageBoxPredictor/BoxEncodingPredictor",
-    "class_head": "SecondStageBoxPredictor/ClassPredictor",
-}
-_LEAVES = {"kernel": "weights", "bias": "biases"}
-_SCOPES = {f"faster_rcnn_resnet{depth}_keras": f"resnet_v1_{depth}" for depth in (50, 101, 152)}
-"""Extractor -> scope of its backbone."""
-
-
-def _scoped(model: FasterRcnnModel, options: FineTuneOptions) -> dict[str, tf.Variable]:
-    """Return the variables that TensorFlow 1's detectors had, by their names there; masks are left out."""
-    if options.extractor not in _SCOPES:
-        raise unnamed_extractor(options.extractor, NAMED_EXTRACTORS)
-    found: dict[str, tf.Variable] = {}
-    for network_name, network in model.networks.items():
-        start = SECOND if network_name == "regions" else FIRST
-        for layer in (layer for layer in network.layers if layer.weights):
-            plain, normalised = split_norm(layer.name)
-            parsed = parse_layer_name(plain)
-            path = _HEADS.get(plain)
-            if in_backbone(plain) and parsed is not None:
-                path = f"{start}{_SCOPES[options.extractor]}/{slim_scope(parsed)}"
-            for variable in layer.weights if path is not None else ():
-                leaf = parse_variable_name(variable).weight
-                own = f"BatchNorm/{leaf}" if normalised else _LEAVES[leaf]
-                found[f"{path}/{own}"] = variable
-    return found
-
-
-def _named_classification(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
-    def path_in(name: str) -> str | None:
-        return name.partition("/")[2] if name.startswith((FIRST, SECOND)) else None
-
-    return rename_paths(_scoped(model, options), path_in)
-
-
-def _named_detection(model: FasterRcnnModel, options: FineTuneOptions) -> FillableVariables:
-    return rename_paths(_scoped(model, options), str if options.heads else below(FIRST, SECOND))
 
 
 def checkpoint_names() -> CheckpointNames:
@@ -170,19 +163,19 @@ def checkpoint_names() -> CheckpointNames:
             kinds={
                 "classification": _classification,
                 "detection": lambda model, options: rename_paths(
-                    object_paths(model), below(_PROPOSAL_FEATURES, _REGION_FEATURES)
+                    object_paths(model), below(_PROPOSALS, _REGIONS)
                 ),
                 "full": lambda model, options: rename_paths(object_paths(model), str),
             },
-            detector=("model/_feature_extractor_for_proposal_features/",),
+            detector=(_PROPOSALS,),
             classifier=("feature_extractor/",),
             heads=(f"{_RPN}/", f"{_HEAD}/"),
             model=("model/", "feature_extractor/"),
         ),
         name_based=Naming(
-            kinds={"classification": _named_classification, "detection": _named_detection},
+            kinds={"classification": named_classification, "detection": named_detection},
             detector=(FIRST,),
-            classifier=("resnet_v1_",),
+            classifier=("resnet_v1_", "InceptionV2/", "InceptionResnetV2/"),
             heads=("Predictor",),
         ),
     )

@@ -18,23 +18,43 @@ class Extractor:
     Attributes:
         backbone: the network that gives the features, a name in `network.BACKBONES`.
         strides: allowed values of `first_stage_features_stride`.
+        pyramid: whether a feature pyramid follows the backbone.
     """
 
     backbone: str
     strides: tuple[int, ...] = (16,)
+    pyramid: bool = False
 
 
-_RESNETS = {
-    f"faster_rcnn_resnet{depth}_keras": Extractor(backbone=f"resnet{depth}_v1") for depth in (50, 101, 152)
+_DEPTHS = (50, 101, 152)
+_EITHER = (8, 16)
+_NAMED = {
+    **{
+        f"faster_rcnn_resnet{depth}_keras": Extractor(backbone=f"resnet{depth}_v1", strides=_EITHER)
+        for depth in _DEPTHS
+    },
+    "faster_rcnn_inception_resnet_v2_keras": Extractor(backbone="inception_resnet_v2", strides=_EITHER),
+    # Of TensorFlow 1 alone.
+    "faster_rcnn_inception_v2": Extractor(backbone="inception_v2"),
 }
 EXTRACTORS: dict[str, Extractor] = {
-    **_RESNETS,
-    "faster_rcnn_inception_resnet_v2_keras": Extractor(backbone="inception_resnet_v2", strides=(8, 16)),
+    **_NAMED,
+    # The strides of a pyramid follow from its levels; the field has no effect.
+    **{
+        f"faster_rcnn_resnet{depth}_fpn_keras": Extractor(
+            backbone=f"resnet{depth}_v1", strides=_EITHER, pyramid=True
+        )
+        for depth in _DEPTHS
+    },
 }
 """Every extractor, by `feature_extractor.type`."""
 
-NAMED_EXTRACTORS = tuple(_RESNETS)
+NAMED_EXTRACTORS = tuple(_NAMED)
 """Extractors that TensorFlow 1 also had, with known checkpoint names."""
+
+LAST_BACKBONE_LEVEL = 5
+"""Coarsest level, with stride 2^5, that backbones of pyramids have."""
+_MAX_LEVEL = 12
 
 
 def backbone(extractor: str) -> str:
@@ -42,28 +62,66 @@ def backbone(extractor: str) -> str:
     return EXTRACTORS[extractor].backbone if extractor in EXTRACTORS else ""
 
 
+def has_pyramid(message: FasterRcnnFeatureExtractor) -> bool:
+    """Return whether the extractor has a pyramid; False for an unknown one."""
+    return message.type in EXTRACTORS and EXTRACTORS[message.type].pyramid
+
+
+def pyramid_levels(message: FasterRcnnFeatureExtractor) -> range:
+    """Return the levels of an extractor with a pyramid, finest first: 2 to 6 if the message has none."""
+    if not message.HasField("fpn"):
+        return range(2, 7)
+    return range(message.fpn.min_level, message.fpn.max_level + 1)
+
+
+def strides(message: FasterRcnnFeatureExtractor) -> list[int]:
+    """Return the strides of the feature maps in pixels, finest first."""
+    if not has_pyramid(message):
+        return [message.first_stage_features_stride]
+    return [2**level for level in pyramid_levels(message)]
+
+
 def _problems(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem]:
-    """Find a stride that the extractor does not have; an unknown type is reported elsewhere."""
+    """Find fields that the extractor does not have; an unknown type is reported elsewhere."""
     entry = EXTRACTORS.get(message.type)
-    if entry is not None and message.first_stage_features_stride not in entry.strides:
+    if entry is None:
+        return
+    if message.first_stage_features_stride not in entry.strides:
         allowed = " or ".join(map(str, entry.strides))
         text = f"expected {allowed}, which {message.type} has, found {message.first_stage_features_stride}"
         yield Problem(path=f"{path}.first_stage_features_stride", message=f"{text}; change it")
+    if entry.pyramid:
+        yield from _pyramid(message, path)
+        return
+    for name in ("conv_hyperparams", "override_base_feature_extractor_hyperparams", "fpn"):
+        if message.HasField(name):
+            near = f"faster_rcnn_{entry.backbone.removesuffix('_v1')}_fpn_keras"
+            use = near if near in EXTRACTORS else "faster_rcnn_resnet50_fpn_keras"
+            text = f"expected none, as {message.type} has no pyramid, found it; remove it or use {use}"
+            yield Problem(path=f"{path}.{name}", message=text)
 
 
-_OF_A_PYRAMID = "only extractors with a pyramid have layers like this; none is built here: remove it"
+def _pyramid(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem]:
+    if not message.HasField("conv_hyperparams"):
+        text = "expected the hyperparameters of the pyramid's convolutions, found none; set them"
+        yield Problem(path=f"{path}.conv_hyperparams", message=text)
+    levels = pyramid_levels(message)
+    low, high = levels.start, levels.stop - 1
+    if not 2 <= low <= LAST_BACKBONE_LEVEL or not low <= high <= _MAX_LEVEL:
+        text = (
+            f"expected 2 <= min_level <= {LAST_BACKBONE_LEVEL} and min_level <= max_level <= {_MAX_LEVEL},"
+            f" found {low} and {high}; change the levels"
+        )
+        yield Problem(path=f"{path}.fpn.min_level", message=text)
+
 
 EXTRACTOR_RULES: Mapping[str, Rules] = {
     "FasterRcnnFeatureExtractor": Rules(
         ranges={"first_stage_features_stride": up_to(64)},
         check=_problems,
         without_effect={
-            "pad_to_multiple": "two-stage extractors of the Object Detection API do not read it",
-        },
-        refused={
-            "conv_hyperparams": _OF_A_PYRAMID,
-            "override_base_feature_extractor_hyperparams": _OF_A_PYRAMID,
-            "fpn": "extractors with a pyramid are not built here; use faster_rcnn_resnet50_keras",
+            "pad_to_multiple": "two-stage extractors of the Object Detection API do not read it; those with a"
+            " pyramid pad to multiples of 32",
         },
     ),
 }

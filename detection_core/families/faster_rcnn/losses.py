@@ -18,14 +18,14 @@ from detection_core.structures import GroundTruth
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FirstStageCriterion:
-    """The losses of the region proposal network on a sample of its anchors.
+class SampledCriterion:
+    """The parts of a stage's losses.
 
     Attributes:
-        assigner: computes the targets of one class, any object.
-        sampler: draws the anchors that count.
-        sample_size: anchors to draw from each image.
-        classification: loss of objectness.
+        assigner: computes the targets of anchors or proposals.
+        sampler: draws those that count.
+        sample_size: how many to draw from each image.
+        classification: loss of class logits.
         localization: loss of box codes.
         classification_weight: factor of its loss.
         localization_weight: factor of its loss.
@@ -38,6 +38,11 @@ class FirstStageCriterion:
     localization: LocalizationLoss
     classification_weight: float
     localization_weight: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FirstStageCriterion(SampledCriterion):
+    """The losses of the region proposal network, which has one class, on a sample of its anchors."""
 
     def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the localisation and the objectness loss, float32 []; boxes are normalised to the input."""
@@ -59,28 +64,14 @@ class FirstStageCriterion:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SecondStageCriterion:
-    """The losses of the second stage, and of masks.
+class SecondStageCriterion(SampledCriterion):
+    """The losses of the second stage on a sample of the proposals, and of masks.
 
     Attributes:
-        assigner: computes the targets of proposals.
-        sampler: draws the proposals that are classified in training.
-        sample_size: proposals to draw from each image.
-        classification: loss of class logits.
-        localization: loss of box codes.
-        classification_weight: factor of its loss.
-        localization_weight: factor of its loss.
         mask_weight: factor of the mask loss.
         miner: selects the hardest proposals, in place of the sampler; None: all count.
     """
 
-    assigner: AnchorTargetAssigner
-    sampler: BalancedSampler
-    sample_size: int
-    classification: ClassificationLoss
-    localization: LocalizationLoss
-    classification_weight: float
-    localization_weight: float
     mask_weight: float
     miner: HardExampleMiner | None
 
@@ -151,10 +142,7 @@ def masks_of_classes(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
 
 
 def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: GroundTruth) -> tf.Tensor:
-    """Compute the sigmoid cross entropy of masks, the mean over pixels and proposals with an object.
-
-    The sum of the images' means, as in the Object Detection API.
-    """
+    """Compute the sigmoid cross entropy of masks, the mean over the batch's proposals with an object."""
     logits, boxes = predictions.mask_logits, predictions.proposals.boxes
     batch, number = tf.unstack(tf.shape(boxes)[:2])
     rows, columns = logits.shape[2:4]
@@ -168,5 +156,6 @@ def _mask_loss(predictions: RegionPredictions, targets: AnchorTargets, truth: Gr
     wanted = tf.reshape(wanted, [batch, number, rows, columns])
     loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=wanted, logits=logits)
     weights = targets.box_weights * tf.cast(predictions.proposals.filled, tf.float32)
-    total = tf.maximum(tf.reduce_sum(weights, axis=1, keepdims=True), 1.0)
-    return tf.reduce_sum(tf.reduce_mean(loss, axis=[2, 3]) * weights / total)
+    # At least one pixel counts, as in the Object Detection API.
+    total = tf.maximum(tf.reduce_sum(weights), 1.0 / (rows * columns))
+    return tf.reduce_sum(tf.reduce_mean(loss, axis=[2, 3]) * weights) / total

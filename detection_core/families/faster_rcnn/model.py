@@ -22,6 +22,7 @@ from detection_core.families.faster_rcnn.losses import (
     SecondStageCriterion,
     masks_of_classes,
 )
+from detection_core.families.faster_rcnn.pyramid import pad_pixels, region_levels
 from detection_core.families.faster_rcnn.stages import (
     FirstStage,
     ProposalOptions,
@@ -69,6 +70,7 @@ class FasterRcnnOptions:
         input_shape: allowed rows and columns of images.
         preprocessing: name in `parts.layers.keras_layers.PREPROCESSORS`.
         crop_size: rows and columns of a region before pooling.
+        input_multiple: images are padded to a multiple of it before the network.
     """
 
     num_classes: int
@@ -76,6 +78,7 @@ class FasterRcnnOptions:
     input_shape: InputShape
     preprocessing: str
     crop_size: int
+    input_multiple: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,7 +109,7 @@ class FasterRcnnModel(Detector):
     https://arxiv.org/abs/1703.06870. A region is cropped from the features and resized bilinearly.
 
     Attributes:
-        proposal_network: images -> (features, box codes, objectness logits).
+        proposal_network: images -> (feature maps, box codes, objectness logits).
         region_network: crops -> features of regions; None with one stage, as the next.
         box_network: features of regions -> (box codes, class logits).
         mask_network: features of regions -> mask logits; None without masks.
@@ -163,12 +166,14 @@ class FasterRcnnModel(Detector):
     def first_stage(self, images: Images, training: bool) -> FirstStage:
         """Run the region proposal network."""
         pixels = self.preprocess(images.pixels)
-        features, codes, logits = self.proposal_network(pixels, training=training)
+        size = _sides(pixels)
+        pixels = pad_pixels(pixels, self._parts.options.input_multiple)
+        *maps, codes, logits = self.proposal_network(pixels, training=training)
         codes, logits = in_float32((codes, logits))
-        size, map_shape = _sides(pixels), _sides(features)
-        anchors = lay_anchors(self._parts.proposing.generator, map_shape, size)
+        shapes = [_sides(features) for features in maps]
+        anchors = lay_anchors(self._parts.proposing.generator, shapes, size)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        return FirstStage(features=features, predictions=predictions, size=size)
+        return FirstStage(maps=maps, predictions=predictions, size=size)
 
     def propose(self, first: FirstStage, true_sizes: tf.Tensor) -> Proposals:
         """Return the proposals, without a gradient; `true_sizes` are those of `Images`."""
@@ -176,10 +181,12 @@ class FasterRcnnModel(Detector):
         found = propose(first.predictions, self._parts.proposing, window)
         return found._replace(boxes=tf.stop_gradient(found.boxes), scores=tf.stop_gradient(found.scores))
 
-    def region_features(self, features: tf.Tensor, boxes: tf.Tensor, training: bool) -> tf.Tensor:
+    def region_features(self, first: FirstStage, boxes: tf.Tensor, training: bool) -> tf.Tensor:
         """Crop boxes, float32 [B, P, 4] in the frame of the input, and return their features [B * P, ...]."""
         assert self.region_network is not None
-        crops = crop_regions(features, boxes, self._parts.options.crop_size)
+        number = len(first.maps)
+        levels = region_levels(boxes, first.size, number) if number > 1 else None
+        crops = crop_regions(first.maps, boxes, self._parts.options.crop_size, levels)
         return self.region_network(crops, training=training)
 
     def second_stage(self, regions: tf.Tensor, proposals: Proposals, training: bool) -> RegionPredictions:
@@ -231,7 +238,7 @@ class FasterRcnnModel(Detector):
         criterion, proposals = self._parts.second_criterion, self.propose(first, batch.images.true_sizes)
         if training and criterion.miner is None:
             proposals = criterion.sample(proposals, batch.truth)
-        regions = self.region_features(first.features, proposals.boxes, training)
+        regions = self.region_features(first, proposals.boxes, training)
         predictions = self.second_stage(regions, proposals, training)
         if self.mask_network is not None:
             leading = tf.shape(proposals.boxes)[:2]
@@ -254,7 +261,7 @@ class FasterRcnnModel(Detector):
         proposals = self.propose(first, images.true_sizes)
         if self.stages == 1:
             return Stages(first=first, proposals=proposals, region_features=None, regions=None)
-        features = self.region_features(first.features, proposals.boxes, training=False)
+        features = self.region_features(first, proposals.boxes, training=False)
         regions = self.second_stage(features, proposals, training=False)
         return Stages(first=first, proposals=proposals, region_features=features, regions=regions)
 
@@ -288,7 +295,7 @@ class FasterRcnnModel(Detector):
         window = true_windows(true_sizes, found.first.size)
         shown = tf.concat([window[:, 2:], window[:, 2:]], axis=-1)[:, tf.newaxis]
         boxes = detections.boxes * shown
-        regions = self.region_features(found.first.features, boxes, training=False)
+        regions = self.region_features(found.first, boxes, training=False)
         return self.mask_logits(regions, tf.shape(boxes)[:2], training=False)
 
     def detect(self, images: Images) -> Detections:

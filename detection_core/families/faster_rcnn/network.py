@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras
 
-from detection_core.parts.backbones import inception_resnet_v2, resnet_v1
+from detection_core.families.faster_rcnn.pyramid import Pyramid, region_layers
+from detection_core.parts.backbones import inception, inception_resnet_v2, resnet_v1
+from detection_core.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.parts.heads import per_anchor
 from detection_core.parts.layers.keras_layers import Dropout, NearestResize
-from detection_core.parts.layers.layer_hyperparams import LayerHyperparams, Regularizer
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams, Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.necks import feature_pyramid
 
 Size = tuple[int | None, int | None]
 """Rows and columns of an image; None: they differ between images."""
@@ -32,6 +35,7 @@ class TwoStageBackbone:
         hyperparams: of its layers.
         proposal_features: (preprocessed images, layers, stride) -> features [B, h, w, K].
         region_features: (pooled regions [N, s, s, K], layers) -> features [N, s', s', K'].
+        levels: (preprocessed images, layers) -> level -> features, for a pyramid; None if it takes none.
     """
 
     family: str
@@ -39,17 +43,20 @@ class TwoStageBackbone:
     hyperparams: LayerHyperparams
     proposal_features: Callable[[tf.Tensor, NetworkLayers, int], tf.Tensor]
     region_features: Callable[[tf.Tensor, NetworkLayers], tf.Tensor]
+    levels: Callable[[tf.Tensor, NetworkLayers], Mapping[int, tf.Tensor]] | None = None
 
 
 def _resnet_v1(num_layers: int) -> TwoStageBackbone:
     options = resnet_v1.ResNetOptions(num_layers=num_layers)
 
     def proposal_features(images: tf.Tensor, layers: NetworkLayers, stride: int) -> tf.Tensor:
-        del stride  # The check allows only 16, the stride of the third stage.
         features = resnet_v1.resnet_v1_stem(images, layers, options)
-        for stage in range(3):
+        for stage in range(2):
             features = resnet_v1.resnet_v1_stage(features, stage, layers, options)
-        return features
+        if stride == 16:
+            return resnet_v1.resnet_v1_stage(features, 2, layers, options)
+        dilated = dataclasses.replace(layers, dilation=2)
+        return resnet_v1.resnet_v1_stage(features, 2, dilated, options, halve=False)
 
     return TwoStageBackbone(
         family="resnet_v1",
@@ -58,6 +65,22 @@ def _resnet_v1(num_layers: int) -> TwoStageBackbone:
         hyperparams=dataclasses.replace(resnet_v1.DEFAULT_HYPERPARAMS, regularizer=None),
         proposal_features=proposal_features,
         region_features=lambda regions, layers: resnet_v1.resnet_v1_stage(regions, 3, layers, options),
+        levels=lambda images, layers: resnet_v1.resnet_v1(images, layers, options).levels,
+    )
+
+
+def _inception_v2() -> TwoStageBackbone:
+    options = MobileNetOptions()
+    return TwoStageBackbone(
+        family="inception_v2",
+        preprocessing="unit_range",
+        hyperparams=LayerHyperparams(
+            batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001, scale=True), activation="relu"
+        ),
+        proposal_features=lambda images, layers, stride: inception.inception_v2_proposals(
+            images, layers, options
+        ),
+        region_features=lambda regions, layers: inception.inception_v2_regions(regions, layers, options),
     )
 
 
@@ -76,6 +99,7 @@ def _inception_resnet_v2() -> TwoStageBackbone:
 
 BACKBONES: dict[str, TwoStageBackbone] = {
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
+    "inception_v2": _inception_v2(),
     "inception_resnet_v2": _inception_resnet_v2(),
 }
 """Backbones by name, as in `extractors.Extractor.backbone`."""
@@ -90,14 +114,14 @@ class ProposalHead:
         depth: channels of the first convolution.
         kernel_size: of the first convolution.
         atrous_rate: distance of the first convolution's taps.
-        anchors_per_location: anchors at each cell of the feature map.
+        anchors_per_location: anchors at each cell of each feature map.
     """
 
     hyperparams: LayerHyperparams
     depth: int
     kernel_size: int
     atrous_rate: int
-    anchors_per_location: int
+    anchors_per_location: Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,13 +180,15 @@ class NetworkSettings:
 
     Attributes:
         backbone: the backbone.
-        stride: of the proposal features.
+        stride: of the proposal features without a pyramid.
+        pyramid: the pyramid on the backbone; None for a single feature map.
         freeze_batch_norm: whether training normalises with the moving averages.
         seed: of the initial weights; None: zeros.
     """
 
     backbone: TwoStageBackbone
     stride: int
+    pyramid: Pyramid | None
     freeze_batch_norm: bool
     seed: int | None
 
@@ -182,21 +208,44 @@ class BuiltNetwork:
 
 
 def build_proposal_network(settings: NetworkSettings, head: ProposalHead, size: Size) -> BuiltNetwork:
-    """Build images -> (features, box codes [B, A, 4], objectness logits [B, A, 2], background first)."""
+    """Build images -> (feature maps, box codes [B, A, 4], objectness logits [B, A, 2], background first).
+
+    The maps of a pyramid share the first convolution of the head, and each has its own predictors.
+    """
     layers = settings.layers(settings.backbone.hyperparams)
     inputs = tf_keras.Input((*size, 3), name="image")
-    features = settings.backbone.proposal_features(inputs, layers, settings.stride)
+    maps = _feature_maps(settings, inputs, layers)
     rpn = layers.under(head.hyperparams)
     atrous = dataclasses.replace(rpn, dilation=head.atrous_rate)
-    hidden = atrous.conv("rpn_conv", head.depth, head.kernel_size)(features)
+    convolution = atrous.conv("rpn_conv", head.depth, head.kernel_size)
+    norm = rpn.norm("rpn_conv_bn")
     # The activation does not follow the hyperparameters.
-    hidden = tf_keras.layers.ReLU(max_value=6.0, name="rpn_conv_act")(rpn.norm("rpn_conv_bn")(hidden))
-    codes = rpn.conv("rpn_box", 4 * head.anchors_per_location, 1, use_bias=True)(hidden)
-    logits = rpn.conv("rpn_class", 2 * head.anchors_per_location, 1, use_bias=True)(hidden)
-    outputs = [features, per_anchor([codes], 4, "rpn_box"), per_anchor([logits], 2, "rpn_class")]
+    activation = tf_keras.layers.ReLU(max_value=6.0, name="rpn_conv_act")
+    hidden = [activation(norm(convolution(features))) for features in maps]
+
+    def predict(name: str, values: int) -> tf.Tensor:
+        names = [name] if len(maps) == 1 else [f"{name}_{number}" for number in range(len(maps))]
+        predicted = [
+            rpn.conv(own, values * anchors, 1, use_bias=True)(features)
+            for own, anchors, features in zip(names, head.anchors_per_location, hidden, strict=True)
+        ]
+        return per_anchor(predicted, values, name if len(maps) == 1 else f"{name}_all")
+
+    outputs = [*maps, predict("rpn_box", 4), predict("rpn_class", 2)]
     return BuiltNetwork(
         network=tf_keras.Model(inputs, outputs, name="proposals"), regularizers=layers.regularizers
     )
+
+
+def _feature_maps(settings: NetworkSettings, inputs: tf.Tensor, layers: NetworkLayers) -> list[tf.Tensor]:
+    """Build backbone and pyramid; return the maps, the finest first."""
+    pyramid = settings.pyramid
+    if pyramid is None:
+        return [settings.backbone.proposal_features(inputs, layers, settings.stride)]
+    assert settings.backbone.levels is not None
+    backbone = layers.under(pyramid.hyperparams) if pyramid.override else layers
+    levels = settings.backbone.levels(inputs, backbone)
+    return feature_pyramid(levels, layers.under(pyramid.hyperparams), pyramid.options)
 
 
 def build_region_network(
@@ -207,7 +256,10 @@ def build_region_network(
     inputs = tf_keras.Input((crop_size, crop_size, channels), name="crops")
     kernel, stride = pool
     pooled = tf_keras.layers.MaxPooling2D(kernel, strides=stride, name="crop_pool")(inputs)
-    features = settings.backbone.region_features(pooled, layers)
+    if settings.pyramid is None:
+        features = settings.backbone.region_features(pooled, layers)
+    else:
+        features = region_layers(pooled, layers.under(settings.pyramid.hyperparams))
     return BuiltNetwork(
         network=tf_keras.Model(inputs, features, name="regions"), regularizers=layers.regularizers
     )

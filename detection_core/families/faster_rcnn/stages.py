@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -54,14 +55,20 @@ class ProposalOptions:
 
 
 def lay_anchors(
-    generator: AnchorGenerator, map_shape: tuple[tf.Tensor, tf.Tensor], size: tuple[tf.Tensor, tf.Tensor]
+    generator: AnchorGenerator,
+    map_shapes: Sequence[tuple[tf.Tensor, tf.Tensor]],
+    size: tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Return the anchors of a feature map, float32 [A, 4], normalised to the network's input, not clipped.
+    """Return the anchors of the feature maps, float32 [A, 4], normalised to the input, not clipped.
 
-    `map_shape` and `size` are rows and columns of the map and of the input, numbers or int32 scalars.
+    `map_shapes` and `size` are rows and columns of the maps and of the input, numbers or int32 scalars.
     """
-    anchors = generator.generate([map_shape], *size)
-    return (anchors if generator.normalised else to_unit(anchors, *size))[0]
+    if generator.normalised:
+        anchors = generator.generate(map_shapes, *size)
+    else:
+        # Anchors in pixels start at half a stride, also if a stride does not divide the input.
+        anchors = to_unit(generator.generate(map_shapes, 1, 1), *size)
+    return tf.concat(anchors, axis=0)
 
 
 def clip_anchors(predictions: AnchorPredictions) -> AnchorPredictions:
@@ -74,6 +81,7 @@ def drop_crossing_anchors(
 ) -> AnchorPredictions:
     """Drop the anchors that cross the border of the image, and their predictions.
 
+    If all cross it, as in a small image, all are kept and clipped. The Object Detection API fails there.
     `size` is that of the input in pixels, in which the border is exact.
     """
     rows, columns = (tf.cast(side, tf.float32) for side in size)
@@ -82,11 +90,13 @@ def drop_crossing_anchors(
     slack = 1e-3
     inside = (ymin * rows >= -slack) & (xmin * columns >= -slack)
     inside &= ((ymax - 1.0) * rows <= slack) & ((xmax - 1.0) * columns <= slack)
-    kept = tf.where(inside)[:, 0]
-    return AnchorPredictions(
-        box_codes=tf.gather(predictions.box_codes, kept, axis=1),
-        class_logits=tf.gather(predictions.class_logits, kept, axis=1),
-        anchors=tf.gather(predictions.anchors, kept),
+    kept = tf.where(inside | ~tf.reduce_any(inside))[:, 0]
+    return clip_anchors(
+        AnchorPredictions(
+            box_codes=tf.gather(predictions.box_codes, kept, axis=1),
+            class_logits=tf.gather(predictions.class_logits, kept, axis=1),
+            anchors=tf.gather(predictions.anchors, kept),
+        )
     )
 
 
@@ -113,22 +123,31 @@ def take_sampled(proposals: Proposals, sampled: tf.Tensor, size: int) -> Proposa
     )
 
 
-def crop_regions(features: tf.Tensor, boxes: tf.Tensor, size: int) -> tf.Tensor:
+def crop_regions(
+    maps: Sequence[tf.Tensor], boxes: tf.Tensor, size: int, levels: tf.Tensor | None = None
+) -> tf.Tensor:
     """Sample square regions of feature maps, bilinearly; what lies outside of the map is 0.
 
     Args:
-        features: [B, h, w, K].
-        boxes: float32 [B, P, 4], normalised to the map.
+        maps: [B, h, w, K] each.
+        boxes: float32 [B, P, 4], normalised to the maps.
         size: rows and columns of a region. Its corners are sampled at the box's corners.
+        levels: int32 [B, P], the map of each region; None for a single map.
 
     Returns:
         float32 [B * P, size, size, K].
     """
     batch, number = tf.unstack(tf.shape(boxes)[:2])
-    image = tf.repeat(tf.range(batch), number)
-    return tf.image.crop_and_resize(
-        tf.cast(features, tf.float32), tf.reshape(boxes, [-1, 4]), image, [size, size]
-    )
+    image, boxes = tf.repeat(tf.range(batch), number), tf.reshape(boxes, [-1, 4])
+    floats = [tf.cast(features, tf.float32) for features in maps]
+    if levels is None:
+        return tf.image.crop_and_resize(floats[0], boxes, image, [size, size])
+    of_maps = tf.dynamic_partition(tf.range(tf.size(levels)), tf.reshape(levels, [-1]), len(floats))
+    crops = [
+        tf.image.crop_and_resize(features, tf.gather(boxes, own), tf.gather(image, own), [size, size])
+        for features, own in zip(floats, of_maps, strict=True)
+    ]
+    return tf.dynamic_stitch(of_maps, crops)
 
 
 class RegionPredictions(NamedTuple):
@@ -152,12 +171,12 @@ class FirstStage(NamedTuple):
     """The region proposal network's outputs.
 
     Attributes:
-        features: [B, h, w, K], from which regions are cropped.
+        maps: [B, h, w, K] each, from which regions are cropped.
         predictions: of every anchor; the anchors are not clipped.
         size: rows and columns of the network's input, numbers or int32 scalars.
     """
 
-    features: tf.Tensor
+    maps: Sequence[tf.Tensor]
     predictions: AnchorPredictions
     size: tuple[tf.Tensor, tf.Tensor]
 

@@ -83,8 +83,7 @@ EXTRACTORS: Mapping[str, Extractor] = ChainMap(_BUILT_IN, REGISTERED)
 """Every extractor that a config can select by `type`."""
 
 NAMED_EXTRACTORS = (
-    *(name for name in COUNTERPARTS.values() if name.startswith("ssd_")),
-    *KEPT,
+    *(name for name in (*COUNTERPARTS.values(), *KEPT) if name.startswith("ssd_")),
     *(f"ssd_{backbone}" for backbone in _MOBILENETS_V3 if backbone.endswith("_minimalistic")),
 )
 """Extractors that TensorFlow 1 also had, with known checkpoint names."""

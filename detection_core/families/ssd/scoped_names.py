@@ -15,7 +15,7 @@ import tf_keras
 
 from detection_core.detectors.checkpoint_names import rewritten_layer, unnamed_extractor
 from detection_core.parts.backbones import inception, mobiledet, mobilenet_v3
-from detection_core.parts.backbones.inception import Convolution, Module, Step, scopes
+from detection_core.parts.backbones.inception import Module, Step
 from detection_core.parts.backbones.resnet_v1 import slim_scope
 from detection_core.parts.layers.layer_names import (
     LayerName,
@@ -119,17 +119,7 @@ def _mobiledet(hardware: str, scope: str) -> ScopedFamily:
 
 
 def _inception(scope: str, stem: Sequence[Step], modules: Mapping[str, Module]) -> ScopedFamily:
-    mixed = scopes(modules)
-    first = {number: step.scope for number, step in enumerate(stem) if isinstance(step, Convolution)}
-    return ScopedFamily(
-        scope=scope,
-        backbone={
-            "backbone_stem": lambda name: "Conv2d_1a_7x7",
-            "backbone_conv_N": lambda name: first[name.indices[0]],
-            "backbone_mixed_N_N_N": lambda name: mixed[name.indices],
-        },
-        last=list(modules)[-1],
-    )
+    return ScopedFamily(scope=scope, backbone=inception.slim_scopes(stem, modules), last=list(modules)[-1])
 
 
 def _resnet_v1(layers: int) -> ScopedFamily:

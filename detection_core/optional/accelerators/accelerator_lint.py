@@ -3,8 +3,6 @@
 The table is accelerators.yaml: every row names the public document that it comes from.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -18,8 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
 from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, damaged, read_graph
-from detection_core.bounded.plain_yaml import parse_yaml
-from detection_core.bounded.text_file import read_text_file
+from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.config.messages.detector_parts import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
@@ -183,7 +180,7 @@ class Lint:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return dict(parse_yaml(read_text_file(TABLE, what="table of accelerators"), TABLE))
+    return dict(read_yaml(TABLE, what="table of accelerators"))
 
 
 def families() -> tuple[str, ...]:

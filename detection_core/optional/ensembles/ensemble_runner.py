@@ -1,7 +1,5 @@
 """Runs several detectors as an ensemble and fuses their detections."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable, Sequence

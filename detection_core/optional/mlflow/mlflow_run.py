@@ -1,7 +1,5 @@
 """A run on an MLflow tracking server or in a local store."""
 
-from __future__ import annotations
-
 import logging
 import os
 import posixpath
@@ -29,8 +27,8 @@ class MlflowLogger(Logger):
     Characters that MLflow rejects in names become `_`: `mAP@.50IOU` is `mAP_.50IOU`. Histograms are skipped,
     because MLflow has none; TensorBoard's files have them.
 
-    `options` has the tracking_uri of a server or store ("": MLFLOW_TRACKING_URI), the experiment, created if
-    missing, and the run_name ("": MLflow chooses one).
+    `options` has the tracking_uri of a server or store ("": MLFLOW_TRACKING_URI) and the run_name ("": MLflow
+    chooses one). A missing experiment is created.
     """
 
     def __init__(self, options: Mapping[str, str], ids: RunIds) -> None:

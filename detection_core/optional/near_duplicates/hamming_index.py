@@ -9,8 +9,6 @@ faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long for the same pair
 number of its comparisons cannot be limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

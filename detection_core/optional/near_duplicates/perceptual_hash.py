@@ -7,8 +7,6 @@ different pictures matches. The package imagehash is not used: it takes a square
 lowest ones.
 """
 
-from __future__ import annotations
-
 import array
 import functools
 import io

@@ -5,8 +5,6 @@ types and texts. It checks the constraints that apply to columns of `tf.train.Ex
 differs for a feature whose domain no file can have. `schema.unchecked_constraints` lists the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ It is a proto of TensorFlow Metadata, inferred as in TensorFlow Data Validation.
 classes, and the range 0 to 1 of a box's sides, are added for the Object Detection API's columns.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
-from detection_core.bounded.text_file import read_text_file
 from detection_core.config.text.text_proto import parse_message
 from detection_core.data.records import SIDES
 from detection_core.errors import ConfigError, shorten
+from detection_core.storage import files
 
 FEATURE_TYPES = {
     pb.FeatureNameStatistics.INT: schema_pb2.INT,
@@ -120,7 +118,7 @@ def read_schema_text(path: str) -> str:
     Raises:
         ConfigError: see `parse_schema`; also if the file cannot be read.
     """
-    text = read_text_file(path, what="schema")
+    text = files.read_user_text(path, what="schema")
     parse_schema(text, where=path)
     return text
 

@@ -1,7 +1,5 @@
 """A run of Weights & Biases."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Mapping

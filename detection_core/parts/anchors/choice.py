@@ -5,8 +5,6 @@ https://arxiv.org/abs/1612.08242. Coverage is measured without generating all an
 overlap most where their centres are nearest, so only one location per feature map counts.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

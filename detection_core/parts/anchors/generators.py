@@ -3,8 +3,6 @@
 Anchors of a map are ordered by row, column, then anchor of one location.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The outputs of backbones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ MobileNetV3, https://arxiv.org/abs/1905.02244. Fused blocks, whose first convolu
 Tucker blocks are from MobileDet, https://arxiv.org/abs/2004.14525.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Literal

@@ -3,8 +3,6 @@
 https://arxiv.org/abs/1905.11946; Lite has no squeeze-and-excite and does not scale its stem and outer stages.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

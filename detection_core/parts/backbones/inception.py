@@ -4,8 +4,6 @@ https://arxiv.org/abs/1409.4842; v2 with batch normalisation, https://arxiv.org/
 https://arxiv.org/abs/1512.00567.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +14,7 @@ import tf_keras
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.parts.layers.layer_hyperparams import InitializerOptions
+from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 
@@ -90,6 +89,19 @@ def scopes(modules: Mapping[str, Module]) -> dict[tuple[int, ...], str]:
     }
 
 
+def slim_scopes(
+    stem: Sequence[Step], modules: Mapping[str, Module]
+) -> Mapping[str, Callable[[LayerName], str]]:
+    """Return `LayerName.unit` of each layer -> its scope in TF-Slim's checkpoints, below the backbone's."""
+    mixed = scopes(modules)
+    first = {number: step.scope for number, step in enumerate(stem) if isinstance(step, Convolution)}
+    return {
+        "backbone_stem": lambda name: "Conv2d_1a_7x7",
+        "backbone_conv_N": lambda name: first[name.indices[0]],
+        "backbone_mixed_N_N_N": lambda name: mixed[name.indices],
+    }
+
+
 class InceptionBuilder:
     """Adds modules to a network; the name of every layer starts with "backbone_".
 
@@ -127,16 +139,22 @@ class InceptionBuilder:
             ends += self._branch(features, f"backbone_mixed_{number}_{index}", branch)
         return tf_keras.layers.Concatenate(name=f"backbone_mixed_{number}")(ends)
 
+    def modules(
+        self, features: tf.Tensor, modules: Mapping[str, Module], names: Sequence[str]
+    ) -> dict[str, tf.Tensor]:
+        """Add the named modules, each after the other; return the output of each."""
+        outputs = {}
+        for number, (name, module) in enumerate(modules.items()):
+            if name in names:
+                outputs[name] = features = self.module(features, number, module)
+        return outputs
+
     def levels(
         self, features: tf.Tensor, modules: Mapping[str, Module], ends: Mapping[str, int]
     ) -> dict[int, tf.Tensor]:
         """Add all modules; return the outputs of those that end a level, by level."""
-        levels = {}
-        for number, (name, module) in enumerate(modules.items()):
-            features = self.module(features, number, module)
-            if name in ends:
-                levels[ends[name]] = features
-        return levels
+        outputs = self.modules(features, modules, tuple(modules))
+        return {level: outputs[name] for name, level in ends.items()}
 
     def _branch(self, features: tf.Tensor, name: str, branch: Sequence[Step]) -> list[tf.Tensor]:
         ends, place = [features], 0
@@ -222,14 +240,39 @@ def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOpt
         Levels 1 to 5.
     """
     builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    levels, features = _v2_stem(builder, inputs, layers, options)
+    return Endpoints(levels | builder.levels(features, V2_MODULES, V2_LEVELS))
+
+
+def _v2_stem(
+    builder: InceptionBuilder, inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions
+) -> tuple[dict[int, tf.Tensor], tf.Tensor]:
+    """Add the layers before the modules; return levels 1 and 2, and the modules' input of stride 8."""
     features = _first(inputs, layers, _channels(options, STEM_CHANNELS))
     levels = {1: features}
     features = builder.pool(features, "backbone_pool_0", Pooling(stride=2))
     for number, convolution in enumerate(V2_STEM):
         features = builder.conv(features, f"backbone_conv_{number}", convolution)
     levels[2] = features
-    features = builder.pool(features, "backbone_pool_1", Pooling(stride=2))
-    return Endpoints(levels | builder.levels(features, V2_MODULES, V2_LEVELS))
+    return levels, builder.pool(features, "backbone_pool_1", Pooling(stride=2))
+
+
+V2_REGION_MODULES = ("Mixed_5a", "Mixed_5b", "Mixed_5c")
+"""Modules of a two-stage detector's second stage."""
+
+
+def inception_v2_proposals(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> tf.Tensor:
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1], up to features of stride 16."""
+    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    _, features = _v2_stem(builder, inputs, layers, options)
+    names = [name for name in V2_MODULES if name not in V2_REGION_MODULES]
+    return builder.modules(features, V2_MODULES, names)[names[-1]]
+
+
+def inception_v2_regions(regions: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> tf.Tensor:
+    """Build the modules after `inception_v2_proposals` on features of regions [N, s, s, K]."""
+    builder = InceptionBuilder(layers, functools.partial(_channels, options))
+    return builder.modules(regions, V2_MODULES, V2_REGION_MODULES)[V2_REGION_MODULES[-1]]
 
 
 def _first(inputs: tf.Tensor, layers: NetworkLayers, channels: int) -> tf.Tensor:

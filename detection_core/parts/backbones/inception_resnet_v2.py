@@ -3,8 +3,6 @@
 Every convolution and pooling is padded, so that feature maps stay aligned with the image.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -13,6 +11,7 @@ import tf_keras
 
 from detection_core.parts.layers.keras_layers import MultiplyByConstant
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.layer_names import LayerName
 from detection_core.parts.layers.network_layers import NetworkLayers
 
 Convolutions = Sequence[tuple[int, tuple[int, int]]]
@@ -141,3 +140,43 @@ def region_features(regions: tf.Tensor, layers: NetworkLayers, options: Inceptio
         name, scale = f"backbone_coarse_{number}", 1.0 if number == last else 0.2
         features = _residual(features, layers, name, _BLOCK_8, scale, activated=number != last)
     return _conv(features, layers, "backbone_last", (1536, _ONE))
+
+
+_SLIM_STEM = ("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3")
+_SLIM_MIXED = (("Mixed_5b", _MIXED_5B), ("Mixed_6a", _MIXED_6A), ("Mixed_7a", _MIXED_7A))
+_SLIM_BLOCKS = {
+    "backbone_fine": ("Repeat/block35_{}", _BLOCK_35),
+    "backbone_middle": ("Repeat_1/block17_{}", _BLOCK_17),
+    "backbone_coarse": ("Repeat/block8_{}", _BLOCK_8),
+}
+
+
+def slim_scope(name: LayerName) -> str:
+    """Return the scope of a layer in TF-Slim's two-stage detectors, below `InceptionResnetV2/`.
+
+    A classifier's last repeated blocks are in `Repeat_2` instead of `Repeat`.
+    """
+    if name.part == "backbone_stem":
+        return _SLIM_STEM[name.indices[0]]
+    if name.part == "backbone_last":
+        return "Conv2d_7b_1x1"
+    if name.part == "backbone_mixed":
+        scope, branches = _SLIM_MIXED[name.indices[0]]
+        if name.indices[1] == len(branches):
+            return f"{scope}/Branch_{name.indices[1]}/Conv2d_0b_1x1"
+        return f"{scope}/{_slim_branch(branches, name.indices, halving=name.indices[0] > 0)}"
+    scope, branches = _SLIM_BLOCKS[name.part]
+    last = name.part == "backbone_coarse" and name.indices[0] == InceptionResNetOptions().blocks[2] - 1
+    scope = "Block8" if last else scope.format(name.indices[0] + 1)
+    return f"{scope}/{'Conv2d_1x1' if name.piece else _slim_branch(branches, name.indices)}"
+
+
+def _slim_branch(branches: Sequence[Convolutions], indices: Sequence[int], *, halving: bool = False) -> str:
+    """Return the scope of a convolution in a module; its last two indices are branch and place."""
+    index, place = indices[-2:]
+    kernel = "x".join(map(str, branches[index][place][1]))
+    if halving and place == len(branches[index]) - 1:
+        kernel = f"1a_{kernel}"
+    elif len(branches[index]) > 1:
+        kernel = f"0{'abc'[place]}_{kernel}"
+    return f"Branch_{index}/Conv2d_{kernel}"

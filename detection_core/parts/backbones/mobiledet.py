@@ -1,7 +1,5 @@
 """MobileDet, found by search for CPUs, DSPs, the Edge TPU and GPUs, https://arxiv.org/abs/2004.14525."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """MobileNet V1, https://arxiv.org/abs/1704.04861, and V2, https://arxiv.org/abs/1801.04381, as backbones."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

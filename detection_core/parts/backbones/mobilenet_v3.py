@@ -4,8 +4,6 @@ https://arxiv.org/abs/1905.02244; on the Edge TPU, large maps use full convoluti
 https://arxiv.org/abs/2003.02838.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

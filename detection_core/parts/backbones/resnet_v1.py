@@ -1,7 +1,5 @@
 """ResNet with 50, 101 or 152 layers, https://arxiv.org/abs/1512.03385, as a backbone."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf
@@ -90,11 +88,11 @@ def resnet_v1_stem(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOpti
 
 
 def resnet_v1_stage(
-    features: tf.Tensor, stage: int, layers: NetworkLayers, options: ResNetOptions
+    features: tf.Tensor, stage: int, layers: NetworkLayers, options: ResNetOptions, *, halve: bool = True
 ) -> tf.Tensor:
-    """Build one of the four stages, counted from 0; every stage but the first halves the size."""
+    """Build one of the four stages, counted from 0; every stage but the first can halve the size."""
     for repeat in range(BLOCKS[options.num_layers][stage]):
-        stride = 2 if repeat == 0 and stage > 0 else 1
+        stride = 2 if halve and repeat == 0 and stage > 0 else 1
         features = _block(features, (stage, repeat), STAGE_CHANNELS[stage], stride, layers, options)
     return features
 

@@ -1,7 +1,5 @@
 """Single layers, activations and the conversion of pixels to a backbone's input range."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

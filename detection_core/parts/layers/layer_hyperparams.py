@@ -1,7 +1,5 @@
 """Hyperparameters of layers, from initialiser to activation, and the regularization loss."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import zlib
@@ -133,8 +131,8 @@ def regularized_variables(
     missing = sorted(set(regularizers) - served)
     if missing:
         _logger.warning(
-            "%d of %d regularized weights are not trainable variables of network %r and are left"
-            " out of the regularization loss, the first is %s",
+            "%d of %d regularized weights are not regularized, as they are not trainable in network %r; the"
+            " first is %s",
             len(missing),
             len(regularizers),
             network.name,

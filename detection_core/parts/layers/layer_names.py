@@ -42,6 +42,7 @@ PARTS = (
     "tower",
     "segmentation",
     "rpn",
+    "region",
     "mask_head",
 )
 BACKBONE = "backbone_"

@@ -5,8 +5,6 @@ which detections come last in a full list. Detections missing for these reasons 
 untrained network they may be all.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Make the networks of a detector's TensorFlow Lite files, each once, and choose layers to leave in float."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Measure a TensorFlow Lite file's loss in raw heads, boxes and mAP, and its size and speed."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging

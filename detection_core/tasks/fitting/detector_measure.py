@@ -1,7 +1,5 @@
 """Measure a detector during training, on its config's evaluation images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +17,7 @@ from detection_core.detectors.base import Detector
 from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import measure
-from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics, split_to_measure
 from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
@@ -90,13 +88,10 @@ class DetectorMeasure:
             {_NAME: runner}, self._keeping(truth, kept), self._label_map, job="validate", total=self.images
         )
         metrics = self._options.metrics
-        split = EvaluatedSplit(
-            images=found[_NAME].images,
-            class_names=self._label_map.class_names,
-            labelled_only=metrics.only_labelled,
-        )
+        split = split_to_measure(found[_NAME].images, self._label_map, metrics)
+        measurement = compute_metrics(split, metrics, self._demanded)
         self.pictures = self._draw(split, kept)
-        return finite(compute_metrics(split, metrics, self._demanded))
+        return finite(measurement)
 
     def named_pictures(self) -> dict[str, np.ndarray]:
         """Return the pictures by their names in loggers."""

@@ -1,7 +1,5 @@
 """Run the training loop of a config, with its examples, optimizer, logs and progress."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

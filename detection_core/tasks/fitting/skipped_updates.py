@@ -1,7 +1,5 @@
 """Choose the number of parts of a batch; keep the batches of skipped updates, to train on each alone."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math

@@ -1,7 +1,5 @@
 """Find the files of a training's starting weights without TensorFlow, and fingerprint their content."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

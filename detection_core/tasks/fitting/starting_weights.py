@@ -1,7 +1,5 @@
 """Load a training's starting weights: from a detector, from a published checkpoint, or random."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 

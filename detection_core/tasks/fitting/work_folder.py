@@ -1,7 +1,5 @@
 """Hold the durable folder of one training, named by a fingerprint and locked by one process."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

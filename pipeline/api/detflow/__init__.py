@@ -13,8 +13,6 @@ The modules are `object_detector`, `model_spec`, `config` and `quantization`, wh
 Maker's `QuantizationConfig`. They wrap `detection_core`. Each module is imported on first use.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

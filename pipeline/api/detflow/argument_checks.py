@@ -1,7 +1,5 @@
 """Checks of numeric arguments."""
 
-from __future__ import annotations
-
 from detection_core.errors import ConfigError, shorten
 
 

@@ -1,7 +1,5 @@
 """Models by Model Maker's names: `model_spec.get("efficientdet_lite0")`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from detection_core.config.suggestions import did_you_mean

@@ -1,7 +1,5 @@
 """Print the progress of Model Maker's calls, independent of logging."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

@@ -10,7 +10,7 @@ from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT, REMOVE
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.evaluation import MEASURED
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.families.ssd.extractors import EXTRACTORS
+from detection_core.detectors.family import extractor_types
 from tests.support.cases import cases, config_refused
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 
@@ -48,6 +48,8 @@ def test_an_extractor_is_converted_if_it_has_a_counterpart():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
+    (note,) = (note for note in converted.notes if note.startswith("model.faster_rcnn.feature_extractor"))
+    assert "halves the regions in the second stage" in note and "train with them" in note
     message, old = "no counterpart; set type: 'ssd_mobilenet_v1_keras'", _old(PYRAMID, "ssd_mobilenet_v1_ppn")
     error = config_refused(message, lambda: convert_config(old, where="old.config"))
     assert error.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
@@ -169,8 +171,8 @@ def test_every_counterpart_exists_and_no_name_is_old_and_new():
     assert set(COUNTERPARTS.values()) == TENSORFLOW_2
     assert set(tensorflow_1.WITHOUT_COUNTERPART.values()) <= {*TENSORFLOW_2, *KEPT}
     assert not set(COUNTERPARTS) & set(tensorflow_1.WITHOUT_COUNTERPART)
-    assert set(KEPT) <= set(EXTRACTORS) and not set(KEPT) & {*COUNTERPARTS, *tensorflow_1.WITHOUT_COUNTERPART}
-    assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(EXTRACTORS)
+    assert {*KEPT, *TENSORFLOW_2} <= set(extractor_types())
+    assert not set(KEPT) & {*COUNTERPARTS, *tensorflow_1.WITHOUT_COUNTERPART}
     assert set(RENAMED_METRICS.values()) <= set(MEASURED)
     assert not set(RENAMED_METRICS) & set(MEASURED)
 

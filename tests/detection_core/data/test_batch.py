@@ -40,7 +40,9 @@ def _sample(case):
     truth = new_truth(**{name: tf.constant(values) for name, values in fields.items()})
     sample = Sample(tf.constant(case.inputs["image"]), truth, tf.constant("7"))
     flags, none = tf.zeros([count], tf.bool), tf.zeros([0], tf.int32)
-    decoded = DecodedExample(sample=sample, difficult=flags, group_of=flags, labelled=none)
+    decoded = DecodedExample(
+        sample=sample, difficult=flags, group_of=flags, labelled=none, not_exhaustive=none
+    )
     weights = tuple(case.params.get("keypoint_type_weight", ()))
     merges = case.params.get("merge_multiple_boxes", False)
     options = {"merge_equal_boxes": merges, "keypoint_weights": weights}

@@ -86,13 +86,15 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
         "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
         "image/object/difficult": [0, 1, 0, 1], "image/object/group_of": [1, 0, 1, 0],
         "image/class/text": [b"dog", b"unicorn", b"bird"],
+        "image/neg_category_ids": [3, 4], "image/not_exhaustive_category_ids": [2],
     }  # fmt: skip
     record = tf.constant(example(fields))
     decoded = module.drop_unusable_objects(decode_example(record, table=class_text_table(LABELS)))
     truth = decoded.sample.truth
     assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
-    found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled)
-    assert [values.numpy().tolist() for values in found] == [[0, 4], [False, True], [True, False], [1, 4]]
+    found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled, decoded.not_exhaustive)
+    expected = [[0, 4], [False, True], [True, False], [1, 4, 2, 3], [1]]
+    assert [values.numpy().tolist() for values in found] == expected
     # In a graph, masks that are not asked for have no size.
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]

@@ -47,7 +47,7 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplo
     assert found == [[1, 1], [False, True], [True, False], [3.0, 5.0]]
     np.testing.assert_allclose(truth.boxes, [[0.1, 0.2, 0.5, 0.9]] * 2)
     (line,) = caplog.messages
-    assert line.startswith("1 objects of the images read are left out: the label map does not know")
+    assert line.startswith("1 objects are left out: the label map lacks their class")
 
 
 def test_truth_carries_masks_and_keypoints_and_refuses_masks_of_another_size(tmp_path):

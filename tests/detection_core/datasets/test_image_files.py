@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from detection_core.data.decode import decode_pixels
-from detection_core.datasets import image_files
+from detection_core.datasets import image_files, image_parts
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
 from detection_core.datasets.encoding import DECODINGS, find_decoding, make_example
 from detection_core.datasets.image_files import ImageFiles, shown_size, shown_sizes
@@ -342,3 +342,14 @@ def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_pat
     assert [image.filename for image in below] == ["deep/c.jpg"]
     a, b, c = (image_files.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert image_files.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
+
+
+def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
+    (tmp_path / "list").write_text("a\r\n\n b \n")
+    monkeypatch.setattr(image_parts, "_MAX_LINES", 4)
+    assert image_parts.read_list(str(tmp_path / "list")) == ["a", "b"]
+    monkeypatch.setattr(image_parts, "_MAX_LINES", 3)
+    expected = "expected a list of images of at most 3 lines, found 4"
+    for name, message in (("list", expected), ("none", "cannot read the list of images")):
+        path = str(tmp_path / name)
+        assert refused(DataError, message, image_parts.read_list, path).where == path

@@ -110,5 +110,5 @@ def test_memory_does_not_grow_with_the_file_and_keys_of_any_length_are_read_over
 def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, text, message):
     monkeypatch.setattr(json_lists, "PIECE", 64)
     monkeypatch.setattr(json_lists, "MAX_ELEMENT", 1000)
-    monkeypatch.setattr("detection_core.bounded.text_file.MAX_JSON_VALUES", 200)
+    monkeypatch.setattr("detection_core.bounded.limits.MAX_JSON_VALUES", 200)
     refused(DataError, message, _read, tmp_path, text)

@@ -10,9 +10,15 @@ import types
 import numpy as np
 import pytest
 
-from detection_core.artifacts.evaluation import COCO_METRICS, KEYPOINT_METRICS, MASK_METRICS, category_metric
+from detection_core.artifacts.evaluation import (
+    COCO_METRICS,
+    KEYPOINT_METRICS,
+    LVIS_SET,
+    MASK_METRICS,
+    category_metric,
+)
 from detection_core.config.messages.evaluation import MEASURED
-from detection_core.config.metric_names import COCO_SET, check_metric_names, register_metric_set
+from detection_core.config.metric_names import COCO_SET, MASK_SETS, check_metric_names, register_metric_set
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation import metric_sets
 from detection_core.evaluation.bootstrap import match_class
@@ -25,15 +31,7 @@ from detection_core.evaluation.coco_metrics import (
     keypoint_sigmas,
 )
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.metric_sets import (
-    VOC_SETS,
-    MetricOptions,
-    VocOptions,
-    average_precision,
-    compute_metrics,
-    evaluate_voc,
-    known_metrics,
-)
+from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import (
     IN_CROWD,
     NOT_MATCHED,
@@ -46,6 +44,7 @@ from detection_core.evaluation.results import (
     only_labelled,
     to_px,
 )
+from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import (
@@ -68,6 +67,7 @@ LAST_BIT = {"rtol": 0, "atol": 5e-16}
 VOC_NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
 PASCAL, WEIGHTED = "pascal_voc_detection_metrics", "weighted_pascal_voc_detection_metrics"
 AT_RECALL = "precision_at_recall_detection_metrics"
+BOX_SETS = tuple(name for name in VOC_SETS if name not in MASK_SETS)
 OPEN_IMAGES, CHALLENGE = "oid_V2_detection_metrics", "oid_challenge_detection_metrics"
 
 
@@ -319,14 +319,14 @@ def measured():
 
 
 def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured, monkeypatch):
-    for sets in ((), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)):
+    for sets in ((), (COCO_SET,), BOX_SETS, (COCO_SET, *BOX_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
             found = compute_metrics(measured, options)
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
-    assert set(MEASURED) == {COCO_SET, *SHAPE_KINDS, *VOC_SETS}, "the check allows no other"
+    assert set(MEASURED) == {COCO_SET, LVIS_SET, *SHAPE_KINDS, *VOC_SETS}, "the check allows no other"
     for metric, fits in (("Own_count", True), ("Ownership", False)):
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)
@@ -347,7 +347,7 @@ def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
     assert found["DetectionBoxes_PerformanceBySuperCategory/pets"] == pytest.approx(sum(own) / 2)
     assert found["DetectionBoxes_PerformanceBySuperCategory/water"] == -1.0
     assert set(found) <= set(known_metrics(options, NAMES))
-    options = MetricOptions(sets=tuple(VOC_SETS), per_category=True)
+    options = MetricOptions(sets=BOX_SETS, per_category=True)
     found = compute_metrics(measured, options)
     assert found[category_metric("newt")] == -1.0
     assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])

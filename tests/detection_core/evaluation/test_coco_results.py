@@ -14,6 +14,7 @@ from detection_core.structures import Instances
 from tests.support.cases import cases, refused
 
 HEIGHT, WIDTH, KEYPOINTS = 30, 40, 3
+CLASSES = {1: 0, 2: 1, 3: 2}
 ENTRY = {"image_id": 7, "category_id": 2, "bbox": [1.0, 2.0, 3.0, 4.0], "score": 0.5}
 
 
@@ -42,7 +43,7 @@ def written(path, found):
 
 def results_of(path, entries):
     path.write_text(json.dumps(entries))
-    return CocoResults(str(path))
+    return CocoResults(str(path), CLASSES)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,7 +73,7 @@ def test_pycocotools_reads_what_is_written_and_so_does_the_reader(tmp_path, seed
             assert points[0].tolist() == [0, 0, 0] and (points[1:, 2] == 2).all()
             expected = found.keypoints[n, 1:, ::-1] * [WIDTH, HEIGHT]
             np.testing.assert_allclose(points[1:, :2], expected, atol=1e-4)
-    back = CocoResults(path)(np.zeros((HEIGHT, WIDTH, 3), np.uint8), "7")
+    back = CocoResults(path, CLASSES)(np.zeros((HEIGHT, WIDTH, 3), np.uint8), "7")
     for name in ("boxes", "keypoints"):
         np.testing.assert_allclose(getattr(back, name), getattr(found, name), atol=1e-6)
     for name in ("classes", "scores", "masks"):
@@ -96,7 +97,8 @@ def test_detections_are_sorted_and_an_image_without_any_is_empty(tmp_path):
     ({"bbox": [1, 2, 3]}, "bbox as 4 finite numbers, found"),
     ({"bbox": [1, 2, 3, 1e39]}, "bbox as 4 finite numbers, found"),
     ({"bbox": "1234"}, "bbox as 4 finite numbers, found"),
-    ({"category_id": 0}, "category_id as an id of the label map, found 0"),
+    ({"category_id": 0}, "category_id as an id of the ground truth's classes, found 0"),
+    ({"bbox": []}, "image_id, category_id, score and one of bbox, segmentation and keypoints, found"),
     ({"image_id": [7]}, "image_id as a number, found"),
     ({"keypoints": [1, 2]}, "keypoints as x, y and v of each, found 2 numbers"),
     ({"keypoints": [1, 2, math.inf]}, "keypoints as x, y and v of each, found"),
@@ -110,9 +112,8 @@ def test_other_files_masks_and_images_are_refused(tmp_path):
     path = tmp_path / "r.json"
     refused(DataError, "expected COCO results as a JSON list", results_of, path, {"annotations": []})
     for entry in (5, {"image_id": 1}):
-        refused(
-            DataError, "entry 0: expected image_id, category_id, bbox and score", results_of, path, [entry]
-        )
+        message = "entry 0: expected image_id, category_id, score and one of bbox, segmentation and keypoints"
+        refused(DataError, message, results_of, path, [entry])
     for mask in ({"size": [2, 3], "counts": [1]}, {"size": [9, 9], "counts": [81]}, {"counts": "\n"}, []):
         found = results_of(path, [{**ENTRY, "segmentation": mask}])
         refused(DataError, "entry 0: expected segmentation as the RLE", found.instances, "7", 2, 3)

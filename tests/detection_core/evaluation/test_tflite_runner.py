@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_run_is_refused(tmp_path):
         (b"rubbish, quite a bit of it", None, "expected a TensorFlow Lite file"),
         (b"\x00\x00\x00\x00TFL3" + b"\x00" * 64, UNIT, "found a damaged one, with no graph"),
         (unknown, None, "expected a file that LiteRT runs"),
-        (file_of(False, described=False), None, "expected metadata that says how the input is normalised"),
+        (file_of(False, described=False), None, "expected metadata with the input's normalisation"),
         (mean, UNIT, "expected the four outputs of TFLite_Detection_PostProcess"),
         # Refused before it is run.
         (file_of(True)[: len(file_of(True)) // 3], None, "found a damaged one"),

@@ -81,6 +81,9 @@ def test_a_coco_results_file_is_measured_as_the_detector_that_it_came_from(model
     )
     expected, report = (run(name, tmp_path, pictures=0) for name in (model, str(path)))
     assert report.metrics == pytest.approx(expected.metrics, abs=1e-6) and report.metrics[MAP] > 0.9
+    run(model, tmp_path, pictures=0, write_detections=True)
+    copied = (tmp_path / "evaluation" / "coco_results.json").rename(tmp_path / "copied.json")
+    assert run(str(copied), tmp_path, pictures=0).metrics == pytest.approx(report.metrics, abs=1e-6)
     message = "expected the id of an evaluated image as image_id"
     refused(DataError, message, run, str(path), tmp_path, lambda: iter(scenes(1)))
 

@@ -51,7 +51,7 @@ def test_detections_of_every_score_are_written_as_coco_results(model, tmp_path):
     out, truth = str(tmp_path / "out"), str(tmp_path / "truth.json")
     results = predict(model, paths, out, min_score=1.1, coco_images=truth)
     assert [result.detections for result in results] == [(), ()]
-    runner, found = load_runner(model), CocoResults(f"{out}/coco_results.json")
+    runner, found = load_runner(model), CocoResults(f"{out}/coco_results.json", {1: 0, 2: 1})
     for n, (image, _) in enumerate(scenes(2)):
         expected, read = runner(image), found(image, str(5 + n))
         np.testing.assert_array_equal(read.classes, expected.classes)

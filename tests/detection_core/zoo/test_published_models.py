@@ -57,7 +57,7 @@ def test_names_inputs_and_parameters_are_the_published_ones_and_others_are_refus
     assert hourglass.name == "centernet_hg104_512x512_coco17_tpu-8"
     assert hourglass.config.endswith("/configs/tf2/centernet_hourglass104_512x512_coco17_tpu-8.config")
     fpn = "faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8"
-    for name, found in (("extremenet", "no code"), (fpn, "a two-stage network with a pyramid")):
+    for name, found in (("extremenet", "no code"), (fpn, "without published weights")):
         config_refused(f"built here, found .*{found}.*zoo list", find_model, name)
     model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
     assert model.name == "efficientdet_d0_coco17_tpu-32"

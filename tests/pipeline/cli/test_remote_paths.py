@@ -56,7 +56,7 @@ config: --eval-input --graph-rewriter
 data convert: --output
 data preview: --data --override-file --examples --output
 data report: --output --config
-evaluate: --model --watch --examples --output --baseline
+evaluate: --model --detections --annotations --watch --examples --output --baseline
 export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
@@ -243,6 +243,31 @@ def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
     assert json.loads(files.read_text(f"{store}/evaluated/evaluation/metrics.json")) == measured
+
+
+def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
+    item = {"image_id": 7, "category_id": 2, "bbox": [1, 2, 10, 10]}
+    truth = {"images": [{"id": 7, "height": 20, "width": 30}], "categories": [{"id": 2, "name": "cat"}]}
+    files.write_text(
+        f"{store}/truth.json", json.dumps(truth | {"annotations": [item | {"id": 1, "area": 100}]})
+    )
+    files.write_text(f"{store}/results.json", json.dumps([item | {"score": 0.5}]))
+    words = ["evaluate", "--output", f"{store}/measured", "--detections", f"{store}/results.json"]
+    whole = [*words, "--annotations", f"{store}/truth.json"]
+    bound = json.dumps({"PascalBoxes_Precision/mAP@0.5IOU": {"lower_bound": 0.9}})
+    found = cli.json(*whole, "--metrics-set", "pascal_voc_detection_metrics", "--thresholds", bound)
+    assert found["blessed"] and len(found["thresholds"]) == 1
+    assert json.loads(files.read_text(f"{store}/measured/evaluation/metrics.json")) == found
+    assert files.exists(f"{store}/measured/blessing/BLESSED")
+    for more, message in (
+        ((*words, "--metrics-set", "coco_mask_metrics"), "--annotations: expected a file, found none"),
+        ((*whole, "--metrics-set", "coco_mask_metric"), r"metrics_set[0]: expected a set of metrics, found"),
+        ((*whole, "--thresholds", bound), "thresholds: unknown metric 'PascalBoxes_Precision/mAP@0.5IOU'"),
+        ((*whole, "--examples", "x"), "--annotations: expected examples or annotations, found both"),
+        ((*whole, "--model", "x"), "--detections: expected a model or its detections, found both"),
+        (words, "--examples: expected a folder, found none"),
+    ):
+        assert message in cli.json(*more, code=2)["message"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Object detection with the names of TFLite Model Maker and MediaPipe Model Maker."""
 
-from __future__ import annotations
-
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.efficientdet_detector import ObjectDetector, create
 from detflow.object_detector.efficientdet_spec import (

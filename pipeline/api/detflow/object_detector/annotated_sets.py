@@ -59,7 +59,7 @@ class AnnotatedSet:
     ) -> AnnotatedSet:
         """Return a part of the set.
 
-        It has at most the given number of images, and those with the given ids; objects marked as difficult
+        It has at most the given number of images, and those with the given ids. Objects marked as difficult
         are kept on request.
 
         Raises:

@@ -322,7 +322,7 @@ def _temporary_folder() -> str:
 def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
     """Return the prefix of a cache, and create its folder.
 
-    Without a folder it is a temporary one, deleted with the process; without a name, the file names begin
+    Without a folder it is a temporary one, deleted with the process. Without a name, the file names begin
     with the fingerprint of the sources.
     """
     folder = _temporary_folder() if cache_dir is None else os.fspath(cache_dir)

@@ -1,7 +1,5 @@
 """The pipeline.config and starting weights of a training, from a specification and data."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Mapping

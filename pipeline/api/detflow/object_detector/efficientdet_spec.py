@@ -1,7 +1,5 @@
 """`EfficientDetSpec`: architecture and training of an EfficientDet, with Model Maker's names."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """Calls of the library with a loader's images: evaluate, and write TensorFlow Lite files."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`Dataset`: read the folder layouts of MediaPipe Model Maker."""
 
-from __future__ import annotations
-
 import os
 from typing import Self
 

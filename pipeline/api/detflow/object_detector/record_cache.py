@@ -7,8 +7,6 @@ read.
 A label map is a list of names, ids to names, a YAML file, or a known data set.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -12,7 +12,7 @@ from detection_core.config.messages.training import (
     in_steps,
     validation_problems,
 )
-from detection_core.config.metric_names import COCO_SET
+from detection_core.config.metric_names import COCO_SET, MASK_SETS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.evaluation.metric_sets import SHAPE_KINDS, VOC_SETS
 from detection_core.families.ssd.extractors import NAMED_EXTRACTORS
@@ -329,13 +329,14 @@ DRAWN, COLOUR = f"{EVAL}.visualize_groundtruth_boxes", f"{EVAL}.groundtruth_box_
 def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_each_refused(PYRAMID, {CATEGORY: "cat,,dog", BOXES: -1, f"{EVAL}.recall_upper_bound": 1.5})
     assert_problems(PYRAMID, {SETS: "coco_detection_metric"}, {f"{SETS}[0]"})
-    assert_problems(PYRAMID, {SETS: [COCO_SET, *SHAPE_KINDS]}, {f"{SETS}[1]", f"{SETS}[2]"})
+    shapes = sorted({*MASK_SETS, *SHAPE_KINDS})
+    assert_problems(PYRAMID, {SETS: [COCO_SET, *shapes]}, {f"{SETS}[{n}]" for n in range(1, 1 + len(shapes))})
     lower, upper = f"{EVAL}.recall_lower_bound", f"{EVAL}.recall_upper_bound"
     assert_problems(PYRAMID, {lower: 0.7, upper: 0.3}, {lower})
     assert_problems(PYRAMID, {DRAWN: True, COLOUR: "blak"}, {COLOUR})
-    assert_fine(PYRAMID, {SETS: sorted({*MEASURED} - {*SHAPE_KINDS}), CATEGORY: "cat, dog", BOXES: 0})
+    assert_fine(PYRAMID, {SETS: sorted({*MEASURED} - {*shapes}), CATEGORY: "cat, dog", BOXES: 0})
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
-    assert set(MEASURED) == {COCO_SET, *SHAPE_KINDS, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
+    assert set(MEASURED) == {COCO_SET, *shapes, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
     assert len(MEASURED) + len(NOT_MEASURED) == 13
     sigma = '{{ coco_keypoint_metrics {{ keypoint_label_to_sigmas {{ key: "{}" value: {} }} }} }}'
     metric = f"{EVAL}.parameterized_metric"

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from detection_core.bounded.text_file import MAX_OBJECTS
+from detection_core.bounded.limits import MAX_OBJECTS
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats import label_studio, labelme, via
 from detection_core.datasets.formats.label_studio import file_name, read_objects

@@ -75,26 +75,76 @@ def test_two_tasks_have_two_names_and_a_batch_its_keypoints():
     )
     config.train_input_reader.ClearField("num_keypoints")
     paths = {problem.path for problem in find_problems(config)}
-    assert paths == {f"{NET}.keypoint_estimation_task[1].task_name", "train_input_reader.num_keypoints"}
+    task = f"{NET}.keypoint_estimation_task[1]"
+    assert paths == {f"{task}.task_name", f"{task}.keypoint_class_name", "train_input_reader.num_keypoints"}
     assert FAMILY.keypoints(config.model.center_net) == (0, "keypoint_estimation_task")
     assert FAMILY.keypoints(parse_pipeline_config(small_text()).model.center_net) is None
 
 
 @cases(
-    ("mask_estimation_task", {}),
-    ("densepose_estimation_task", {}),
-    ("track_estimation_task", {}),
-    ("temporal_offset_task", {}),
-    ("deepmac_mask_estimation", {}),
-    ("post_processing", {}),
-    ("object_center_params.use_labeled_classes", True),
-    ("object_center_params.keypoint_weights_for_center", [1.0]),
-    ("keypoint_estimation_task[0].predict_depth", True),
+    ("mask_estimation_task", {}, "one map for all objects of a class"),
+    ("densepose_estimation_task", {}, "no surface coordinates"),
+    ("track_estimation_task", {}, "no track ids"),
+    ("temporal_offset_task", {}, "not in sequences"),
+    ("deepmac_mask_estimation", {}, "DeepMAC's second network"),
+    ("object_center_params.use_labeled_classes", True, "image-level labels"),
+    ("keypoint_estimation_task[0].predict_depth", True, "no depths"),
 )
-def test_what_is_not_built_is_refused_with_a_reason(*, field, value):
+def test_what_is_not_built_is_refused_with_a_reason(*, field, value, reason):
     config = apply_overrides(load_pipeline_config(CENTER), {f"{NET}.{field}": value})
     (problem,) = find_refused(config)
-    assert problem.path == f"{NET}.{field}" and "remove it" in problem.message
+    assert problem.path == f"{NET}.{field}" and "remove it" in problem.message and reason in problem.message
+
+
+ONE_CENTER = {"object_center_params.keypoint_weights_for_center": [1.0, 0.0, 1.0, 0.0]}
+WEIGHTS = "object_center_params.keypoint_weights_for_center"
+ONLY_NMS = {"batch_non_max_suppression": {"iou_threshold": 0.5, "change_coordinate_frame": False}}
+
+
+@cases(
+    # Changed fields, whether boxes are found, the field and words of the problem.
+    ({}, False, "", ""),
+    (ONE_CENTER, False, "", ""),
+    (ONE_CENTER, True, WEIGHTS, "no object_detection_task beside it"),
+    ({"keypoint_estimation_task": []}, False, "object_detection_task", "found neither"),
+    (
+        {"keypoint_estimation_task[0].candidate_ranking_mode": "gaussian_weighted"},
+        False,
+        "keypoint_estimation_task[0].candidate_ranking_mode",
+        "gaussian_weighted measures boxes",
+    ),
+    ({"post_processing": ONLY_NMS}, True, "", ""),
+    (
+        {"post_processing": {**ONLY_NMS, "score_converter": "SIGMOID"}},
+        True,
+        "post_processing.score_converter",
+        "expected batch_non_max_suppression alone",
+    ),
+    (
+        # The schema's default is true, for which the reference raises an error.
+        {"post_processing": {"batch_non_max_suppression": {"iou_threshold": 0.5}}},
+        True,
+        "post_processing.batch_non_max_suppression.change_coordinate_frame",
+        "relative to the image already",
+    ),
+    (
+        {"post_processing": ONLY_NMS, "keypoint_estimation_task[0].rescore_instances": True},
+        True,
+        "keypoint_estimation_task[0].rescore_instances",
+        "takes the scores of classes",
+    ),
+)
+def test_suppression_and_keypoints_without_boxes_are_checked(*, changes, boxes, field, words):
+    config = load_pipeline_config(CENTER)
+    if not boxes:
+        config.model.center_net.ClearField("object_detection_task")
+    config = apply_overrides(config, {f"{NET}.{name}": value for name, value in changes.items()})
+    found = {p.path: p.message for p in (*find_problems(config), *find_refused(config))}
+    found.pop("train_input_reader.num_keypoints", None)
+    if not field:
+        assert not found
+        return
+    assert list(found) == [f"{NET}.{field}"] and words in found[f"{NET}.{field}"]
 
 
 def test_what_the_reference_ignores_is_named():
@@ -121,4 +171,8 @@ def test_a_file_needs_one_size_without_padding_which_the_named_override_gives(na
     assert fixed_size(remedied.model.center_net.image_resizer) == fixed_size(
         config.model.center_net.image_resizer
     )
-    assert not list(tflite_problems(load_pipeline_config(CENTER)))
+    config = load_pipeline_config(CENTER)
+    assert not list(tflite_problems(config))
+    config.model.center_net.post_processing.batch_non_max_suppression.iou_threshold = 0.5
+    (problem,) = tflite_problems(config)
+    assert problem.path == f"{NET}.post_processing" and "suppresses nothing" in problem.message

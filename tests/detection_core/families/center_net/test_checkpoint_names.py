@@ -49,6 +49,15 @@ def test_each_type_restores_its_part_and_nothing_else(built, kind, tmp_path):
     assert len([row for row in report.variables if row.outcome.name == "RESTORED"]) == len(wanted)
 
 
+def test_a_mobilenet_without_a_pyramid_takes_a_classifier_s_whole_network():
+    built = build_small("mobilenet_v2", seed=None)
+    own, heads = "model/_feature_extractor/_network/", 12
+    wanted = {path.replace(own, "feature_extractor/") for path in object_paths(built) if path.startswith(own)}
+    fill = checkpoint_names().object_based.kinds["classification"]
+    found = fill(built, FineTuneOptions(kind="classification"))
+    assert {path for _, (path,) in found} == wanted and len(wanted) == len(built.variables) - heads
+
+
 def test_a_classifier_does_not_start_an_hourglass(tmp_path):
     built = build_small(seed=None)
     values = {"feature_extractor/layer_with_weights-0/kernel": np.zeros([3, 3, 3, 32], np.float32)}

@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_found_at_its_field():
             "R-FCN exists in TensorFlow 1 only",
         ),
         ({f"{EXTRACTOR}.first_stage_features_stride": 8}, f"{EXTRACTOR}.first_stage_features_stride", "16"),
-        ({f"{EXTRACTOR}.fpn": "{}"}, f"{EXTRACTOR}.fpn", "are not built here"),
+        ({f"{EXTRACTOR}.fpn": "{}"}, f"{EXTRACTOR}.fpn", "no pyramid, found it; remove it or use"),
         ({f"{EXTRACTOR}.type": "faster_rcnn_resnet9_keras"}, f"{EXTRACTOR}.type", "did you mean"),
         ({GENERATOR: "unset"}, GENERATOR, "expected one of"),
         (

@@ -1,9 +1,13 @@
 """Proposals, samples and losses of the two stages, held against loops."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.detector import build_detector
+from detection_core.config.load import parse_pipeline_config
 from detection_core.families.faster_rcnn.build import BOX_CODER
 from detection_core.families.faster_rcnn.stages import (
     Proposals,
@@ -17,7 +21,8 @@ from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.structures import Batch
 from tests.support.batches import images_of, noise, random_boxes, slow_iou
 from tests.support.efficientdet_goldens import padded_truth
-from tests.support.two_stage import build, masks_of, tiny_extractor
+from tests.support.golden_networks import DATA
+from tests.support.two_stage import build, checkered_masks, masks_of, model_text, tiny_extractor
 
 BOXES = [[0.1, 0.1, 0.5, 0.5], [0.4, 0.5, 0.9, 0.95]]
 TRUTH = padded_truth([(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])])
@@ -53,6 +58,11 @@ def test_anchors_across_the_border_are_dropped_with_their_predictions():
     np.testing.assert_array_equal(found.anchors, np.float32(anchors)[[0, 2]])
     np.testing.assert_array_equal(found.box_codes, codes[:, [0, 2]])
     np.testing.assert_array_equal(found.class_logits, logits[:, [0, 2]])
+    # In an image in which none fits, all are clipped.
+    crossing = tf.constant([[-0.1, 0, 0.4, 0.5], [0.5, 0.6, 1, 1.1]])
+    found = drop_crossing_anchors(AnchorPredictions(codes[:, :2], logits[:, :2], crossing), (64, 96))
+    np.testing.assert_array_equal(found.anchors, np.float32([[0, 0, 0.4, 0.5], [0.5, 0.6, 1, 1]]))
+    np.testing.assert_array_equal(found.box_codes, codes[:, :2])
 
 
 def test_sampled_proposals_keep_their_order_and_are_padded():
@@ -73,7 +83,7 @@ def test_sampled_proposals_keep_their_order_and_are_padded():
 def test_regions_are_sampled_from_corner_to_corner_and_are_zero_outside():
     features = noise(2, 5, 6, 3)
     boxes = np.float32([[[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9]], [[0.5, 0.5, 1.5, 1.5], [0, 0, 0, 0]]])
-    found = crop_regions(tf.constant(features), tf.constant(boxes), 4).numpy()
+    found = crop_regions([tf.constant(features)], tf.constant(boxes), 4).numpy()
     wanted = np.zeros((4, 4, 4, 3), np.float32)
     for number, y, x in np.ndindex(4, 4, 4):
         image, box = number // 2, boxes[number // 2, number % 2]
@@ -135,9 +145,9 @@ def test_the_later_losses_are_those_of_a_loop(model, classes):
     found = model.parts.second_criterion(regions, TRUTH._replace(masks=masks))
     objects = [(BOXES, [1, 2]), ([[0.2, 0.3, 0.7, 0.8]], [2])]
     sums = {"localization": 0.0, "classification": 0.0, "mask": 0.0}
-    cropped = {}
+    cropped, mask_losses = {}, []
     for image, (boxes, labels) in enumerate(objects):
-        count, positives, mask_sum = int(regions.proposals.count[image]), 0, 0.0
+        count = int(regions.proposals.count[image])
         losses = _log_softmax(regions.class_logits[image].numpy())
         for place in range(count):
             box = regions.proposals.boxes[image, place].numpy()
@@ -147,7 +157,6 @@ def test_the_later_losses_are_those_of_a_loop(model, classes):
             sums["classification"] -= losses[place, label] / count / 2
             if row < 0:
                 continue
-            positives += 1
             column = 0 if classes == 1 else label - 1
             code = regions.box_codes[image, place, column].numpy()
             sums["localization"] += _smooth_l1(code, _code(boxes[row], box)) / count / 2
@@ -157,12 +166,35 @@ def test_the_later_losses_are_those_of_a_loop(model, classes):
             wanted, logit = crop[0, ..., 0].numpy(), regions.mask_logits[image, place, ..., column].numpy()
             cropped[image, place] = wanted.mean()
             entropy = np.maximum(logit, 0) - logit * wanted + np.log1p(np.exp(-np.abs(logit)))
-            mask_sum += entropy.mean()
-        sums["mask"] += mask_sum / max(positives, 1)
+            mask_losses.append(entropy.mean())
+    sums["mask"] = np.mean(mask_losses)
     assert len(cropped) == 3 and all(0.6 < mean <= 1 for mean in cropped.values())
     assert set(found) == set(sums)
     for name, value in sums.items():
         np.testing.assert_allclose(float(found[name]), value, **CLOSE, err_msg=name)
+
+
+def test_the_later_losses_are_the_reference_s():
+    """Five proposals of each image match an object; masks are normalised over the batch."""
+    golden = np.load(DATA / "two_stage" / "second_stage_losses.npz")
+    text = model_text(3).replace("num_classes: 2", "num_classes: 3")
+    with tiny_extractor():
+        built = build_detector(parse_pipeline_config(text).model)
+    criterion = dataclasses.replace(built.parts.second_criterion, localization_weight=2.0, mask_weight=4.0)
+    objects = [([[0.1, 0.1, 0.5, 0.5], [0.4, 0.5, 0.9, 0.95], [0.55, 0.05, 0.95, 0.4]], [1, 2, 3])]
+    truth = padded_truth([*objects, ([[0.2, 0.3, 0.7, 0.8]], [2])])
+    # The boxes of the reference are not rounded to float32.
+    exact = np.zeros(truth.boxes.shape)
+    exact[0, :3], exact[1, 0] = objects[0][0], [0.2, 0.3, 0.7, 0.8]
+    truth = truth._replace(masks=checkered_masks(exact, 96, 128))
+    found = Proposals(tf.constant(golden["proposals"]), tf.zeros([2, 8]), tf.constant(golden["count"]))
+    for boxes in ("3", "1"):
+        codes, logits, masks = (tf.constant(golden[f"{boxes}/{key}"]) for key in ("codes", "logits", "masks"))
+        losses = criterion(
+            RegionPredictions(found, codes, logits, tf.transpose(masks, [0, 1, 3, 4, 2])), truth
+        )
+        for name, value in losses.items():
+            np.testing.assert_allclose(value, golden[f"{boxes}/{name}_loss"], **CLOSE, err_msg=name)
 
 
 def test_a_sample_has_its_share_of_positives_and_follows_the_update(model):

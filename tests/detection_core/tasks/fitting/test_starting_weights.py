@@ -129,7 +129,7 @@ def test_folded_batch_norms_are_said(checkpoint, network, tmp_path, caplog):
         for v in scoped_variables(network, EXTRACTOR)
     }
     prefix = write_named_checkpoint(values, tmp_path / "folded.ckpt")
-    remedies = {False: "do not set freeze_batchnorm", True: "set freeze_batchnorm: false"}
+    remedies = {False: "Do not set freeze_batchnorm", True: "Set freeze_batchnorm: false"}
     for path, frozen in ((checkpoint, False), (prefix, False), (prefix, True)):
         config = apply_overrides(_config(path, **fields), {"model.ssd.freeze_batchnorm": frozen})
         caplog.clear()
