@@ -64,6 +64,7 @@ SHORT_SHAPES = {
         "model.faster_rcnn.initial_crop_size=4",
         "model.faster_rcnn.second_stage_batch_size=8",
         "model.faster_rcnn.first_stage_max_proposals=8",
+        "train_config.validation=unset",
     ),
     "keypoints": (
         "model.center_net.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
