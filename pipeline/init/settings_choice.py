@@ -12,7 +12,6 @@ from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.networks import Finding
 from pipeline.init.training_choice import MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
@@ -98,7 +97,7 @@ def data_choices(
 
 
 def evaluate_choices(
-    splits: Mapping[str, int], *, quantized: bool = True, finds: Finding = "boxes"
+    splits: Mapping[str, int], *, quantized: bool = True, finds: str = "boxes"
 ) -> Iterator[Choice]:
     """Yield the section `evaluate`, given the number of images of each split and what the network finds."""
     split = "test" if splits.get("test") else "eval"
