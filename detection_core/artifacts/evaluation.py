@@ -217,6 +217,8 @@ gates use them.
 """
 SHAPE_METRICS = {"coco_mask_metrics": MASK_METRICS, "coco_keypoint_metrics": KEYPOINT_METRICS}
 """Maps a metrics set of `eval_config` to the metrics that it adds to those of boxes."""
+SHAPE_MAP_50 = {"masks": MASK_METRICS[1], "keypoints": KEYPOINT_METRICS[1]}
+"""Maps what is found besides boxes to the name of its mAP at a threshold of .50."""
 
 LVIS_SET = "lvis_mask_metrics"
 _LVIS_NAMES = "AP AP50 AP75 APs APm APl APr APc APf AR@300 ARs@300 ARm@300 ARl@300"

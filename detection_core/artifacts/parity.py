@@ -102,7 +102,7 @@ class FileReport:
         exceeded: a clause for each exceeded limit on size, latency or memory.
         network: raw heads compared with the source network; None if not measured.
         boxes: detections compared with the SavedModel's; None if not measured.
-        apart: a clause each for heads and boxes beyond their bounds.
+        apart: a clause each for heads, boxes, masks and keypoints beyond their bounds.
         passed: whether the drop is within the bound, no limit is exceeded, and `apart` is empty.
     """
 

@@ -4,7 +4,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.evaluation import COCO_METRICS, Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.artifacts.evaluation import (
+    COCO_METRICS,
+    KEYPOINT_METRICS,
+    MASK_METRICS,
+    Confusion,
+    Curves,
+    EvalReport,
+    ThresholdVerdict,
+)
 from detection_core.report.figures import SERIES, Chart, Line, line_chart
 from detection_core.report.page import Picture
 
@@ -28,7 +36,15 @@ WORDS = dict(
         strict=True,
     )
 )
-"""COCO's metrics in words, in the order of the table."""
+"""COCO's metrics of boxes in words, in the order of the table."""
+SHAPE_WORDS = {
+    name: f"{what}, mAP{at}"
+    for what, score, names in (("masks", "IoU", MASK_METRICS), ("keypoints", "OKS", KEYPOINT_METRICS))
+    for name, at in zip(
+        names, (f", {score} .50 to .95", f" at {score} .50", f" at {score} .75"), strict=False
+    )
+}
+"""Metrics of masks and keypoints in words, for detectors that find these."""
 
 MATRIX_LABELS = 32
 """Maximum labels of a readable confusion matrix."""
@@ -71,12 +87,20 @@ class EvaluationSummary:
         return _confusion(self.curves.confusion) if self.curves else None
 
 
-def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = WORDS) -> dict[str, Any]:
-    """Return a table: one column per (title, metrics), one row per metric name."""
+def metric_table(
+    columns: Sequence[tuple[str, Metrics]], names: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Return a table: one column per (title, metrics), one row per metric name.
+
+    Without names these are the metrics of boxes, and those of masks and keypoints that a column has.
+    """
+    if names is None:
+        names = [*WORDS, *(name for name in SHAPE_WORDS if any(name in metrics for _, metrics in columns))]
+    words = WORDS | SHAPE_WORDS
     rows = [
         {
             "name": name,
-            "words": WORDS.get(name, name),
+            "words": words.get(name, name),
             "values": [metrics.get(name) for _, metrics in columns],
         }
         for name in names

@@ -10,6 +10,7 @@ from detection_core.builders.datasets import naming_bad_train_records, represent
 from detection_core.builders.detector import build_quantization_options, configured_model, uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
+from detection_core.config.input_paths import with_keypoint_labels
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError
@@ -122,7 +123,9 @@ def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
 def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
     """Load the detector to quantize; refuse a config of another model."""
     detector = load_detector(model_dir, kinds=("float",))
-    if configured_model(config) != configured_model(detector.config):
+    # The detector's folder has its own copy of the label map, which names the keypoints.
+    one, other = (configured_model(with_keypoint_labels(each, "")) for each in (config, detector.config))
+    if one != other:
         raise ConfigError(
             f"expected the model section that the detector in {model_dir} was trained with, found another;"
             " quantize with the pipeline.config of the training, changed in graph_rewriter, train_config and"

@@ -112,7 +112,7 @@ def _mask_fields(mask: Mask | None, units: tuple[float, float], shown: tuple[int
                 return {}
             packed = pack_mask(mask, height, width)
         elif isinstance(mask, MaskFile):
-            packed = encode_masks([read_mask(mask.path, height, width)])[0]
+            packed = bytes(encode_masks([read_mask(mask.path, height, width)])[0])
         else:
             scale = np.array([width / columns, height / rows])
             rings = [(np.reshape(ring, (-1, 2)) * scale).ravel().tolist() for ring in mask.rings]

@@ -5,25 +5,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.artifacts.evaluation import KEYPOINT_METRICS, MASK_METRICS
+from detection_core.artifacts.evaluation import MAP_50, SHAPE_MAP_50
 from detection_core.datasets.image_files import LEAVE_OUT
 from detection_core.datasets.layout_search import YAML
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.networks import Finding
 from pipeline.init.training_choice import MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
 _MOST_DETECTIONS = 100
-_BOXES = "DetectionBoxes_Precision/mAP@.50IOU"
-_MAP50: Mapping[Finding, tuple[str, ...]] = {
-    "boxes": (_BOXES,),
-    "masks": (_BOXES, MASK_METRICS[1]),
-    "keypoints": (_BOXES, KEYPOINT_METRICS[1]),
-}
 _RATIOS: tuple[Mapping[str, float], ...] = (
     {"train": 0.8, "eval": 0.1, "test": 0.1},
     {"train": 0.8, "eval": 0.2},
@@ -104,22 +97,23 @@ def data_choices(
 
 
 def evaluate_choices(
-    splits: Mapping[str, int], *, quantized: bool = True, finds: Finding = "boxes"
+    splits: Mapping[str, int], *, quantized: bool = True, finds: str = "boxes"
 ) -> Iterator[Choice]:
     """Yield the section `evaluate`, given the number of images of each split and what the network finds."""
     split = "test" if splits.get("test") else "eval"
     why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
     images = splits.get(split, 0)
+    metrics = [MAP_50, *(name for what, name in SHAPE_MAP_50.items() if what == finds)]
     margin = 0.03 if images < 200 else 0.01 if images < 2_000 else 0.005
     yield _choice("evaluate.split", split, why)
     yield _choice(
         "evaluate.thresholds",
-        {metric: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin} for metric in _MAP50[finds]},
+        {metric: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin} for metric in metrics},
         "refuses a detector that has learnt nothing, or that is worse than the published one beyond"
         f" chance on {images:,} images; raise lower_bound to what your use needs",
     )
     if quantized:
-        bounds = {metric: {"min_change": -max(margin, 0.02)} for metric in _MAP50[finds]}
+        bounds = {metric: {"min_change": -max(margin, 0.02)} for metric in metrics}
         yield _choice("evaluate.quantized_thresholds", bounds, "")
 
 

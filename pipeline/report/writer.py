@@ -12,7 +12,7 @@ from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import PIPELINE_CONFIG
-from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, EvalReport
+from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, SHAPE_MAP_50, EvalReport
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.model_run import (
     HISTORY,
@@ -188,6 +188,11 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
                 "value": metric(metrics.get(MAP_50)),
                 "note": f"mAP {metric(metrics.get(MAP))}, {images}",
             }
+        )
+        tiles += (
+            {"name": f"{entry.title}, {what} mAP@.50", "value": metric(metrics[name]), "note": images}
+            for what, name in SHAPE_MAP_50.items()
+            if name in metrics
         )
     for file in parity.files if parity else []:
         speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file.latencies[:1])

@@ -64,6 +64,7 @@ SHORT_SHAPES = {
         "model.faster_rcnn.initial_crop_size=4",
         "model.faster_rcnn.second_stage_batch_size=8",
         "model.faster_rcnn.first_stage_max_proposals=8",
+        "train_config.validation=unset",
     ),
     "keypoints": (
         "model.center_net.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
@@ -95,7 +96,7 @@ def _run(cli, finds, words):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_masks_become_a_published_detector_that_finds_masks(tmp_path, capsys):
     photo, cli = _shapes(tmp_path / "photos", "masks"), CommandLine(capsys)
     said = cli.json("init", tmp_path / "photos", "-o", tmp_path / "mine", "--from-scratch")
@@ -110,7 +111,7 @@ def test_masks_become_a_published_detector_that_finds_masks(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_the_page_on_poses_leads_from_annotations_to_a_file(tmp_path, capsys, monkeypatch):
     """Its commands as they are, but for a short training."""
     monkeypatch.chdir(tmp_path)
@@ -162,7 +163,7 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
     said = CommandLine(capsys).json("init", data("yolo"), "-o", tmp_path / "mine")
     short = [change for change in SMALL if "batch_size" not in change and "num_steps" not in change]

@@ -7,11 +7,14 @@ untrained network they may be all.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from detection_core.artifacts.evaluation import SHAPE_MAP_50
 from detection_core.artifacts.parity import BoxParity, LayerNoise, NetworkParity
+from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.evaluation.tflite_runner import MEDIAPIPE_OVERLAP
 from detection_core.exporters.tflite_formats import Tolerance
@@ -144,6 +147,39 @@ def box_clauses(parity: BoxParity) -> Iterator[str]:
             f"{parity.matched:.1%} of the SavedModel's {parity.detections} detections from a score of"
             f" {LEAST_SCORE:g} are among its own, less than {parity.least_matched:.0%}"
         )
+
+
+def measured_metrics(split: EvaluatedSplit, sets: Sequence[str]) -> dict[str, float]:
+    """Return COCO's metrics of boxes, and of the masks and keypoints that the detector finds.
+
+    `sets` are metric sets as in an `eval_config`.
+    """
+    metrics = split.coco.metrics()
+    for kind in (SHAPE_KINDS[name] for name in sets if name in SHAPE_KINDS):
+        found = [image.detections for image in split.counted if len(image.detections.classes)]
+        has = {"segm": lambda one: one.has_masks, "keypoints": lambda one: one.keypoints.shape[1] > 0}
+        if all(map(has[kind.iou_type], found)):
+            metrics |= evaluate_coco(split.counted, split.class_names, kind).metrics()
+    return metrics
+
+
+def shape_clauses(
+    found: Mapping[str, float], reference: Mapping[str, float], max_drop: float
+) -> Iterator[str]:
+    """Yield a clause if the mAP@.50 of masks or keypoints falls too far below the SavedModel's.
+
+    Args:
+        found: `measured_metrics` of the file, which has no keypoints of several classes.
+        reference: those of the SavedModel.
+        max_drop: absolute.
+    """
+    for what, name in SHAPE_MAP_50.items():
+        drop = reference[name] - found[name] if name in found and name in reference else 0.0
+        if drop > max_drop:
+            yield (
+                f"mAP@.50 of {what} {found[name]:.4f} is {drop:.4f} below the SavedModel's, more than"
+                f" {max_drop:.4f}"
+            )
 
 
 def _pairs(wanted: Instances, found: Instances) -> _Pairs:

@@ -16,6 +16,7 @@ from detection_core.artifacts.parity import FileReport, NetworkParity, ParityRep
 from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
+from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
@@ -36,7 +37,9 @@ from detection_core.tasks.exporting.comparisons import (
     box_clauses,
     compare_boxes,
     compare_network,
+    measured_metrics,
     network_clauses,
+    shape_clauses,
 )
 
 _logger = logging.getLogger(__name__)
@@ -222,10 +225,11 @@ def measure_parity(
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
-    reference = splits[REFERENCE].coco.metrics()
+    sets = measured_sets(config.eval_config)
+    metrics = {name: measured_metrics(split, sets) for name, split in splits.items()}
     for candidate in candidates:
-        _stamp(candidate, splits[candidate.path], options.split)
-    if reference[MAP_50] < 0:
+        _stamp(candidate, splits[candidate.path], metrics[candidate.path], options.split)
+    if metrics[REFERENCE][MAP_50] < 0:
         raise DataError(
             "expected a split with objects to measure parity on, found none; name another split",
             where=options.split,
@@ -233,7 +237,9 @@ def measure_parity(
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
     networks = _networks(candidates, runners, images)
     intervals = _drop_intervals(splits)
-    reports = [_report(c, splits, options, intervals.get(c.path), networks.get(c.path)) for c in candidates]
+    reports = [
+        _report(c, splits, metrics, options, intervals.get(c.path), networks.get(c.path)) for c in candidates
+    ]
     count = len(splits[REFERENCE].images)
     for report in reports:
         _logger.info("export | %s", "; ".join(_reasons(report, count)))
@@ -242,17 +248,17 @@ def measure_parity(
     return ParityReport(
         split=options.split,
         images=count,
-        reference=reference,
+        reference=metrics[REFERENCE],
         files=reports,
         blessed=all(report.passed for report in reports),
         reasons=[reason for report in decisive for reason in _reasons(report, count)],
     )
 
 
-def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
+def _stamp(candidate: Candidate, found: EvaluatedSplit, metrics: Mapping[str, float], split: str) -> None:
     """Write provenance, metrics and recommended score threshold into a file."""
     if candidate.origin is not None:
-        known = {name: None if value < 0 else value for name, value in found.coco.metrics().items()}
+        known = {name: None if value < 0 else value for name, value in metrics.items()}
         provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
         content = with_score_threshold(files.read_bytes(candidate.path), found.score_threshold)
         content = with_provenance(content, provenance)
@@ -262,14 +268,15 @@ def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
 def _report(
     candidate: Candidate,
     splits: Mapping[str, EvaluatedSplit],
+    metrics: Mapping[str, Mapping[str, float]],
     options: TFLiteExportOptions,
     interval: tuple[float, float] | None,
     network: NetworkParity | None,
 ) -> FileReport:
     """Compare a file with the SavedModel, given its drop's interval and the comparison of its raw heads."""
     found, reference = splits[candidate.path], splits[REFERENCE]
-    metrics = found.coco.metrics()
-    drop = reference.coco.metrics()[MAP_50] - metrics[MAP_50]
+    measured, wanted = metrics[candidate.path], metrics[REFERENCE]
+    drop = wanted[MAP_50] - measured[MAP_50]
     limits, runs = options.limits.get(candidate.format, {}), options.latency_runs
     cost: dict[str, Any] = {
         "size_bytes": files.total_size(candidate.path),
@@ -286,13 +293,17 @@ def _report(
         FORMATS[candidate.format].tolerance,
         max_detections=candidate.max_detections,
     )
-    apart = [*network_clauses(network), *box_clauses(boxes)]
+    apart = [
+        *network_clauses(network),
+        *box_clauses(boxes),
+        *shape_clauses(measured, wanted, options.max_map_drop),
+    ]
     return FileReport(
         file=candidate.path.rpartition("/")[2],
         format=candidate.format,
         quantization=candidate.quantization,
         made_from=candidate.made_from,
-        metrics=metrics,
+        metrics=measured,
         score_threshold=found.score_threshold,
         drop=round(drop, 6),
         max_drop=options.max_map_drop,

@@ -5,6 +5,7 @@ from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, 
 from detection_core.artifacts.evaluation import (
     MAP,
     MAP_50,
+    SHAPE_MAP_50,
     ClassCurve,
     Confusion,
     Curves,
@@ -39,6 +40,9 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     table = metric_table([("a", {MAP: 0.5, MAP_50: 0.7}), ("b", {MAP: 0.4})])
     assert table["columns"] == ["a", "b"] and len(table["rows"]) == 12
     assert table["rows"][0]["values"] == [0.5, 0.4] and table["rows"][1]["values"] == [0.7, None]
+    posed = metric_table([("a", {MAP: 0.5}), ("b", {SHAPE_MAP_50["keypoints"]: 0.3})])["rows"]
+    assert len(posed) == 13 and posed[-1]["words"] == "keypoints, mAP at OKS .50"
+    assert posed[-1]["values"] == [None, 0.3]
     (row,) = metric_table([("a", {"own": 1.0})], ["own"])["rows"]
     assert row == {"name": "own", "words": "own", "values": [1.0]}
     chart, left_out = curve_chart(curves_of(40), "Float")

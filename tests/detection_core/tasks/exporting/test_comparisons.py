@@ -18,6 +18,7 @@ from detection_core.artifacts.quantization import LayerError
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.config.input_paths import evaluating_training, point_at_examples, point_at_other_split
 from detection_core.errors import ConfigError, ModelError
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.exporters.tflite_formats import FORMATS, Network, Tolerance
 from detection_core.exporters.tflite_layers import ReferenceNetwork
@@ -30,7 +31,9 @@ from detection_core.tasks.exporting.comparisons import (
     box_clauses,
     compare_boxes,
     compare_network,
+    measured_metrics,
     network_clauses,
+    shape_clauses,
 )
 from detection_core.tasks.exporting.export_networks import (
     ExportNetworks,
@@ -97,6 +100,34 @@ def test_nothing_to_find_is_all_found_and_a_share_of_few_detections_refuses_noth
     all_lost = [compare_boxes([image((0.0, 0.9, 0))] * n, [image()] * n, TOLERANCE) for n in (19, 20)]
     few, many = map(list, map(box_clauses, all_lost))
     assert few == [] and many[0].startswith("0.0% of the SavedModel's 20 detections from a score of 0.3")
+
+
+def test_keypoints_of_a_file_may_fall_as_far_as_its_boxes():
+    def split(*moved: float, keypoints: int = 2) -> EvaluatedSplit:
+        images = []
+        for by in moved:
+            box = np.array([[0.1, 0.1, 0.9, 0.9]], np.float32)
+            points = np.array([[[0.2, 0.2], [0.8, 0.8]]], np.float32)
+            truth = Instances(source_id="x", height=100, width=100, boxes=box, classes=np.array([0]))
+            truth = dataclasses.replace(truth, keypoints=points)
+            found = dataclasses.replace(
+                truth, scores=np.array([0.9], np.float32), keypoints=(points + by)[:, :keypoints]
+            )
+            images.append(EvaluatedImage(truth=truth, detections=found))
+        return EvaluatedSplit(images=tuple(images), class_names={0: "a"})
+
+    sets = ("coco_detection_metrics", "coco_keypoint_metrics")
+    right, half = (measured_metrics(split(0.0, by), sets) for by in (0.0, 0.5))
+    name = "Keypoints_Precision/mAP@.50IOU"
+    assert right[name] == 1.0 and half[name] == pytest.approx(0.5, abs=0.01)
+    assert right["DetectionBoxes_Precision/mAP@.50IOU"] == half["DetectionBoxes_Precision/mAP@.50IOU"] == 1.0
+    (clause,) = shape_clauses(half, right, 0.02)
+    assert clause.startswith("mAP@.50 of keypoints 0.5") and clause.endswith("more than 0.0200")
+    assert not list(shape_clauses(half, right, 0.6)) and not list(shape_clauses(right, half, 0.0))
+    # A file of several classes finds none.
+    without = measured_metrics(split(0.0, keypoints=0), sets)
+    assert name not in without and not list(shape_clauses(without, right, 0.02))
+    assert name not in measured_metrics(split(0.0), sets[:1])
 
 
 def test_only_what_is_as_good_and_real_suppresses():
