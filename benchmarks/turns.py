@@ -95,7 +95,7 @@ def take_turns(contenders: Sequence[Contender], turns: int) -> None:
 def serve(make: Callable[[], Callable[[], object]], needs: str = "") -> None:
     """Make a piece of work, then do it for each line of standard input; write costs to standard output.
 
-    `needs` names the packages of a peer. Without them, or where the peer cannot be made, it says so.
+    `needs` names the packages of a peer. Without them, or if a peer cannot be made, it writes the reason.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Whatever else is printed.

@@ -6,6 +6,8 @@ from typing import Any
 
 from PIL import ImageColor
 
+from detection_core.artifacts.detector import PIPELINE_CONFIG, find_extra
+from detection_core.config.load import load_pipeline_config
 from detection_core.config.metric_names import measured_sets
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.metric_sets import MetricOptions
@@ -66,6 +68,19 @@ def evaluated_label_map(config: CheckedConfig) -> str:
     return config.eval_input_reader[0].label_map_path
 
 
+def known_edges(path: str) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of keypoints between which pictures of a detector's findings have a line.
+
+    They are those of its config's `eval_config.keypoint_edge`; none without a config, as for a .tflite file.
+    """
+    config = find_extra(path, PIPELINE_CONFIG)
+    return _edges(load_pipeline_config(config).eval_config) if config else ()
+
+
+def _edges(message: EvalConfig) -> tuple[tuple[int, int], ...]:
+    return tuple((edge.start, edge.end) for edge in message.keypoint_edge)
+
+
 def _drawing(message: EvalConfig) -> PictureOptions:
     red, green, blue = ImageColor.getrgb(message.groundtruth_box_visualization_color)[:3]
     return PictureOptions(
@@ -73,7 +88,7 @@ def _drawing(message: EvalConfig) -> PictureOptions:
         names=not message.skip_labels,
         scores=not message.skip_scores,
         truth_colour=(red, green, blue) if message.visualize_groundtruth_boxes else None,
-        keypoint_edges=tuple((edge.start, edge.end) for edge in message.keypoint_edge),
+        keypoint_edges=_edges(message),
     )
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra, members
+from detection_core.artifacts.detector import LABEL_MAP, find_extra, members
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.load import load_pipeline_config
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.results import EvaluatedImage
@@ -103,16 +102,6 @@ def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Insta
         )
     known = np.isin(found.classes, label_map.classes)
     return found if known.all() else found.take(known)
-
-
-def known_edges(path: str) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of keypoints between which pictures of a detector's findings have a line.
-
-    They are those of its config's `eval_config.keypoint_edge`; none without a config, as for a .tflite file.
-    """
-    config = find_extra(path, PIPELINE_CONFIG)
-    edges = load_pipeline_config(config).eval_config.keypoint_edge if config else ()
-    return tuple((edge.start, edge.end) for edge in edges)
 
 
 def known_classes(path: str) -> dict[int, str]:

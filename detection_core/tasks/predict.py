@@ -11,12 +11,13 @@ import numpy as np
 
 from detection_core.artifacts.detector import find_model
 from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Prediction, write_prediction
+from detection_core.builders.evaluation_settings import known_edges
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_results import COCO_RESULTS, ImageIds, write_coco_results
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes, known_edges
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner

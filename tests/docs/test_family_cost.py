@@ -1,4 +1,4 @@
-"""The table in CONTRIBUTING.md of what the families cost outside their folders is what the source says.
+"""The table in CONTRIBUTING.md of what the families cost outside their folders agrees with the source.
 
 A file of the packages costs a family if it names the family, or if only the family's folder imports it.
 """

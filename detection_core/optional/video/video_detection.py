@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from detection_core.artifacts.prediction import FRAMES, VIDEO_ENDINGS, FramePrediction, VideoPrediction
+from detection_core.builders.evaluation_settings import known_edges
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import known_classes, known_edges
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner

@@ -16,7 +16,7 @@ from detection_core.artifacts.parity import FileReport, NetworkParity, ParityRep
 from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
-from detection_core.config.metric_names import measured_sets
+from detection_core.builders.evaluation_settings import EvaluateOptions, with_eval_config
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
@@ -225,7 +225,7 @@ def measure_parity(
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
-    sets = measured_sets(config.eval_config)
+    sets = with_eval_config(EvaluateOptions(), config).metrics.sets
     metrics = {name: measured_metrics(split, sets) for name, split in splits.items()}
     for candidate in candidates:
         _stamp(candidate, splits[candidate.path], metrics[candidate.path], options.split)

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.evaluation_settings import EvaluateOptions
+from detection_core.builders.evaluation_settings import EvaluateOptions, known_edges
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import named_detections
 from detection_core.detectors.family import FAMILIES, register_family
 from detection_core.errors import ConfigError, ExportError
-from detection_core.evaluation.measure import known_edges
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
