@@ -78,9 +78,11 @@ def _shapes(root, finds):
     """A data set of cats with masks, and with keypoints if these are to be found."""
     data = Coco(root, images=30)
     data.annotate_shapes()
-    data.categories = [entry for entry in data.categories if entry["name"] == "cat"]
-    for entry in data.annotations if finds == "masks" else ():
-        del entry["keypoints"]
+    data.categories = [{**entry, "id": 1} for entry in data.categories if entry["name"] == "cat"]
+    for entry in data.annotations:
+        entry["category_id"] = 1
+        if finds == "masks":
+            del entry["keypoints"]
     data.write()
     return next((root / "images").iterdir())
 
