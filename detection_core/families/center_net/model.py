@@ -225,12 +225,11 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         keypoint_depths = tf.zeros([*_shape(peaks.scores), self.num_keypoints if self._has_depths else 0])
         for task in parts.keypoints:
             places, scores, depths = detect_keypoints(predictions, peaks, boxes, task)
-            slots = tf.one_hot(task.indices, self.num_keypoints)
             of_task = tf.cast(peaks.channels == task.class_index, tf.float32)[..., tf.newaxis]
-            keypoints += tf.einsum("bdki,kn->bdni", places, slots) * of_task[..., tf.newaxis]
-            keypoint_scores += tf.einsum("bdk,kn->bdn", scores, slots) * of_task
+            keypoints += self._of_all_tasks(places, task) * of_task[..., tf.newaxis]
+            keypoint_scores += self._of_all_tasks(scores, task) * of_task
             if task.depths:
-                keypoint_depths += tf.einsum("bdk,kn->bdn", depths, slots) * of_task
+                keypoint_depths += self._of_all_tasks(depths, task) * of_task
             if enclosing is not None:
                 enclosing += enclosing_boxes(places) * of_task
         found = FoundObjects(
@@ -243,6 +242,16 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             keypoint_depths=keypoint_depths,
         )
         return found if parts.nms is None else suppressed(found, true_sizes, parts.nms)
+
+    def _of_all_tasks(self, values: tf.Tensor, task: KeypointTask) -> tf.Tensor:
+        """Return values [B, D, k, ...] of a task as [B, D, K, ...], 0 for keypoints of other tasks."""
+        # No matrix product: in a TensorFlow Lite file it would be a layer of the network.
+        own = list(task.indices)
+        places = [
+            own.index(keypoint) if keypoint in own else len(own) for keypoint in range(self.num_keypoints)
+        ]
+        paddings = [[0, int(axis == 2)] for axis in range(values.shape.rank)]
+        return tf.gather(tf.pad(values, paddings), places, axis=2)
 
     def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         """Return detections normalised to the true images, and the keypoints' scores."""
