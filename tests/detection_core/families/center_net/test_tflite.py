@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_file import network_operators, read_graph
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.quantization import QuantizationOptions
@@ -78,6 +79,8 @@ def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
     assert found["output_2"].tolist() == [4.0]
     instances = load_runner(str(tmp_path / "m.tflite"))(np.rint(PIXELS[0]).astype(np.uint8))
     assert instances.keypoints.shape == (4, 2, 2)
+    graph = read_graph(content)  # The gate compares the heads; places of peaks are none.
+    assert "TOPK_V2" not in {graph.operators[position].name for position in network_operators(graph)}
 
 
 def test_an_integer_file_runs_its_network_in_integers(detector):
