@@ -87,11 +87,12 @@ def _leaf(leaf: str, layer: LayerName | None) -> str:
 
 def _mask_scopes(network: tf_keras.Model) -> dict[str, str]:
     """Number the convolutions of the mask head, which have no names there."""
-    convolutions = [
-        layer.name
+    parsed = {
+        layer.name: parse_layer_name(layer.name)
         for layer in network.layers
-        if layer.name.startswith("mask_head_") and isinstance(layer, tf_keras.layers.Conv2D)
-    ]
+        if isinstance(layer, tf_keras.layers.Conv2D)
+    }
+    convolutions = [name for name, found in parsed.items() if found and found.part == "mask_head"]
     return {name: f"{_HEAD}/Conv{f'_{number}' if number else ''}" for number, name in enumerate(convolutions)}
 
 

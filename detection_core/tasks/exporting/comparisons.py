@@ -174,7 +174,9 @@ def shape_clauses(
         max_drop: absolute.
     """
     for what, name in SHAPE_MAP_50.items():
-        drop = reference[name] - found[name] if name in found and name in reference else 0.0
+        if name not in found or name not in reference:
+            continue
+        drop = reference[name] - found[name]
         if drop > max_drop:
             yield (
                 f"mAP@.50 of {what} {found[name]:.4f} is {drop:.4f} below the SavedModel's, more than"

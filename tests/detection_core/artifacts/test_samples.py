@@ -271,7 +271,7 @@ def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_
     files.write_text(str(path), layout.format_info(INFO))
     refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
     files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
-    found = r"assets.extra/detflow/model.json.*not written by"
+    found = r"assets.extra/detflow/model.json.*did not write"
     refused(ContractError, found, layout.read_info, str(tmp_path))
     serving = str(detector / layout.SERVING)
     for given in (str(detector), serving):

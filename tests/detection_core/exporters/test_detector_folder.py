@@ -78,7 +78,7 @@ def test_what_is_not_whole_is_named(copy):
         (extra / "checkpoint", "checkpoint/ckpt-0"),
         (extra / layout.LABEL_MAP, layout.LABEL_MAP),
         (extra / layout.PIPELINE_CONFIG, layout.PIPELINE_CONFIG),
-        (copy / layout.SERVING / "assets.extra", "not written by"),
+        (copy / layout.SERVING / "assets.extra", "did not write"),
     ):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         refused(ContractError, message, load_detector, str(copy))
