@@ -86,10 +86,11 @@ def encode_masks(objects: Sequence[AnnotatedObject], height: int, width: int) ->
 def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
     """Return a mask as run lengths in COCO's compressed form, checked against the image's size.
 
-    Polygons are filled as in pycocotools.
+    Polygons are filled as in pycocotools; those with fewer than three points are left out.
 
     Raises:
-        ValueError, TypeError, OverflowError: if it is malformed or of another size.
+        ValueError, TypeError, OverflowError: if it is malformed, of another size, or reaches far beyond the
+            image.
     """
     if isinstance(mask, Polygons):
         return _packed_runs(mask, height, width)
@@ -105,28 +106,17 @@ def pack_mask(mask: Polygons | RunLengths, height: int, width: int) -> bytes:
     return bytes(coco_mask.frPyObjects(runs, height, width)["counts"])
 
 
-def pack_polygons(rings: Sequence[Sequence[float]], height: int, width: int) -> bytes:
-    """Return the union of polygons, filled as in pycocotools, in COCO's compressed form.
-
-    Rings are x, y, x, y, ... in pixels; those with fewer than three points are left out.
-
-    Raises:
-        ValueError, TypeError, OverflowError: if a ring is malformed, or reaches far beyond the image.
-    """
-    from pycocotools import mask as coco_mask
-
-    checked = [_checked_ring(ring, height, width) for ring in rings]
-    runs = coco_mask.frPyObjects([r for r in checked if r.size >= 2 * _POINTS], height, width)
-    merged = runs[0] if len(runs) == 1 else coco_mask.merge(runs)
-    return bytes(merged["counts"])
-
-
 def _packed_runs(mask: Mask, height: int, width: int) -> bytes:
     """Return the compressed run lengths of a polygon mask, or of the annotation."""
     if isinstance(mask, RunLengths):
         return _checked_packed(str(mask.counts))
+    from pycocotools import mask as coco_mask
+
     assert isinstance(mask, Polygons)
-    return pack_polygons(mask.rings, height, width)
+    rings = [_checked_ring(ring, height, width) for ring in mask.rings]
+    runs = coco_mask.frPyObjects([r for r in rings if r.size >= 2 * _POINTS], height, width)
+    merged = runs[0] if len(runs) == 1 else coco_mask.merge(runs)
+    return bytes(merged["counts"])
 
 
 def _checked_ring(ring: Sequence[float], height: int, width: int) -> np.ndarray:

@@ -71,6 +71,12 @@ def keypoint_sigmas(images: Sequence[EvaluatedImage]) -> np.ndarray | None:
     return np.full(counts[0], _SIGMA) if counts and counts[0] != _PERSON_KEYPOINTS else None
 
 
+def has_shapes(objects: Instances, iou_type: str) -> bool:
+    """Whether objects have the required shape: bbox for none, segm or keypoints; true without objects."""
+    has = {"segm": objects.has_masks, "keypoints": objects.keypoints.shape[1] > 0}
+    return not len(objects.classes) or has.get(iou_type, True)
+
+
 def check_shapes(image: EvaluatedImage, iou_type: str) -> None:
     """Refuse objects and detections without the required shape: bbox for none, segm or keypoints.
 
@@ -82,8 +88,7 @@ def check_shapes(image: EvaluatedImage, iou_type: str) -> None:
         (image.truth, DataError, "objects"),
         (image.detections, ModelError, "detections"),
     ):
-        has_shapes = {"segm": objects.has_masks, "keypoints": objects.keypoints.shape[1] > 0}
-        if len(objects.classes) and not has_shapes.get(iou_type, True):
+        if not has_shapes(objects, iou_type):
             what, field = _NEEDED[iou_type]
             raise error(
                 f"expected {whose} with {what}, found one without; set {field} in eval_input_reader and"

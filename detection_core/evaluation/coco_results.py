@@ -30,7 +30,9 @@ from detection_core.structures import Instances
 COCO_RESULTS = "coco_results.json"
 """File of `detflow predict` and `detflow evaluate`."""
 
-_BOX_SIDES, _KEYPOINT_NUMBERS = 4, 3
+KEYPOINT_NUMBERS = 3
+"""Numbers of a keypoint: x, y and visibility or score."""
+_BOX_SIDES = 4
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -68,7 +70,7 @@ def metric_sets_of(path: str) -> tuple[tuple[str, ...], int]:
     entry = entry if isinstance(entry, dict) else {}
     sets = [name for field, name in _SETS.items() if field in entry]
     points = entry.get("keypoints")
-    return tuple(sets) or (COCO_SET,), len(points) // _KEYPOINT_NUMBERS if isinstance(points, list) else 0
+    return tuple(sets) or (COCO_SET,), len(points) // KEYPOINT_NUMBERS if isinstance(points, list) else 0
 
 
 _SETS = {"bbox": COCO_SET, "segmentation": "coco_mask_metrics", "keypoints": KEYPOINT_SET}
@@ -182,14 +184,14 @@ class CocoResults:
                 )
         if not any(values):
             return np.zeros((len(values), 0, 2))
-        points = np.array(values, np.float64).reshape(len(values), -1, _KEYPOINT_NUMBERS)
+        points = np.array(values, np.float64).reshape(len(values), -1, KEYPOINT_NUMBERS)
         return np.where((points == 0).all(axis=2, keepdims=True), np.nan, points[:, :, 1::-1])
 
 
 def _box(entry: Mapping[str, Any], mask: bytes, height: int, width: int) -> list[float]:
     if mask:
         return mask_boxes([mask], height, width)[0].tolist()
-    points = np.array(entry["keypoints"], np.float64).reshape(-1, _KEYPOINT_NUMBERS)[:, :2]
+    points = np.array(entry["keypoints"], np.float64).reshape(-1, KEYPOINT_NUMBERS)[:, :2]
     return [*points.min(axis=0).tolist(), *np.ptp(points, axis=0).tolist()]
 
 
@@ -228,7 +230,7 @@ def check_keypoints(points: Any, where: str) -> None:
         DataError: naming what was found.
     """
     check_numbers(points, "keypoints as x, y and v of each", where)
-    if len(points) % _KEYPOINT_NUMBERS:
+    if len(points) % KEYPOINT_NUMBERS:
         raise DataError(f"expected keypoints as x, y and v of each, found {len(points)} numbers", where=where)
 
 

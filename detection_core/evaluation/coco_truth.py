@@ -18,13 +18,17 @@ from detection_core.datasets.annotated_images import Polygons, Rejected, RunLeng
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.masks import has_area, pack_mask
 from detection_core.errors import DataError, shorten
-from detection_core.evaluation.coco_results import check_keypoints, check_numbers, normalised_boxes
+from detection_core.evaluation.coco_results import (
+    KEYPOINT_NUMBERS,
+    check_keypoints,
+    check_numbers,
+    normalised_boxes,
+)
 from detection_core.structures import FIRST_CLASS, Instances
 
 _LISTS = ("images", "annotations", "categories")
 _VERIFIED = ("neg_category_ids", "not_exhaustive_category_ids")
 _FREQUENCIES = {"f": "FREQUENT", "c": "COMMON", "r": "RARE"}
-_KEYPOINT_NUMBERS = 3
 
 
 class CocoTruth:
@@ -133,7 +137,7 @@ class CocoTruth:
     def _keypoints(self, objects: Iterable[dict[str, Any]]) -> np.ndarray:
         """Return float64 [N, K, 2], (y, x) in pixels; NaN for a keypoint that is not labelled."""
         rows = [entry.get("keypoints") or [0.0] * self._numbers for entry in objects]
-        shape = len(rows), self._numbers // _KEYPOINT_NUMBERS, _KEYPOINT_NUMBERS
+        shape = len(rows), self._numbers // KEYPOINT_NUMBERS, KEYPOINT_NUMBERS
         points = np.array(rows, np.float64).reshape(shape)
         return np.where(points[:, :, 2:] > 0, points[:, :, 1::-1], np.nan)
 

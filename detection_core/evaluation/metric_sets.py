@@ -11,6 +11,7 @@ from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, category
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
+from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
@@ -94,11 +95,13 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
 
 def missing_shapes(images: Sequence[EvaluatedImage], options: MetricOptions) -> str:
     """Return what the sets compare and a detection lacks: `masks`, `keypoints` or nothing."""
-    found = [image.detections for image in images if len(image.detections.classes)]
-    if not MASK_SETS.isdisjoint(options.sets) and not all(one.has_masks for one in found):
-        return "masks"
-    lacks_keypoints = any(one.keypoints.shape[1] == 0 for one in found)
-    return "keypoints" if KEYPOINT_SET in options.sets and lacks_keypoints else ""
+    compared = {"masks": ("segm", MASK_SETS), "keypoints": ("keypoints", {KEYPOINT_SET})}
+    for what, (iou_type, sets) in compared.items():
+        if not sets.isdisjoint(options.sets) and not all(
+            has_shapes(one.detections, iou_type) for one in images
+        ):
+            return what
+    return ""
 
 
 def split_to_measure(

@@ -11,8 +11,15 @@ from PIL import Image, ImageDraw
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
-from detection_core.datasets.annotated_images import AnnotatedImage, Keypoint, Mask, MaskFile, RunLengths
-from detection_core.datasets.masks import has_area, pack_mask, pack_polygons, read_mask
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Keypoint,
+    Mask,
+    MaskFile,
+    Polygons,
+    RunLengths,
+)
+from detection_core.datasets.masks import has_area, pack_mask, read_mask
 from detection_core.errors import one_line
 from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
 from detection_core.ops.mask_runs import encode_masks
@@ -110,13 +117,13 @@ def _mask_fields(mask: Mask | None, units: tuple[float, float], shown: tuple[int
             height, width = mask.height, mask.width
             if height * width > MAX_PIXELS:
                 return {}
-            packed = pack_mask(mask, height, width)
-        elif isinstance(mask, MaskFile):
+        elif isinstance(mask, Polygons):
+            scale = np.array([width / columns, height / rows])
+            mask = Polygons([(np.reshape(ring, (-1, 2)) * scale).ravel().tolist() for ring in mask.rings])
+        if isinstance(mask, MaskFile):
             packed = bytes(encode_masks([read_mask(mask.path, height, width)])[0])
         else:
-            scale = np.array([width / columns, height / rows])
-            rings = [(np.reshape(ring, (-1, 2)) * scale).ravel().tolist() for ring in mask.rings]
-            packed = pack_polygons(rings, height, width)
+            packed = pack_mask(mask, height, width)
     except (ValueError, TypeError, OverflowError):
         return {}
     return {"mask": packed, "mask_size": (height, width)}

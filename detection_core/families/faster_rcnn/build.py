@@ -40,7 +40,7 @@ from detection_core.families.faster_rcnn.network import (
     build_proposal_network,
     build_region_network,
 )
-from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid
+from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid, padded_side
 from detection_core.families.faster_rcnn.stages import ProposalOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
@@ -108,7 +108,7 @@ def _build_networks(
     )
     size: Size = network_size(message.image_resizer) or (None, None)
     if settings.pyramid is not None:
-        size = _padded(size[0]), _padded(size[1])
+        size = padded_side(size[0], INPUT_MULTIPLE), padded_side(size[1], INPUT_MULTIPLE)
     networks = {"proposals": build_proposal_network(settings, head, size)}
     if message.number_of_stages == 1:
         return networks
@@ -136,11 +136,6 @@ def _pyramid(message: FasterRcnnFeatureExtractor) -> Pyramid:
         hyperparams=build_hyperparams(message.conv_hyperparams),
         override=message.override_base_feature_extractor_hyperparams,
     )
-
-
-def _padded(side: int | None) -> int | None:
-    """Return a side of the network's input after padding; None: it differs between images."""
-    return None if side is None else -(-side // INPUT_MULTIPLE) * INPUT_MULTIPLE
 
 
 def _input_shape(resizer: ImageResizer) -> InputShape:

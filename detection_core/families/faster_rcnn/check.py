@@ -63,9 +63,10 @@ def _anchors(message: FasterRcnn, path: str) -> Iterator[Problem]:
     pyramid = has_pyramid(message.feature_extractor)
     maps, found = len(strides(message.feature_extractor)) if pyramid else 1, layer_count(generator)
     if found != maps:
-        expected = f"{maps} feature maps, as the pyramid has" if pyramid else "one feature map"
-        text = f"expected anchors on {expected}, found {found} layers; leave one"
-        text = text.replace("leave one", "make them equal") if pyramid else text
+        expected, remedy = "one feature map", "leave one"
+        if pyramid:
+            expected, remedy = f"{maps} feature maps, as the pyramid has", "make them equal"
+        text = f"expected anchors on {expected}, found {found} layers; {remedy}"
         yield Problem(path=f"{path}{layer_field(generator)}", message=text)
     if pyramid and getattr(getattr(generator, arm), "normalize_coordinates", False):
         text = "expected false, as two-stage detectors lay their anchors in pixels, found true; set it"

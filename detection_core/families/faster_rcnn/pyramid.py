@@ -51,6 +51,11 @@ def region_layers(regions: tf.Tensor, layers: NetworkLayers) -> tf.Tensor:
     return tf_keras.layers.Reshape((1, 1, _REGION_UNITS), name="region_rows")(features)
 
 
+def padded_side(side: int | None, multiple: int) -> int | None:
+    """Round a side up to a multiple; None stays None, where sides differ between images."""
+    return None if side is None else -(-side // multiple) * multiple
+
+
 def pad_pixels(pixels: tf.Tensor, multiple: int) -> tf.Tensor:
     """Add zeros below and to the right of [B, H, W, 3] until both sides are multiples."""
     known = pixels.shape[1:3]
@@ -58,7 +63,7 @@ def pad_pixels(pixels: tf.Tensor, multiple: int) -> tf.Tensor:
         return pixels
     below, right = (-side % multiple for side in tf.unstack(tf.shape(pixels)[1:3]))
     padded = tf.pad(pixels, [[0, 0], [0, below], [0, right], [0, 0]])
-    sides = [None if side is None else -(-side // multiple) * multiple for side in known]
+    sides = [padded_side(side, multiple) for side in known]
     return tf.ensure_shape(padded, [pixels.shape[0], *sides, pixels.shape[3]])
 
 

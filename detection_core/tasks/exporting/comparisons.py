@@ -13,6 +13,7 @@ import numpy as np
 
 from detection_core.artifacts.evaluation import SHAPE_MAP_50
 from detection_core.artifacts.parity import BoxParity, LayerNoise, NetworkParity
+from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage, iou_px
@@ -156,9 +157,7 @@ def measured_metrics(split: EvaluatedSplit, sets: Sequence[str]) -> dict[str, fl
     """
     metrics = split.coco.metrics()
     for kind in (SHAPE_KINDS[name] for name in sets if name in SHAPE_KINDS):
-        found = [image.detections for image in split.counted if len(image.detections.classes)]
-        has = {"segm": lambda one: one.has_masks, "keypoints": lambda one: one.keypoints.shape[1] > 0}
-        if all(map(has[kind.iou_type], found)):
+        if all(has_shapes(image.detections, kind.iou_type) for image in split.counted):
             metrics |= evaluate_coco(split.counted, split.class_names, kind).metrics()
     return metrics
 
