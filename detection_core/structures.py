@@ -7,8 +7,6 @@ tf.distribute or a SavedModel is a NamedTuple of tensors. No field is None: an u
 dimension. Host-side data is a frozen dataclass of numpy arrays.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -185,7 +183,7 @@ class Instances:
         """Whether there are objects, all with masks."""
         return bool(len(self.masks)) and all(self.masks)
 
-    def take(self, rows: np.ndarray) -> Instances:
+    def take(self, rows: np.ndarray) -> "Instances":
         """Return the objects of the given rows: int [M], or bool [N]."""
         fields = ("boxes", "classes", *_UNKNOWN_ROWS)
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in fields})

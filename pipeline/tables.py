@@ -1,7 +1,5 @@
 """Tables in results of verbs: plain columns for files and scripts, styled ones on a terminal."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import shutil
@@ -98,7 +96,7 @@ def _styled(page: Table | Page) -> str:
     return sink.getvalue().rstrip("\n")
 
 
-def _rich_table(table: Table) -> rich.table.Table:
+def _rich_table(table: Table) -> "rich.table.Table":
     from rich.table import Table as RichTable
     from rich.text import Text
 

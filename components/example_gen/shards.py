@@ -1,7 +1,5 @@
 """Shards: their lists of images, which are units of work, TFRecord files, reports, and Beam's pipeline."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gzip

@@ -1,7 +1,5 @@
 """The files of a push destination (versions, and the pointer to the deployed one) and pushed.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 from collections.abc import Iterable, Mapping
@@ -63,7 +61,7 @@ class Deployment:
         if wrong:
             raise ValueError(f"expected numbers of versions, found {wrong[0]}")
 
-    def pointing_at(self, version: int) -> Deployment:
+    def pointing_at(self, version: int) -> "Deployment":
         """Return a deployment of this version, which must be in service."""
         return Deployment(version, self.rolled_back)
 

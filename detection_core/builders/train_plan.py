@@ -4,8 +4,6 @@ It covers the loop's options, loggers, validation, optimizer, fine-tuning and th
 outline is printed before data exist.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 
@@ -177,7 +175,7 @@ class TrainPlan:
     loggers: LoggerOptions = NO_LOGGERS
     profile: ProfileOptions | None = None
 
-    def computing_in(self, precision: Precision) -> TrainPlan:
+    def computing_in(self, precision: Precision) -> "TrainPlan":
         """Return the plan for a model built in a precision."""
         return dataclasses.replace(self, options=dataclasses.replace(self.options, precision=precision))
 

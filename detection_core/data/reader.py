@@ -1,7 +1,5 @@
 """Read and decode the records of one input reader."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -101,7 +99,7 @@ class Reader:
         """Decode one record to a training sample."""
         return self.decode(record).sample
 
-    def keeping_decoded(self) -> Reader:
+    def keeping_decoded(self) -> "Reader":
         """Return a reader with a disk cache of decoded images, if the environment variable is set.
 
         Raises:
@@ -110,7 +108,7 @@ class Reader:
         cache = image_cache()
         return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 
-    def undecoded(self) -> Reader:
+    def undecoded(self) -> "Reader":
         """Return a reader whose training samples are undecoded records, string []."""
         return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
@@ -131,7 +129,7 @@ class Reader:
     def _left_out_of(self, path: str) -> int:
         return sum(record.path == path for record in self.left_out)
 
-    def leaving_out(self, left_out: Sequence[LeftOut]) -> Reader:
+    def leaving_out(self, left_out: Sequence[LeftOut]) -> "Reader":
         """Return a reader that skips some records."""
         digests = tuple(record.digest for record in left_out)
         sequence = dataclasses.replace(self.sequence, left_out=digests)

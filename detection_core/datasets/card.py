@@ -1,7 +1,5 @@
 """The dataset card, statistics of the examples, and the quarantine, the list of rejected annotations."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter
@@ -36,7 +34,7 @@ def make_card(
     label_map: LabelMap,
     counts: Mapping[str, Counts],
     shards: Mapping[str, int],
-    quarantine: Quarantine,
+    quarantine: "Quarantine",
     decoding: Decoding = DECODINGS["sample"],
     spans: Mapping[str, Sequence[str]] | None = None,
     unannotated: str = "",

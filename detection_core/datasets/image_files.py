@@ -1,7 +1,5 @@
 """Finds image files by annotated name, reads their sizes and lists unannotated images."""
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import functools
@@ -231,7 +229,7 @@ def _open_beginning(path: str) -> IO[bytes]:
     return io.BufferedReader(files.open_regular(path, sys.maxsize))  # type: ignore[type-var] # as open() gives it
 
 
-def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
+def _size_of(image: "Image.Image", file: IO[bytes]) -> tuple[int, int]:
     # Pillow has already turned a TIFF. For a PNG it decodes the pixels to reach the chunks after them.
     is_noted = not {"exif", "xmp"}.isdisjoint(image.info) and image.format != "TIFF"
     is_noted = is_noted or (image.format == "PNG" and _is_noted_behind_pixels(file))

@@ -3,8 +3,6 @@
 Intermediate predictions and the number of networks are internal to each detector.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import math
@@ -34,7 +32,7 @@ class InputShape:
     largest: tuple[int, int]
 
     @classmethod
-    def fixed(cls, size: tuple[int, int]) -> InputShape:
+    def fixed(cls, size: tuple[int, int]) -> "InputShape":
         """Return the input shape of a detector that takes images of one size."""
         return cls(smallest=size, largest=size)
 

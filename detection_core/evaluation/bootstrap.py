@@ -7,8 +7,6 @@ https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement
 detectors (paired bootstrap). A difference between two detectors is then far more certain than either value.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

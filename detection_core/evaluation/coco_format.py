@@ -1,7 +1,5 @@
 """Objects and detections as data sets of COCO's tools, see https://cocodataset.org/#format-data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ width, height] in pixels, `segmentation` (RLE of the whole image), `keypoints` [
 https://cocodataset.org/#format-results. A `category_id` is an id of the ground truth's classes.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import json

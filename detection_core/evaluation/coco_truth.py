@@ -4,8 +4,6 @@ The lists are those of https://cocodataset.org/#format-data. LVIS's `neg_categor
 `not_exhaustive_category_ids` and `frequency` are read where they are.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Iterator
 from typing import Any

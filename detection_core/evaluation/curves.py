@@ -1,7 +1,5 @@
 """Compute the contents of curves.json: precision-recall curves, counts and confusion of each class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.artifacts.evaluation import (

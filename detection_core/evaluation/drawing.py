@@ -1,7 +1,5 @@
 """Draw boxes, masks, keypoints and labels on images, readable on any background."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util

@@ -1,7 +1,5 @@
 """A detector's results on a split, with cached metrics and matches."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """Load any SavedModel after a check; any damage raises one clear error."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

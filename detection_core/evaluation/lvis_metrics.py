@@ -4,8 +4,6 @@ In an image, only its own classes and those verified as absent are measured. Fal
 is not annotated exhaustively do not count. An image's best 300 detections of all classes are measured.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

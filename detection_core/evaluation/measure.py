@@ -1,7 +1,5 @@
 """Run detectors over a split, several in one pass, and map their classes to names."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The metrics of an evaluation by eval.proto's `metrics_set`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

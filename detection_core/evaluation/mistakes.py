@@ -1,7 +1,5 @@
 """Rank the worst mistakes: confident false positives and large missed objects."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Draw detections beside ground truth, and crops of the worst mistakes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Ground truth and detections of each evaluated image, without pixels, and their matches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

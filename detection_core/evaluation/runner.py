@@ -1,7 +1,5 @@
 """Run a detector as deployed: a SavedModel's serving signature or a TensorFlow Lite file."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """Call a SavedModel like its clients, batches in and boxes in pixels out, and a .tflite file likewise."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Run a detector that is a function of one image; check the outputs of any."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

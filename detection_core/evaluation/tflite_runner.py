@@ -1,7 +1,5 @@
 """Run a TensorFlow Lite detector in LiteRT."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

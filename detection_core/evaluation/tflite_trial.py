@@ -4,8 +4,6 @@ LiteRT is native code: a damaged file may crash the process, exhaust its memory 
 of memory and time, imports only LiteRT, and costs some tenths of a second and one inference.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import signal

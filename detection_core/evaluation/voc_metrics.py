@@ -1,7 +1,5 @@
 """Pascal VOC's and Open Images' metrics under the Object Detection API's names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 

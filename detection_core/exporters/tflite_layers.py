@@ -5,8 +5,6 @@ Each operation's output is compared with that node's output; in integer files, w
 Operations run in LiteRT's own kernels, because delegates do not expose their inner tensors.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -67,7 +65,7 @@ def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity |
 
 
 def compare_layers(
-    content: bytes, reference: ReferenceNetwork, inputs: Iterable[np.ndarray]
+    content: bytes, reference: "ReferenceNetwork", inputs: Iterable[np.ndarray]
 ) -> NetworkComparison:
     """Compare each operation of a file with its source network.
 
@@ -141,7 +139,7 @@ class ReferenceNetwork:
         given = function.structured_outputs
         self._outputs = {n: t.name for n, t in given.items()} if isinstance(given, Mapping) else {}
 
-    def __enter__(self) -> ReferenceNetwork:
+    def __enter__(self) -> "ReferenceNetwork":
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -5,8 +5,6 @@ scale of one of them. Heads shared by pyramid levels are then wrong on all level
 the post-processing, with classes and their number. It cannot quantize only the weights.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io
@@ -198,7 +196,7 @@ def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
         return _in_one(task.quantize(enable_progress_report=False).quantized_model)
 
 
-def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
+def quantize_to_int16(content: bytes, inputs: "Iterable[np.ndarray]") -> bytes:
     """Quantize the network of a float file to int8 weights and int16 activations.
 
     The post-processing, the input and operations without an int16 kernel stay in float32.

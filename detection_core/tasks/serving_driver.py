@@ -1,7 +1,5 @@
 """Offer google/automl's ServingDriver interface for a detector."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import logging
@@ -71,7 +69,7 @@ class ServingDriver:
         batch_size: int | None = None,
         only_network: bool = False,
         model_params: dict[str, Any] | None = None,
-    ) -> ServingDriver:
+    ) -> "ServingDriver":
         """Make a driver from the arguments of google/automl's driver.
 
         Args:

@@ -1,7 +1,5 @@
 """Multi-scale training: images of several sizes, with one set of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,7 +36,7 @@ class MultiScaleModel:
         self._steps = steps_per_scale
 
     @classmethod
-    def of_one_size(cls, model: TrainableModel) -> MultiScaleModel:
+    def of_one_size(cls, model: TrainableModel) -> "MultiScaleModel":
         """Wrap a model with a single size."""
         return cls(model, [model.losses], seed=0, steps_per_scale=_FOR_EVER)
 

@@ -1,7 +1,5 @@
 """One update of the weights, and the compiled function that makes several."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import re
@@ -134,7 +132,7 @@ class TrainState:
         # Create the slots before a checkpoint is read, so that a damaged one fails at once.
         optimization.optimizer._create_all_weights(self.variables)
 
-    def with_losses(self, losses: Losses) -> TrainState:
+    def with_losses(self, losses: Losses) -> "TrainState":
         """Return the same state, with the losses of another network that shares the variables."""
         other = copy.copy(self)
         other.losses = losses

@@ -3,8 +3,6 @@
 Image files are decoded and hashed in threads.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import dataclasses
@@ -106,11 +104,11 @@ class SplitPass:
     features: Any
     digests: DigestList
     hashes: Sequence[bytes | None]
-    files: ImageFiles
+    files: "ImageFiles"
     annotations: AnnotationChecker
     boxes: SampledBoxes
     profile: BoxProfile
-    objects: ObjectCounter
+    objects: "ObjectCounter"
 
 
 def pass_over(
@@ -237,7 +235,7 @@ class ImageFiles:
         self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
-    def __enter__(self) -> ImageFiles:
+    def __enter__(self) -> "ImageFiles":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """Verbs of the command line: results, arguments, groups, shared arguments and output folders."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -133,7 +131,7 @@ OVERRIDE_FILE = argument(
 OVERRIDES = (SET, OVERRIDE_FILE)
 
 
-def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> PipelineSettings:
+def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> "PipelineSettings":
     """Return the settings of the arguments, with their `OVERRIDES`; errors as of `load_settings`."""
     from pipeline.settings.settings_file import load_settings
 

@@ -1,7 +1,5 @@
 """The verb `config`: convert, show and join pipeline.config files, or make one from hyper-parameters."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os
@@ -113,7 +111,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
     return _written(arguments, format_pipeline_config(config), lines, data)
 
 
-def _write_label_map(path: str, label_map: LabelMap) -> None:
+def _write_label_map(path: str, label_map: "LabelMap") -> None:
     """Write a label map if the file is missing; an existing file must be equal."""
     from detection_core.data.label_map import format_label_map
     from detection_core.storage import files

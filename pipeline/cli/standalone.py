@@ -1,7 +1,5 @@
 """Verbs that run one step: train, import, evaluate, quantize, export."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os
@@ -50,7 +48,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 
 
 def _run_step(
-    component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
+    component: str, report: "JsonFile[Any]", written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
     """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
@@ -136,7 +134,7 @@ def train(arguments: argparse.Namespace) -> Result:
     return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
 
 
-def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
+def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()

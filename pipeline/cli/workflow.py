@@ -1,7 +1,5 @@
 """Verbs on a workflow and its local runs: run, validate, report, rollback, tune; `runs` is in `cluster`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex
@@ -78,13 +76,13 @@ def run(arguments: argparse.Namespace) -> Result:
     return _describe(run)
 
 
-def _write_report(run: RunInfo, path: str) -> None:
+def _write_report(run: "RunInfo", path: str) -> None:
     from pipeline.report.writer import write_report
 
     write_report(run, path)
 
 
-def _describe(run: RunInfo) -> Result:
+def _describe(run: "RunInfo") -> Result:
     from pipeline.local.run_summary import summarise
 
     page, data = summarise(run)
@@ -239,7 +237,7 @@ def tune(arguments: argparse.Namespace) -> Result:
     return _describe_search(search(settings, space, folder, options), arguments.settings)
 
 
-def _describe_search(found: TuneResult, settings: str) -> Result:
+def _describe_search(found: "TuneResult", settings: str) -> Result:
     names = list(found.best.overrides)
     short = [name.rpartition(".")[2] for name in names]
     rows = [("trial", "state", "score", *(short if len(set(short)) == len(short) else names))]

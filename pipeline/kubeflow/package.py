@@ -1,7 +1,5 @@
 """A compiled pipeline file: documents, name, steps, parameters, and the placeholders in them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import graphlib
@@ -278,7 +276,7 @@ def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def check_schedule_time(
-    connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
+    connection: "Connection", parameters: Mapping[str, Any], timed: Collection[str], where: str
 ) -> None:
     """Refuse `[[ScheduledTime]]` on a server that is known not to pass the scheduled time to a run.
 

@@ -6,8 +6,6 @@ and steps `a-b/n`; `a/n` means from a to the field's end. `*` and `?` mean any; 
 have English names. If day of month and day of week are both restricted, one match is enough.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import itertools
@@ -258,7 +256,7 @@ class Trigger:
             times.append(found)
         return times
 
-    def without_past_start(self, moment: datetime.datetime) -> Trigger:
+    def without_past_start(self, moment: datetime.datetime) -> "Trigger":
         """Return the trigger without a start in the past.
 
         A cluster would run the last missed slot as soon as it gets the schedule.

@@ -1,7 +1,5 @@
 """Settings of a schedule."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import pydantic
@@ -53,7 +51,7 @@ class ScheduleSettings(Settings):
     )
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> ScheduleSettings:
+    def _check(self) -> "ScheduleSettings":
         """Refuse an invalid section; it may lack both `cron` and `interval`."""
         try:
             if self.cron or self.interval:

@@ -1,7 +1,5 @@
 """Settings of a workflow: one model for each section of the settings file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -336,7 +334,7 @@ class PipelineSettings(Settings):
         return self.push.destination or os.path.join(self.workspace, "pushed")
 
     @pydantic.model_validator(mode="after")
-    def _check(self, info: pydantic.ValidationInfo) -> PipelineSettings:
+    def _check(self, info: pydantic.ValidationInfo) -> "PipelineSettings":
         found = [*self._contradictions(), *addresses_with_credentials(self.model_dump())]
         if not found and info.context and info.context["check_files"]:
             found = list(self._missing_files())

@@ -1,7 +1,5 @@
 """Convert TensorFlow 1 configs to the current names and fields."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, cast
 

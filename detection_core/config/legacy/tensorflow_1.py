@@ -1,7 +1,5 @@
 """Names in TensorFlow 1 configs that were renamed or removed, and their replacements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # TensorFlow 1 extractors that TensorFlow 2 has under the same name with the suffix `_keras`.

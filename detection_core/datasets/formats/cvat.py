@@ -1,7 +1,5 @@
 """CVAT for images 1.1: an XML file with all images, https://docs.cvat.ai/docs/manual/advanced/xml_format/."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import itertools
@@ -113,7 +111,7 @@ def read(root: str, location: Any) -> Annotations:
     return dataclasses.replace(found, images=itertools.chain.from_iterable(images))
 
 
-def _read_images(source: Source, keypoint_names: Names, found: Annotations) -> Iterator[AnnotatedImage]:
+def _read_images(source: Source, keypoint_names: "Names", found: Annotations) -> Iterator[AnnotatedImage]:
     available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
     met: dict[str, int] = {}
     for element in _children(source.annotations):
@@ -151,7 +149,7 @@ def _children(path: str) -> Iterator[ElementTree.Element]:
         raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
 
 
-def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
+def _declared(meta: ElementTree.Element) -> "tuple[list[str], Names]":
     """Return the labels of the task, and the names of skeletons' points."""
     names: list[str] = []
     points: dict[str, dict[str, None]] = {}
@@ -164,7 +162,7 @@ def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
     return names, {parent: list(own) for parent, own in points.items()}
 
 
-def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: Names) -> AnnotatedImage:
+def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: "Names") -> AnnotatedImage:
     filename = available.find(checked_text(element.get("name"), "the image's name"))
     try:
         width, height = (int(element.get(side) or 0) for side in ("width", "height"))

@@ -1,7 +1,5 @@
 """Finds YOLO data: data.yaml or the list of classes, and the images of each split."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import io
@@ -77,7 +75,7 @@ def find_file(listing: FolderListing) -> str:
     return file
 
 
-def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str]) -> list[str]:
+def images_of(listing: FolderListing, found: "YoloSet", location: Mapping[str, str]) -> list[str]:
     """Return a split's image paths in the order of the listing, without duplicates; see `yolo.locate`.
 
     Raises:
@@ -97,7 +95,7 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
     return list(paths)
 
 
-def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
+def place_of(listing: FolderListing, found: "YoloSet", text: str) -> str:
     """Return the folder or file of a listing for a path in data.yaml.
 
     A path is relative to `path`, to the file, or to a folder of the machine that wrote the file. It may also
@@ -170,7 +168,7 @@ def labels_of(listing: FolderListing, images: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _locations(listing: FolderListing, found: YoloSet) -> dict[str, dict[str, str]]:
+def _locations(listing: FolderListing, found: "YoloSet") -> dict[str, dict[str, str]]:
     if found.splits:
         places: dict[str, list[str]] = {}
         for key in [key for key in _SPLITS if key in found.splits]:

@@ -3,8 +3,6 @@
 Strides are the input's sides divided by the map's, a fraction where a side is not a multiple.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

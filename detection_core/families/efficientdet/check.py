@@ -1,7 +1,5 @@
 """Check EfficientDet messages."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

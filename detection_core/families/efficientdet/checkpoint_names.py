@@ -8,8 +8,6 @@ numbered per process: the first network has `stem/conv2d`, a second one `stem_1/
 itself does not find these on restore.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

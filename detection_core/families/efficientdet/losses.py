@@ -1,7 +1,5 @@
 """Box coder and losses of google/automl's EfficientDet, including what they ignore and their normalizers."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

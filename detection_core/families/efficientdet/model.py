@@ -1,7 +1,5 @@
 """EfficientDet, https://arxiv.org/abs/1911.09070, as google/automl published it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping
 

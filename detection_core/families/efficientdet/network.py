@@ -5,8 +5,6 @@ Detection API's pyramid in three ways. Nodes are listed, maps are resampled diff
 has a weight variable.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Post-processing of google/automl's EfficientDet: anchor predictions to detections."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

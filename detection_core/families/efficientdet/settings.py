@@ -4,8 +4,6 @@ A cell of the feature network starts from one map per level, and each node adds 
 is its last node, or its input if it has no node.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

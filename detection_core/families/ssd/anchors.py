@@ -1,7 +1,5 @@
 """Fit the anchors of a one-stage detector to the boxes of a data set, without TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any

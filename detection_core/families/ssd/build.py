@@ -1,7 +1,5 @@
 """Build and describe detectors from Ssd messages."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

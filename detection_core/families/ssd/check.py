@@ -1,7 +1,5 @@
 """Check that the parts of an anchor-based one-stage detector fit together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of our networks' variables in the Object Detection API's checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 

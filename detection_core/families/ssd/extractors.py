@@ -1,7 +1,5 @@
 """The feature extractors of SSD: names, checks, and sizes of the feature maps."""
 
-from __future__ import annotations
-
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping

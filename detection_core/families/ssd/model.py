@@ -1,7 +1,5 @@
 """One-stage detectors on anchors: SSD, RetinaNet, EfficientDet."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

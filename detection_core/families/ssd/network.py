@@ -1,7 +1,5 @@
 """Build networks from Ssd messages: a backbone, a neck and a head."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Names are those of the Object Detection API in TensorFlow 1, starting with `Feat
 predictor. Classifiers of the slim library use the same backbone names without `FeatureExtractor/`.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence

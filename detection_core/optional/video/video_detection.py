@@ -1,7 +1,5 @@
 """The verb `predict` on video files, which are decoded and processed frame by frame."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fractions
@@ -156,7 +154,7 @@ class VideoReader:
         """Close the file."""
         self._container.close()
 
-    def __enter__(self) -> VideoReader:
+    def __enter__(self) -> "VideoReader":
         """Return the reader."""
         return self
 

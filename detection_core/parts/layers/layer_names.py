@@ -20,8 +20,6 @@ the copy that a rewrite makes for that call. "_bn" marks the normalisation after
 A variable's name is "scope/layer/weight:0": the scopes of wrappers, its layer's name, and its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 
@@ -139,7 +137,7 @@ class VariableName:
         return f"{self.layer}/{self.weight}"
 
     @property
-    def original(self) -> VariableName:
+    def original(self) -> "VariableName":
         """The variable of the original shared layer; itself if the layer is no copy."""
         match = _COPY.fullmatch(self.layer)
         return self if match is None else dataclasses.replace(self, layer=match[1])

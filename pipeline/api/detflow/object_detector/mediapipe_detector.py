@@ -1,7 +1,5 @@
 """MediaPipe Model Maker's object detector: train, quantize, evaluate and export."""
 
-from __future__ import annotations
-
 import logging
 import os
 
@@ -81,7 +79,7 @@ class MediaPipeDetector:
     @shown_progress()
     def create(
         cls, train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions
-    ) -> MediaPipeDetector:
+    ) -> "MediaPipeDetector":
         """Create and train a detector.
 
         Args:

@@ -6,8 +6,6 @@ Huber with delta 0.1.
 Source: https://github.com/google-ai-edge/mediapipe, model_maker, object_detector/model.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import tempfile
@@ -48,7 +46,7 @@ class SupportedModels(enum.Enum):
     MOBILENET_MULTI_AVG_I384 = ModelSpec("", (384, 384, 3))
 
     @classmethod
-    def get(cls, spec: SupportedModels) -> ModelSpec:
+    def get(cls, spec: "SupportedModels") -> ModelSpec:
         """Return a model.
 
         Raises:
