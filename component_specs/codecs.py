@@ -25,7 +25,6 @@ class ParameterError(ValueError):
     """
 
     def __init__(self, name: str, problem: str) -> None:
-        """Combine name and problem in the message."""
         super().__init__(f"{name}: {problem}")
         self.name, self.problem = name, problem
 

@@ -178,7 +178,6 @@ class Progress:
         )
 
     def __enter__(self) -> "Progress":
-        """Start counting."""
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -173,7 +173,6 @@ class Instances:
     xywh: np.ndarray = dataclasses.field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
-        """Fill missing fields of N rows."""
         for name, row in _UNKNOWN_ROWS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 object.__setattr__(self, name, np.repeat(row, len(self.classes), axis=0))

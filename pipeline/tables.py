@@ -39,7 +39,6 @@ class Table:
     min_widths: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return left-aligned columns, one row per line."""
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
         columns = enumerate(zip(*rows, strict=True))
         widths = [max(self.min_width(i), *map(len, column)) for i, column in columns]
@@ -64,7 +63,6 @@ class Page:
     parts: tuple[str | Table, ...]
 
     def __str__(self) -> str:
-        """Return the page without styles."""
         return "\n".join(map(str, self.parts))
 
 

@@ -123,7 +123,6 @@ class Reservoir(Generic[T]):
     """
 
     def __init__(self, size: int) -> None:
-        """Choose how many items are kept."""
         self.kept: list[T] = []
         self.seen = 0
         self._size, self._random = size, random.Random(0)

@@ -75,7 +75,6 @@ class CocoTruth:
             self._add(annotation)
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self._images)
 
     def __call__(self) -> Iterator[tuple[np.ndarray, Instances]]:

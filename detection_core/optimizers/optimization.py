@@ -82,7 +82,6 @@ class ManualStep(Schedule):
     warmup: bool = False
 
     def __post_init__(self) -> None:
-        """Check the boundaries."""
         if not self.boundaries or len(self.boundaries) != len(self.learning_rates):
             raise ValueError(
                 f"a manual schedule needs at least one step with its rate, found {len(self.boundaries)} steps"

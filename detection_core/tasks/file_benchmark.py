@@ -51,7 +51,6 @@ class BenchOptions:
     operators: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured."""
         if not self.threads or min(self.threads) < 1:
             raise ConfigError(f"expected numbers from 1, found {list(self.threads)}", where="threads")
         unknown = [name for name in self.delegates if name not in DELEGATES]

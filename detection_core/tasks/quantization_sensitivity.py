@@ -57,7 +57,6 @@ class SensitivityOptions:
     accuracy: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured."""
         for name, least in (("examples", 1), ("images", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"expected a number from {least}, found {getattr(self, name)}", where=name)

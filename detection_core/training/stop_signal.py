@@ -31,14 +31,12 @@ class StopSignal:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignal":
-        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
             active.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Restore the previous handlers."""
         self._give_back()
         if self in active:
             active.remove(self)

@@ -83,7 +83,6 @@ class Kind:
     keypoint_class: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse unknown values."""
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
         _one_of("finds", self.finds, FINDINGS)
         _one_of("optimizer", self.optimizer, ("momentum_optimizer", "adam_optimizer"))
@@ -157,7 +156,6 @@ class Network:
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse unknown values."""
         _one_of("speed", self.speed, SPEEDS)
         if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
             raise ValueError("expected positive numbers, found others; correct them")

@@ -48,7 +48,6 @@ class LiveReport:
         self._thread = threading.Thread(target=self._follow, name="report", daemon=True)
 
     def __enter__(self) -> "LiveReport":
-        """Start the thread."""
         self._thread.start()
         return self
 

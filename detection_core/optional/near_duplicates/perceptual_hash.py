@@ -95,7 +95,6 @@ class HashList(Sequence[bytes | None]):
         self._known.append(found is not None)
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self._known)
 
     @overload
@@ -103,7 +102,6 @@ class HashList(Sequence[bytes | None]):
     @overload
     def __getitem__(self, index: slice) -> list[bytes | None]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes | None] | None:
-        """Return the hash of an image."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         if not self._known[index]:

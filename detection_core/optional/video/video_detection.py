@@ -155,11 +155,9 @@ class VideoReader:
         self._container.close()
 
     def __enter__(self) -> "VideoReader":
-        """Return the reader."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close the file."""
         self.close()
 
 
@@ -181,7 +179,6 @@ class VideoWriter:
     _TICKS = 90_000
 
     def __init__(self, path: str, rate: float) -> None:
-        """Create the file."""
         self._av = _av()
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
         self._container = self._av.open(path, "w", format="mp4")

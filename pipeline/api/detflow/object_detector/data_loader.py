@@ -266,7 +266,6 @@ class DataLoader:
         return [loaders.get(split) for split in SPLITS]
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return self.size
 
     def split(self, fraction: float) -> tuple[DataLoader, DataLoader]:

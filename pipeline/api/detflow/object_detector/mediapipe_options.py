@@ -92,7 +92,6 @@ class HParams:
     cosine_decay_alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         _check_positive(
             self, "learning_rate", "batch_size", "epochs", "steps_per_epoch", "cosine_decay_epochs"
         )
@@ -125,7 +124,6 @@ class QATHParams:
     decay_rate: float = 0.96
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         _check_positive(self, "learning_rate", "batch_size", "epochs", "decay_steps", "decay_rate")
 
 
@@ -140,7 +138,6 @@ class ModelOptions:
     l2_weight_decay: float = 3.0e-05
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         if not is_number(self.l2_weight_decay) or self.l2_weight_decay < 0:
             raise _refusal("l2_weight_decay", "0 or more", self.l2_weight_decay)
 
