@@ -248,11 +248,7 @@ class Parameter:
         return self.codec.encode(value)
 
     def decode(self, carried: Scalar) -> Any:
-        """Return the decoded value.
-
-        Raises:
-            ParameterError: naming the parameter, with an example of a valid value.
-        """
+        """Return the decoded value; ParameterError names the parameter and an example."""
         try:
             return self.codec.decode(carried)
         except ValueError as e:
@@ -278,11 +274,7 @@ def pack(text: str) -> str:
 
 
 def unpack(text: str) -> str:
-    """Reverse `pack`.
-
-    Raises:
-        ValueError: for a damaged packed text.
-    """
+    """Reverse `pack`. Raises ValueError for a damaged packed text."""
     if not text.startswith(_MARK):
         return text
     try:

@@ -48,11 +48,7 @@ def parse_parameters(parameters: Mapping[str, Parameter], texts: Sequence[str]) 
 def check_parameters(
     parameters: Mapping[str, Parameter], values: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """Check names and types of values, and that no required one is missing.
-
-    Raises:
-        ConfigError: naming the parameter.
-    """
+    """Check names and types of values, and required ones; ConfigError names the parameter."""
     for name, value in values.items():
         parameter = _find(parameters, name, where)
         expected, words = _TYPES.get(parameter.type, _ANY)

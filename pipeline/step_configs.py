@@ -44,11 +44,7 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineCo
 
 
 def fine_tune_checkpoint(settings: PipelineSettings) -> str:
-    """Return the checkpoint that Trainer's pipeline.config names, or "".
-
-    Raises:
-        ConfigError: as in `training_config`.
-    """
+    """Return the checkpoint of Trainer's pipeline.config, or ""; ConfigError as in `training_config`."""
     return model_fields.fine_tune_checkpoint(training_config(settings, quantize=False))
 
 
@@ -131,11 +127,7 @@ def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
 
 
 def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a threshold on a metric that evaluation does not compute.
-
-    Raises:
-        ConfigError: naming the key and the nearest metric.
-    """
+    """Refuse a threshold on an unknown metric; ConfigError names the key and the nearest metric."""
     for name in ("thresholds", "quantized_thresholds"):
         thresholds = getattr(settings.evaluate, name)
         check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
@@ -156,11 +148,7 @@ def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) 
 
 
 def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a training without a number of steps.
-
-    Raises:
-        ConfigError: when `num_steps` is missing.
-    """
+    """Refuse a training without a number of steps. Raises ConfigError when `num_steps` is missing."""
     try:
         raise_first(endless_training_problems(config.train_config))
     except ConfigError as error:

@@ -114,11 +114,7 @@ def write_version(path: str, version: PublishedVersion) -> None:
 
 
 def read_deployment(root: str) -> Deployment:
-    """Read `current.json`; if missing, nothing is deployed.
-
-    Raises:
-        ContractError: when it is damaged or in a newer format.
-    """
+    """Read `current.json`, empty if missing; ContractError when damaged or in a newer format."""
     path = CURRENT.path(root)
     try:
         deployment = CURRENT.parse(_read(path), path)

@@ -163,11 +163,7 @@ def iterate_training_pairs(
 
 
 def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
-    """Return the reader of all records of the train_input_reader.
-
-    Raises:
-        DataError: when there are no records.
-    """
+    """Return the reader of all records of the train_input_reader; DataError when there are none."""
     message, scores = config.train_input_reader, score_columns(config.model)
     reader = build_input_reader(message, label_map, "train_input_reader", scores=scores)
     if message.decode_at_reduced_size:

@@ -81,11 +81,7 @@ class ConfiguredModel:
         return model_image_resizer(self.message)
 
     def anchors(self) -> np.ndarray | None:
-        """Return the anchors, or None for a family without fixed ones.
-
-        Returns:
-            float32 [A, 4], normalised to the detector's input.
-        """
+        """Return float32 [A, 4] anchors, normalised to the detector's input; None without fixed anchors."""
         support = self.family.anchors
         return support.boxes(*model_message(self.message)) if support else None
 

@@ -100,11 +100,7 @@ def find_format(data: bytes) -> str:
 
 
 def check_size(height: int, width: int) -> None:
-    """Check that a size is not empty and fits in memory.
-
-    Raises:
-        ImageFault: naming the size.
-    """
+    """Check that a size is not empty and fits in memory. Raises ImageFault naming the size."""
     if height < 1 or width < 1:
         raise ImageFault("corrupt_image", f"expected a size, found {width}x{height} pixels in the header")
     if height * width > MAX_PIXELS:

@@ -137,11 +137,7 @@ class LabelMap:
 
 
 def label_map_from_names(names: Sequence[str]) -> LabelMap:
-    """Return a label map that numbers the names from 1.
-
-    Raises:
-        DataError: when a name is empty or occurs twice.
-    """
+    """Return a label map that numbers names from 1; DataError for an empty or repeated name."""
     return LabelMap(items=tuple(LabelMapItem(id=i, name=name) for i, name in enumerate(names, start=1)))
 
 

@@ -328,11 +328,7 @@ def _image_truth(example: DecodedExample) -> Instances:
 
 
 def _run_lengths(masks: np.ndarray, height: int, width: int, source_id: str) -> np.ndarray:
-    """Return an image's masks, uint8 [G, h, w], in the form of `Instances`.
-
-    Raises:
-        DataError: when they differ from the image in size.
-    """
+    """Return masks, uint8 [G, h, w], as `Instances` has them; DataError when not of the image's size."""
     if masks.size and masks.shape[1:] != (height, width):
         raise DataError(
             f"expected masks of {height} rows and {width} columns, as the image has, found"

@@ -167,11 +167,7 @@ def _not_readable(path: str, error: tf.errors.OpError) -> DataError:
 
 
 def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> None:
-    """Read and decode one file, record after record.
-
-    Raises:
-        DataError: naming the first record that is damaged or cannot be decoded.
-    """
+    """Read and decode every record of a file; DataError names the first damaged or undecodable one."""
     check_records(file)
     for index, record in enumerate(read_records(file)):
         try:

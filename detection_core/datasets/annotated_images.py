@@ -187,11 +187,7 @@ class Rejections(list[Rejection]):
     """The rejections of a file. Too many of them mean that the file has another format."""
 
     def append(self, item: Rejection) -> None:
-        """Add a rejection.
-
-        Raises:
-            DataError: if there are too many.
-        """
+        """Add a rejection. Raises DataError if there are too many."""
         super().append(item)
         if len(self) > MAX_REJECTED:
             raise DataError(
@@ -263,21 +259,13 @@ def path_inside(folder: str, name: str) -> str:
 
 
 def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
-    """Return the bytes of an image's annotation file.
-
-    Raises:
-        Rejected: if the file is missing, too large or unreadable.
-    """
+    """Return the bytes of an image's annotation file; Rejected if missing, too large or unreadable."""
     with _rejected_if_unreadable():
         return files.read_regular(path, longest)
 
 
 def check_count(count: int, what: str = "annotations of an image", most: int = MAX_OBJECTS) -> None:
-    """Reject an image with more annotations (or other items) than fit in memory.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Reject an image with more annotations (or other items) than fit in memory, as a malformed record."""
     if count > most:
         raise Rejected("malformed_record", f"expected at most {most:,} {what}, found more")
 
@@ -324,11 +312,7 @@ def checked_text(value: object, what: str) -> str:
 
 
 def checked_id(text: str) -> str:
-    """Return an image's id as text that UTF-8 can encode.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return an image's id as text that UTF-8 can encode. Raises Rejected as a malformed record."""
     try:
         text.encode()
     except UnicodeEncodeError as e:

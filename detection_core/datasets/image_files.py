@@ -128,11 +128,7 @@ AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
 
 
 def image_without_objects(source_id: str, filename: str, path: str) -> AnnotatedImage:
-    """Return an image without objects.
-
-    Raises:
-        Rejected: if the name or id cannot be used.
-    """
+    """Return an image without objects. Raises Rejected if the name or id cannot be used."""
     checked_text(filename, "the image's name")
     return AnnotatedImage(checked_id(source_id), filename, path, 0, 0, [])
 

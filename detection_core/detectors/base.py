@@ -144,11 +144,7 @@ class OneNetworkDetector(Detector, Generic[P]):
 
 
 def check_size(pixels: tf.Tensor, size: tuple[int, int]) -> None:
-    """Check that images, float32 [B, H, W, 3], have a network's rows and columns (static check).
-
-    Raises:
-        ModelError: when they do not.
-    """
+    """Check the static rows and columns of images, float32 [B, H, W, 3]; ModelError when they differ."""
     found = tuple(pixels.shape[1:3])
     if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
         raise ModelError(

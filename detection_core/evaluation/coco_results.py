@@ -142,11 +142,7 @@ class CocoResults:
         )
 
     def check_all_seen(self) -> None:
-        """Refuse detections of images that were not evaluated.
-
-        Raises:
-            DataError: names the first of these images.
-        """
+        """Refuse detections of images that were not evaluated; DataError names the first of them."""
         unknown = next((image_id for image_id in self._entries if image_id not in self._seen), None)
         if unknown is not None:
             number, _ = self._entries[unknown][0]
@@ -222,22 +218,14 @@ def _check_entry(entry: object, classes: Container[int], where: str) -> None:
 
 
 def check_keypoints(points: Any, where: str) -> None:
-    """Refuse keypoints that are not a list of x, y and v of each.
-
-    Raises:
-        DataError: naming what was found.
-    """
+    """Refuse keypoints that are not a list of x, y and v of each. Raises DataError naming what was found."""
     check_numbers(points, "keypoints as x, y and v of each", where)
     if len(points) % KEYPOINT_NUMBERS:
         raise DataError(f"expected keypoints as x, y and v of each, found {len(points)} numbers", where=where)
 
 
 def check_numbers(values: object, what: str, where: str, count: int | None = None) -> None:
-    """Refuse what is not a list of finite numbers; `what` describes it, `count` is its length.
-
-    Raises:
-        DataError: naming what was found.
-    """
+    """Refuse all but a list of finite numbers (DataError); `what` describes it, `count` is its length."""
     is_list = isinstance(values, list) and (count is None or len(values) == count)
     numbers: list[Any] = values if isinstance(values, list) and is_list else [None]
     # A larger number would be infinite in float32; the comparison is also false for NaN.
@@ -249,11 +237,7 @@ class ImageIds:
     """Image ids by file name, from the COCO JSON of the ground truth."""
 
     def __init__(self, path: str) -> None:
-        """Read the list `images` of a COCO JSON file.
-
-        Raises:
-            DataError: if the list is missing, or an image lacks its id or file name.
-        """
+        """Read the list `images` of a COCO JSON file; DataError without it, or without an id or file name."""
         self._path = path
         self._ids: dict[str, int] = {}
         self._names: dict[str, list[str]] = collections.defaultdict(list)
@@ -275,11 +259,7 @@ class ImageIds:
             raise DataError("expected a COCO JSON object with a list 'images', found none", where=path)
 
     def find(self, image: str) -> int:
-        """Return the id of an image file.
-
-        Raises:
-            DataError: if no image of the list has this name, or several have it.
-        """
+        """Return the id of an image file; DataError if no image, or several, have this name."""
         names = longest_tails(image, self._names.get(posixpath.basename(image), ()))
         if len(names) != 1:
             found = ", ".join(names[:4]) or "none"

@@ -39,11 +39,7 @@ class CocoTruth:
     """
 
     def __init__(self, path: str) -> None:
-        """Read the file and check its entries.
-
-        Raises:
-            DataError: if a list is missing, or an entry lacks a field; names the first.
-        """
+        """Read the file; DataError names the first missing list, or the first entry that lacks a field."""
         self.path = path
         self._images: dict[int, dict[str, Any]] = {}
         self._objects: dict[int, list[dict[str, Any]]] = collections.defaultdict(list)

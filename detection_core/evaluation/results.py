@@ -121,11 +121,7 @@ def finds_any(matches: Sequence[ImageMatch]) -> bool:
 
 
 def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
-    """Return the score with the highest F1 over all classes.
-
-    Returns:
-        A score of a detection; 0.5 if nothing was found.
-    """
+    """Return the detection score with the highest F1 over all classes; 0.5 if nothing was found."""
     objects = sum(int((~image.truth.is_crowd).sum()) for image in images)
     counted = [match.found_by != IN_CROWD for match in matches]
     scores = np.concatenate(

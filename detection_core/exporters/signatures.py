@@ -81,11 +81,7 @@ INPUT_TYPES: Mapping[str, ServedInput] = {
 
 
 def find_input_type(name: str) -> ServedInput:
-    """Return an input type.
-
-    Raises:
-        ExportError: for an unknown name.
-    """
+    """Return an input type. Raises ExportError for an unknown name."""
     if name not in INPUT_TYPES:
         reason = (
             "; boxes as input are for detectors that predict masks for given boxes, which none here does"

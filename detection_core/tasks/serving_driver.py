@@ -177,11 +177,7 @@ class ServingDriver:
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Rows and columns of the network's input, for `predict`.
-
-        Raises:
-            ContractError: if the model is not a detector folder.
-        """
+        """Rows and columns of the network's input; ContractError if the model is no detector folder."""
         return read_info(self._path).input_size
 
     def benchmark(

@@ -96,11 +96,7 @@ def _latest(folder: str) -> str:
 
 
 def check_shards(prefix: str) -> None:
-    """Refuse a checkpoint with missing files.
-
-    Raises:
-        ModelError: naming the first data file that is missing.
-    """
+    """Refuse a checkpoint with missing files; ModelError names the first missing data file."""
     folder, _, name = prefix.rpartition("/")
     shard = re.compile(re.escape(name) + r"\.data-(\d{5})-of-(\d{5})")
     shards = [match.groups() for match in map(shard.fullmatch, files.list_dir(folder or ".")) if match]

@@ -89,11 +89,7 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
 
 
 def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
-    """Yield the examples with these numbers; the others are not parsed.
-
-    Raises:
-        DataError: see `read_split`.
-    """
+    """Yield the examples with these numbers; the others are not parsed. Raises DataError as `read_split`."""
     last = max(numbers, default=-1)
     for number, record in zip(range(last + 1), _records(pattern), strict=False):
         if number in numbers:
@@ -110,11 +106,7 @@ def _records(pattern: str) -> Iterator[bytes]:
 
 
 def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:
-    """Return a record as an image with its objects.
-
-    Raises:
-        DataError: if parsing fails, or the columns differ in length.
-    """
+    """Return a record as an image with its objects; DataError if malformed, or of unequal columns."""
     fault = column_fault(record)
     if fault:
         raise DataError(f"{fault}; make the examples again", where=f"record {number}, {image_name(record)}")

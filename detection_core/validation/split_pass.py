@@ -119,11 +119,7 @@ def pass_over(
     folders: FolderCounters,
     progress: Progress,
 ) -> SplitPass:
-    """Read every example of a split once; `folders` counts over all splits.
-
-    Raises:
-        DataError: if examples are damaged.
-    """
+    """Read every example of a split once; `folders` counts over all splits; DataError if damaged."""
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
     sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()

@@ -251,11 +251,7 @@ def list_models() -> tuple[PublishedModel, ...]:
 
 
 def find_network(name: str) -> Network:
-    """Return a network by its name.
-
-    Raises:
-        ConfigError: when the name is unknown, with similar names.
-    """
+    """Return a network by its name. Raises ConfigError when the name is unknown, with similar names."""
     expected, advice = "a detector that is built here", "`detflow init --list-models` shows them"
     return _find(name, list_networks(), (expected, advice), "--model")
 
@@ -303,11 +299,7 @@ def nearest_model(
 
 
 def find_kind(name: str) -> Kind:
-    """Return a kind of networks by its name in its family's file.
-
-    Raises:
-        KeyError: when the name is unknown.
-    """
+    """Return a kind of networks by its name in its family's file; KeyError for an unknown name."""
     return _read_all().kinds[name]
 
 
@@ -344,11 +336,7 @@ class _File:
 
 
 def read_networks(text: str, where: str) -> Networks:
-    """Read the text of a family's file.
-
-    Raises:
-        ConfigError: naming the file and the entry that is wrong.
-    """
+    """Read the text of a family's file. Raises ConfigError naming the file and the entry that is wrong."""
     try:
         file = _decode(_File, parse_yaml(text, where), "")
         kinds = {name: _kind(name, entry, file.parts) for name, entry in file.kinds.items()}

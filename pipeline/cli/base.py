@@ -140,11 +140,7 @@ def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -
 
 
 def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
-    """Return `KEY=VALUE` texts as pipeline.config field paths and values, in order.
-
-    Raises:
-        ConfigError: for a text without `=`.
-    """
+    """Return `KEY=VALUE` texts as field paths and values, in order; ConfigError for a text without `=`."""
     for text in texts:
         if not text.partition("=")[1]:
             raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
@@ -228,10 +224,7 @@ TRUST = argument(
 
 
 def representative_examples(purpose: str, default: int = 100) -> Argument:
-    """Return the argument for the calibration images.
-
-    The help begins with their `purpose`.
-    """
+    """Return the argument for the calibration images. The help begins with their `purpose`."""
     return argument(
         "--representative-examples",
         type=int,
@@ -321,11 +314,7 @@ def _missing_folders(path: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder if it does not exist.
-
-    Raises:
-        ConfigError: when it cannot be created.
-    """
+    """Create a folder if it does not exist. Raises ConfigError when it cannot be created."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as e:

@@ -136,11 +136,7 @@ def found_shapes(seen: Survey) -> tuple[Finding, str]:
 
 
 def check_shapes(network: Network, seen: Survey) -> None:
-    """Refuse a network for masks or keypoints that the data lack.
-
-    Raises:
-        ConfigError: naming the network.
-    """
+    """Refuse a network for masks or keypoints that the data lack. Raises ConfigError naming the network."""
     available = {"boxes": True, "masks": seen.masks, "keypoints": sum(seen.keypoints.values())}
     if not available[network.kind.finds]:
         text = f"expected objects with {network.kind.finds} for {network.name}, found none"

@@ -52,11 +52,7 @@ def resolve_options(
 
 
 def refuse_unusable_options(options: ConnectionOptions) -> None:
-    """Refuse a missing file, and two ways to sign in.
-
-    Raises:
-        ConfigError: naming the option.
-    """
+    """Refuse a missing file, and two ways to sign in. Raises ConfigError naming the option."""
     if options.ca_file and not os.path.isfile(options.ca_file):
         raise ConfigError(f"no file {options.ca_file}; check the path", where="ca_file")
     given = [n for n in _SIGN_IN if getattr(options, n)]
@@ -123,11 +119,7 @@ class TokenFile:
         self._path = path
 
     def read(self) -> str:
-        """Return the token.
-
-        Raises:
-            ConfigError: when it is missing or invalid.
-        """
+        """Return the token. Raises ConfigError when it is missing or invalid."""
         try:
             with open(self._path, encoding="utf-8") as f:
                 text = f.read(_MOST_CHARACTERS + 1)

@@ -48,11 +48,7 @@ class Package:
 
 
 def read_package(path: str) -> Package:
-    """Read a compiled pipeline file.
-
-    Raises:
-        ConfigError: when it is not one, or no server accepts it.
-    """
+    """Read a compiled pipeline file. Raises ConfigError when it is not one, or no server accepts it."""
     spec, documents = read_documents(path)
     return Package(
         path=path,

@@ -118,11 +118,7 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
 
 
 def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
-    """Return the schedule with a name or an id.
-
-    Raises:
-        ConfigError: when there is none, with the nearest name, or several.
-    """
+    """Return the schedule with a name or an id; ConfigError for none, with the nearest, or several."""
     every = list_schedules(connection)
     named = _without_replaced([s for s in every if s.name == name_or_id])
     found = named or [s for s in every if s.schedule_id == name_or_id]

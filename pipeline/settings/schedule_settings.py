@@ -64,11 +64,7 @@ class ScheduleSettings(Settings):
         return self
 
     def trigger(self, where: str) -> Trigger:
-        """Return the trigger of the schedule.
-
-        Raises:
-            ConfigError: when the section has neither `cron` nor `interval`.
-        """
+        """Return the trigger of the schedule; ConfigError without `cron` and `interval`."""
         try:
             return self._trigger()
         except ConfigError as error:

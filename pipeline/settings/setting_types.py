@@ -58,11 +58,7 @@ class Rule:
     json_schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self, value: Any) -> Any:
-        """Return a valid value.
-
-        Raises:
-            PydanticCustomError: for an invalid value.
-        """
+        """Return a valid value. Raises PydanticCustomError for an invalid value."""
         if not self.holds(value):
             raise PydanticCustomError("rule", "{expected}", {"expected": self.expected})
         return value

@@ -139,10 +139,7 @@ _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
 
 
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
-    """Return the page of an evaluation.
-
-    The pictures show detections beside ground truth.
-    """
+    """Return the page of an evaluation. The pictures show detections beside ground truth."""
     chart, left_out = curve_chart(curves, "Detector")
     summary = EvaluationSummary(
         id="evaluation",

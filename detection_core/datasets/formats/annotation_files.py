@@ -59,11 +59,7 @@ class Source:
 
 
 def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
-    """Return the only file of a split, or the only one whose name begins with `usual`.
-
-    Raises:
-        DataError: if there are several.
-    """
+    """Return a split's only file, or the one that begins with `usual`; DataError if there are several."""
     meant = [path for path in paths if posixpath.basename(path).startswith(usual)] or list(paths)
     if len(meant) > 1:
         raise DataError(

@@ -27,11 +27,7 @@ _MOST_FOLDERS = 100
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the YOLO data set in a folder.
-
-    Raises:
-        DataError: if its data file cannot be used, or label files have no list of classes.
-    """
+    """Find the YOLO data set in a folder; DataError for unusable data files, or labels without classes."""
     file = find_file(listing)
     if not file:
         return None
@@ -55,11 +51,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_file(listing: FolderListing) -> str:
-    """Return the file with the classes, "" if there is none.
-
-    Raises:
-        DataError: if there are label files without it.
-    """
+    """Return the file with the classes, "" if there is none; DataError for label files without it."""
     kinds = (
         [path for path in listing.paths(".yaml", ".yml") if _has(listing, path, b"names", b"train")],
         [path for path in listing.paths(".data") if _has(listing, path, b"names", b"train")],
@@ -237,11 +229,7 @@ class YoloSet:
 
 
 def read_set(listing: FolderListing, file: str) -> YoloSet:
-    """Read the data file of a YOLO data set.
-
-    Raises:
-        DataError: if it cannot be read or is malformed.
-    """
+    """Read the data file of a YOLO data set. Raises DataError if it cannot be read or is malformed."""
     text, where = _read_text(listing, file), listing.path(file)
     if file.lower().endswith((".yaml", ".yml")):
         return _from_yaml(file, text, where)

@@ -119,11 +119,7 @@ class VideoReader:
         return float(container.duration or 0) / 1e6
 
     def __iter__(self) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded; count and skip broken packets.
-
-        Raises:
-            DataError: if no frame can be decoded.
-        """
+        """Yield the frames that can be decoded, skip broken packets; DataError if no frame can be."""
         index = 0
         for frame in self._decoded():
             seconds = index / self.rate if frame.time is None else float(frame.time)
@@ -252,11 +248,7 @@ class VideoOptions:
     trust: bool = False
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ConfigError: if a value is out of range.
-        """
+        """Check the values. Raises ConfigError if a value is out of range."""
         if self.every < 1 or not 0 <= self.min_score <= 1:
             raise ConfigError(
                 f"expected every frame or every few, and a score from 0 to 1, found {self.every} and"

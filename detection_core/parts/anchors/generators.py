@@ -298,10 +298,7 @@ class SsdAnchorOptions:
 
 
 class SsdAnchorGenerator:
-    """Tiles each layer with anchors of another scale.
-
-    SSD, https://arxiv.org/abs/1512.02325.
-    """
+    """Tiles each layer with anchors of another scale. SSD, https://arxiv.org/abs/1512.02325."""
 
     normalised = True
 

@@ -68,11 +68,7 @@ class MobileNetV1Options(MobileNetOptions):
 
 
 def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
-    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
-
-    Returns:
-        Levels 1 to 5.
-    """
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5."""
     stem = layers.conv("backbone_stem", options.channels(STEM_CHANNELS), 3, stride=2, use_bias=False)
     features = layers.norm_activation(stem(inputs), "backbone_stem")
     levels: dict[int, tf.Tensor] = {}
