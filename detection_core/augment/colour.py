@@ -58,12 +58,7 @@ class RandomAdjustBrightness:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustContrast:
-    """Scale the contrast.
-
-    Attributes:
-        min_delta: smallest factor.
-        max_delta: largest factor.
-    """
+    """Scale the contrast by a random factor."""
 
     min_delta: float = 0.8
     max_delta: float = 1.25
@@ -90,12 +85,7 @@ class RandomAdjustHue:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustSaturation:
-    """Scale the saturation.
-
-    Attributes:
-        min_delta: smallest factor.
-        max_delta: largest factor.
-    """
+    """Scale the saturation by a random factor."""
 
     min_delta: float = 0.8
     max_delta: float = 1.25
@@ -145,11 +135,7 @@ def to_gray(sample: Sample) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRGBtoGray:
-    """Convert the image to grey, with three equal channels, at random.
-
-    Attributes:
-        probability: of the change.
-    """
+    """Convert the image to grey, with three equal channels, at random."""
 
     probability: float = 0.1
 
@@ -169,12 +155,7 @@ class RGBtoGray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPixelValueScale:
-    """Multiply every value by a separate random factor.
-
-    Attributes:
-        minval: smallest factor.
-        maxval: largest factor.
-    """
+    """Multiply every value by a separate random factor."""
 
     minval: float = 0.9
     maxval: float = 1.1
@@ -192,12 +173,7 @@ def scale_values(sample: Sample, factors: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdjustGamma:
-    """Apply gain * value ** gamma to values in 0..1.
-
-    Attributes:
-        gamma: exponent.
-        gain: factor.
-    """
+    """Apply gain * value ** gamma to values in 0..1."""
 
     gamma: float = 1.0
     gain: float = 1.0
@@ -209,14 +185,7 @@ class AdjustGamma:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NormalizeImage:
-    """Map one range of values linearly to another, without clipping.
-
-    Attributes:
-        original_minval: value that becomes `target_minval`.
-        original_maxval: value that becomes `target_maxval`.
-        target_minval: see above.
-        target_maxval: see above.
-    """
+    """Map the original range of values linearly to the target range, without clipping."""
 
     original_minval: float
     original_maxval: float
@@ -232,11 +201,7 @@ class NormalizeImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubtractChannelMean:
-    """Subtract a constant from each channel.
-
-    Attributes:
-        means: one per channel.
-    """
+    """Subtract a constant from each channel."""
 
     means: tuple[float, ...]
 

@@ -285,13 +285,7 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomJpegQuality:
-    """Compress the image as JPEG and decode it, with a probability.
-
-    Attributes:
-        random_coef: probability of no change.
-        min_jpeg_quality: lowest quality, 0..100.
-        max_jpeg_quality: highest quality.
-    """
+    """Compress the image as JPEG and decode it; `random_coef` is the probability of no change."""
 
     random_coef: float = 0.0
     min_jpeg_quality: int = 0

@@ -40,12 +40,7 @@ def _scaled_size(sample: Sample, scale: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomImageScale:
-    """Scale the image, keeping its aspect ratio.
-
-    Attributes:
-        min_scale_ratio: smallest factor.
-        max_scale_ratio: largest factor.
-    """
+    """Scale the image by a random factor, keeping its aspect ratio."""
 
     min_scale_ratio: float = 0.5
     max_scale_ratio: float = 2.0
@@ -63,13 +58,7 @@ def scale_image(sample: Sample, scale: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ResizeImage:
-    """Stretch the image to one size.
-
-    Attributes:
-        new_height: rows.
-        new_width: columns.
-        method: interpolation.
-    """
+    """Stretch the image to one size."""
 
     new_height: int
     new_width: int
@@ -85,12 +74,7 @@ _METHODS: tuple[Method, ...] = ("BILINEAR", "NEAREST_NEIGHBOR", "BICUBIC", "AREA
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomResizeMethod:
-    """Stretch the image to one size with a random interpolation method.
-
-    Attributes:
-        target_height: rows.
-        target_width: columns.
-    """
+    """Stretch the image to one size with a random interpolation method."""
 
     target_height: int
     target_width: int

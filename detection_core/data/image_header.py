@@ -46,11 +46,7 @@ class ImageHeader(NamedTuple):
 
 
 class ImageFault(DataError):
-    """An image file that cannot be used.
-
-    Attributes:
-        reason: a key of `IMAGE_FAULTS`.
-    """
+    """An image file that cannot be used; `reason` is a key of `IMAGE_FAULTS`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

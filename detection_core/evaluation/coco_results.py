@@ -75,11 +75,7 @@ _SETS = {"bbox": COCO_SET, "segmentation": "coco_mask_metrics", "keypoints": KEY
 
 
 class CocoResults:
-    """Detections of a COCO results file, evaluated like a detector.
-
-    Attributes:
-        path: of the file.
-    """
+    """Detections of the COCO results file `path`, evaluated like a detector."""
 
     def __init__(self, path: str, classes: Mapping[int, int]) -> None:
         """Read the file and check its entries.

@@ -11,12 +11,7 @@ from detection_core.structures import Instances
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedImage:
-    """An image's ground truth and detections.
-
-    Attributes:
-        truth: the ground truth.
-        detections: the detections.
-    """
+    """An image's ground truth and detections."""
 
     truth: Instances
     detections: Instances

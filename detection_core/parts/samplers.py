@@ -98,12 +98,7 @@ class HardExampleOptions:
 
 
 class MinedLosses(NamedTuple):
-    """Sums over the anchors that count.
-
-    Attributes:
-        localization: float32 [].
-        classification: float32 [].
-    """
+    """Sums over the anchors that count, float32 []."""
 
     localization: tf.Tensor
     classification: tf.Tensor

@@ -34,12 +34,7 @@ _FINDING_BYTES = 1_500_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShownFinding:
-    """A finding with its pictures.
-
-    Attributes:
-        finding: from findings.json.
-        pictures: of its examples.
-    """
+    """A finding of findings.json, with pictures of its examples."""
 
     finding: Finding
     pictures: Sequence[Picture]

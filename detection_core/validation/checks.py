@@ -88,12 +88,7 @@ CHECKS: dict[str, Check] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The configured limit of a check.
-
-    Attributes:
-        threshold: largest allowed measure.
-        severity: `off`, `warn` or `stop`.
-    """
+    """The limit of a check: the largest allowed measure, and its severity, `off`, `warn` or `stop`."""
 
     threshold: float
     severity: str = WARN

@@ -61,12 +61,7 @@ class ScheduleSpec:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Applied:
-    """The result of `apply`.
-
-    Attributes:
-        action: `created`, `unchanged` or `replaced`.
-        changes: differences, one sentence each.
-    """
+    """The result of `apply`: `created`, `unchanged` or `replaced`, and differences, one sentence each."""
 
     action: str
     changes: tuple[str, ...]

@@ -31,14 +31,7 @@ _TAIL = 4096
 
 
 class TrialFolder:
-    """Paths of a trial.
-
-    Attributes:
-        model: the trained detector.
-        model_run: the training's report.
-        work: checkpoints of unfinished training.
-        log: the training's log.
-    """
+    """Paths of a trial: detector, training report, unfinished checkpoints (`work`), log."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -70,13 +70,7 @@ class SsdOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorLevel:
-    """The anchors on one feature map.
-
-    Attributes:
-        rows: of the feature map.
-        columns: of the feature map.
-        anchors: on the whole map.
-    """
+    """The anchors on one feature map of so many rows and columns."""
 
     rows: int
     columns: int
