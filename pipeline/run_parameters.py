@@ -17,12 +17,7 @@ from pipeline.steps import Step
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A parameter of a pipeline.
-
-    Attributes:
-        type: `STRING`, `NUMBER_INTEGER`, `NUMBER_DOUBLE`, `BOOLEAN`, `LIST` or `STRUCT`.
-        required: whether it has no default and is not optional.
-    """
+    """A parameter of a pipeline; its type is KFP's, such as `NUMBER_INTEGER`."""
 
     name: str
     type: str

@@ -54,11 +54,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """Lines and tables, in order from top to bottom.
-
-    Attributes:
-        parts: texts of one or more lines, and tables.
-    """
+    """Texts of one or more lines, and tables, from top to bottom."""
 
     parts: tuple[str | Table, ...]
 

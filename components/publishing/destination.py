@@ -40,11 +40,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BaselineReplaced(Exception):
-    """The deployed version is not the one that the model was compared with.
-
-    Attributes:
-        current: the deployed version, if any.
-    """
+    """The deployed version, `current`, is not the one that the model was compared with."""
 
     def __init__(self, current: PublishedVersion | None) -> None:
         super().__init__(str(current.number) if current else "none")

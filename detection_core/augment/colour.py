@@ -43,11 +43,7 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustBrightness:
-    """Make the image brighter or darker.
-
-    Attributes:
-        max_delta: largest change, as a fraction of the full range.
-    """
+    """Make the image brighter or darker by up to `max_delta` of the full range."""
 
     max_delta: float = 0.2
 
@@ -70,11 +66,7 @@ class RandomAdjustContrast:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustHue:
-    """Rotate the hue.
-
-    Attributes:
-        max_delta: largest rotation, as a fraction of the full circle.
-    """
+    """Rotate the hue by up to `max_delta` of the full circle."""
 
     max_delta: float = 0.02
 

@@ -76,36 +76,21 @@ class _RandomFlip:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right at random.
-
-    Attributes:
-        probability: of the flip.
-        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Mirror left and right at random; for the permutation see `reorder_keypoints`."""
 
     _AXIS = HORIZONTAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomVerticalFlip(_RandomFlip):
-    """Mirror top and bottom at random.
-
-    Attributes:
-        probability: of the flip.
-        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Mirror top and bottom at random; for the permutation see `reorder_keypoints`."""
 
     _AXIS = VERTICAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRotation90:
-    """Rotate by 90 degrees counter-clockwise at random.
-
-    Attributes:
-        probability: of the rotation.
-        keypoint_rot_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Rotate by 90 degrees counter-clockwise at random; for the permutation see `reorder_keypoints`."""
 
     probability: float = 0.5
     keypoint_rot_permutation: tuple[int, ...] = ()
@@ -137,12 +122,7 @@ def repeat_image(sample: Sample, axis: int) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomSelfConcatImage:
-    """Repeat the image beside or below itself, for more and smaller objects.
-
-    Attributes:
-        concat_vertical_probability: of a copy below.
-        concat_horizontal_probability: of a copy to the right.
-    """
+    """Repeat the image below (vertical) or beside itself, for more and smaller objects."""
 
     concat_vertical_probability: float = 0.1
     concat_horizontal_probability: float = 0.1

@@ -61,11 +61,7 @@ class Mixing(ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixedAugmentations:
-    """Augmentations applied in sequence; some may mix.
-
-    Attributes:
-        steps: in the order of application.
-    """
+    """Augmentations applied in the given order; some may mix."""
 
     steps: tuple[Augmentation | Mixing, ...]
 

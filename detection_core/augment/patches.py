@@ -22,12 +22,7 @@ from detection_core.structures import Sample
 
 
 class Region(NamedTuple):
-    """Pixels of an image that a box touches.
-
-    Attributes:
-        begin: int32 [2], first row and column.
-        end: int32 [2], behind the last row and column.
-    """
+    """Pixels that a box touches: first row and column, and the ones behind the last, int32 [2]."""
 
     begin: tf.Tensor
     end: tf.Tensor
@@ -97,12 +92,7 @@ def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> 
 
 
 class BoxChange(NamedTuple):
-    """Functions that change the pixels of a box.
-
-    Attributes:
-        image: takes uint8 [h, w, 3] and int64 [2] seed.
-        masks: takes uint8 [h, w, G].
-    """
+    """Functions that change a box: of uint8 [h, w, 3] pixels and a seed, and of uint8 [h, w, G] masks."""
 
     image: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     masks: Callable[[tf.Tensor], tf.Tensor]

@@ -117,12 +117,7 @@ def downscale_to_pixels(sample: Sample, target: tf.Tensor) -> Sample:
 
 
 class Placement(NamedTuple):
-    """Scaled size and position of an image in the network's input.
-
-    Attributes:
-        scaled: int32 [2], rows and columns of the whole image after scaling.
-        offset: int32 [2], rows and columns cut off above and to the left.
-    """
+    """Scaled rows and columns of the whole image, and those cut off above and to the left, int32 [2]."""
 
     scaled: tf.Tensor
     offset: tf.Tensor

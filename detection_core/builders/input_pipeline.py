@@ -69,12 +69,7 @@ _MASKS: dict[int, MaskType] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreColumns:
-    """The layout of class scores in a record.
-
-    Attributes:
-        count: number of scores, one per class.
-        background: whether the first score is the background's.
-    """
+    """The number of class scores in a record, and whether the first is the background's."""
 
     count: int
     background: bool

@@ -15,12 +15,7 @@ FREQUENCIES = ("UNSPECIFIED", "FREQUENT", "COMMON", "RARE")  # of classes in LVI
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Keypoint:
-    """A keypoint of a class.
-
-    Attributes:
-        id: index of the keypoint in records.
-        label: name.
-    """
+    """A keypoint of a class: its index in records, and its name."""
 
     id: int
     label: str

@@ -45,11 +45,7 @@ MAX_ANNOTATION_BYTES = 1 << 33
 
 
 class Polygons(NamedTuple):
-    """A mask as the union of polygons.
-
-    Attributes:
-        rings: x, y, x, y, ... of each polygon, at least three points, in the units of the object's box.
-    """
+    """A mask as the union of polygons x, y, x, y, ... of three points or more, in the units of the box."""
 
     rings: Sequence[Sequence[float]]
 
@@ -69,11 +65,7 @@ class RunLengths(NamedTuple):
 
 
 class MaskFile(NamedTuple):
-    """A mask as an image file; nonzero pixels belong to the object.
-
-    Attributes:
-        path: of the file; the mask is resized to the image's size.
-    """
+    """A mask as an image file, resized to the image; nonzero pixels belong to the object."""
 
     path: str
 

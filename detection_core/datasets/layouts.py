@@ -115,12 +115,7 @@ def spread(items: Sequence[T], most: int) -> Sequence[T]:
 
 
 class Reservoir(Generic[T]):
-    """A uniform sample of a stream (Vitter's algorithm R), the same in every run.
-
-    Attributes:
-        kept: the sample.
-        seen: number of items of the stream so far.
-    """
+    """A uniform sample of a stream (Vitter's algorithm R), the same in every run."""
 
     def __init__(self, size: int) -> None:
         self.kept: list[T] = []

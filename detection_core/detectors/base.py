@@ -21,12 +21,7 @@ TOTAL_LOSS = "Loss/total_loss"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputShape:
-    """Allowed rows and columns of a detector's images after resizing and padding.
-
-    Attributes:
-        smallest: minimum rows and columns.
-        largest: maximum rows and columns; equal to `smallest` if all images have one size.
-    """
+    """Smallest and largest rows and columns of a detector's images after resizing and padding."""
 
     smallest: tuple[int, int]
     largest: tuple[int, int]

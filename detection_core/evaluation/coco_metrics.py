@@ -100,12 +100,7 @@ SHAPE_KINDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """Metric and classes to average.
-
-    Attributes:
-        summary: one of the twelve COCO metrics.
-        classes: classes to average over, in [0, C).
-    """
+    """A COCO metric, and the classes in [0, C) to average over."""
 
     summary: Summary
     classes: tuple[int, ...]

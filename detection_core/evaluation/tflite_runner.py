@@ -105,12 +105,7 @@ _HALF_A_LEVEL = 0.51
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """The network's input: (pixel - mean) / std, pixels in 0..255.
-
-    Attributes:
-        mean: of each channel, or one for all.
-        std: of each channel, or one for all.
-    """
+    """The network's input: (pixel - mean) / std, pixels in 0..255; one value per channel, or one for all."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]

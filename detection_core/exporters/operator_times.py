@@ -145,12 +145,7 @@ _WARM_UP_RUNS = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """The time of one operation.
-
-    Attributes:
-        index: in the graph's operators.
-        milliseconds: median; None for an operation that cannot run alone.
-    """
+    """Index of an operation in the graph, and its median milliseconds; None if it cannot run alone."""
 
     index: int
     milliseconds: float | None

@@ -48,12 +48,7 @@ class LayerParity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkComparison:
-    """Comparison of a file's network.
-
-    Attributes:
-        layers: in the order in which the operations run.
-        unmatched_heads: names of the network's output tensors that have no counterpart.
-    """
+    """Layers of a file in running order, and outputs of the network without a counterpart in it."""
 
     layers: list[LayerParity]
     unmatched_heads: tuple[str, ...]

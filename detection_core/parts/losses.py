@@ -131,11 +131,7 @@ class BootstrappedSigmoidLoss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftmaxLoss:
-    """Softmax cross entropy over the class axis.
-
-    Attributes:
-        logit_scale: the logits are divided by it.
-    """
+    """Softmax cross entropy over the class axis, of logits divided by `logit_scale`."""
 
     logit_scale: float
 

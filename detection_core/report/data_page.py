@@ -47,12 +47,7 @@ class ShownFinding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FindingsSummary:
-    """The findings' section of a page.
-
-    Attributes:
-        found: content of findings.json.
-        folder: with findings.json and the pictures.
-    """
+    """The findings' section of a page: content of findings.json, and its folder with the pictures."""
 
     found: DataFindings
     folder: str

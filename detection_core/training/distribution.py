@@ -13,12 +13,7 @@ from detection_core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The rank of this process among the workers of a training.
-
-    Attributes:
-        index: 0 is the chief, which alone writes the results.
-        count: 1 for training on one machine.
-    """
+    """The rank of this process among a training's workers; 0 is the chief, which alone writes results."""
 
     index: int = 0
     count: int = 1

@@ -143,12 +143,7 @@ _PATIENCE = 10  # timeout of system programs in seconds
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The machine under examination.
-
-    Attributes:
-        folders: folders for runs, data and temporary files.
-        system: root of the kernel's information files.
-    """
+    """The machine: folders for runs, data and temporary files, and the root of the kernel's files."""
 
     folders: tuple[str, ...]
     images: tuple[str, ...] = ()

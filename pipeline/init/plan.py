@@ -47,12 +47,7 @@ _NOT_FETCHED = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartingWeights:
-    """The result of looking for initial weights.
-
-    Attributes:
-        found: whether they are on this machine.
-        remedy: the problem and how to solve it; "" without a problem.
-    """
+    """Whether the initial weights are on this machine; otherwise the problem and how to solve it."""
 
     found: bool
     reason: str
@@ -92,12 +87,7 @@ _LISTED_CLASSES = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """The user's request.
-
-    Attributes:
-        model: name of a network; "" to choose one.
-        speed: one of `SPEEDS`; None: by the machine.
-    """
+    """The user's choices: a network ("" to choose one), and one of `SPEEDS` (None: by the machine)."""
 
     data: str
     folder: str

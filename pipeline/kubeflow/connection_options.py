@@ -69,12 +69,7 @@ _COOKIE, _TOKEN = re.compile(r"[\x20-\x7e]+"), re.compile(r"[\x21-\x7e]+")
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """Credentials for a connection.
-
-    Attributes:
-        source: their source, for messages; empty: no credentials.
-        arguments: arguments of `kfp.Client`.
-    """
+    """The arguments of `kfp.Client`, and their source, for messages; empty without credentials."""
 
     source: str = ""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)

@@ -234,12 +234,7 @@ _INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_se
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkflowSize:
-    """The size of a run's Workflow, in bytes of JSON.
-
-    Attributes:
-        frame: the part that does not depend on tasks.
-        tasks: bytes that each task adds to the whole Workflow.
-    """
+    """Bytes of JSON of a run's Workflow: its frame, and what each task adds."""
 
     frame: int
     tasks: Mapping[str, int]

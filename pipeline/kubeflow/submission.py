@@ -185,11 +185,7 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """A pipeline to submit.
-
-    Attributes:
-        settings: settings of the workflow; None for a compiled file.
-    """
+    """A pipeline to submit; `settings` is None for a compiled file."""
 
     path: str
     package: Package

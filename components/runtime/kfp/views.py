@@ -25,12 +25,7 @@ PICTURES, PICTURE_BYTES = 12, 2_200_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A view.
-
-    Attributes:
-        metadata: entries that the user interface reads from the artifact's metadata.
-        content: content of the artifact's only file.
-    """
+    """A view: metadata entries for the user interface, and the content of its artifact's only file."""
 
     metadata: Mapping[str, Any]
     content: str

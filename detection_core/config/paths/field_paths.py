@@ -25,12 +25,7 @@ _SEGMENT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>[^\]]*)\])?(?P<end>\.|$)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Segment:
-    """One step of a path.
-
-    Attributes:
-        name: field name.
-        index: text between the brackets, or None without brackets.
-    """
+    """A field of a path, with the text between its brackets, or None without brackets."""
 
     name: str
     index: str | None

@@ -46,11 +46,7 @@ NARROW_TOP = (512, 256)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MobileNetV1Options(MobileNetOptions):
-    """Shape of a MobileNet v1.
-
-    Attributes:
-        narrow_top: whether the last two blocks have 512 and 256 channels instead of 1024.
-    """
+    """Shape of a MobileNet v1; a narrow top ends with 512 and 256 channels instead of 1024."""
 
     narrow_top: bool = False
 

@@ -121,12 +121,7 @@ def copy_name(layer: str, level: int) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariableName:
-    """A parsed variable name.
-
-    Attributes:
-        layer: name of its layer; "" without one.
-        weight: its own name in the layer, such as "kernel".
-    """
+    """A parsed variable name: its layer, "" without one, and the weight, such as "kernel"."""
 
     layer: str
     weight: str
