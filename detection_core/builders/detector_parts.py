@@ -69,10 +69,8 @@ from detection_core.protos import (
     calibration_pb2,
     flexible_grid_anchor_generator_pb2,
     grid_anchor_generator_pb2,
-    keypoint_box_coder_pb2,
     losses_pb2,
     matcher_pb2,
-    multiscale_anchor_generator_pb2,
     post_processing_pb2,
     region_similarity_calculator_pb2,
     ssd_anchor_generator_pb2,
@@ -106,10 +104,6 @@ def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> AnchorGenerato
     return SsdAnchorGenerator(options)
 
 
-def _multiscale(message: multiscale_anchor_generator_pb2.MultiscaleAnchorGenerator) -> AnchorGenerator:
-    return MultiscaleAnchorGenerator(from_fields(MultiscaleAnchorOptions, message))
-
-
 def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> AnchorGrid:
     return from_fields(
         AnchorGrid,
@@ -129,7 +123,9 @@ def _flexible_grid(
 ANCHOR_GENERATORS: dict[str, Callable[[Any], AnchorGenerator]] = {
     "flexible_grid_anchor_generator": _flexible_grid,
     "grid_anchor_generator": _grid,
-    "multiscale_anchor_generator": _multiscale,
+    "multiscale_anchor_generator": lambda message: MultiscaleAnchorGenerator(
+        from_fields(MultiscaleAnchorOptions, message)
+    ),
     "ssd_anchor_generator": _ssd,
 }
 
@@ -139,13 +135,11 @@ def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> Anc
     return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)
 
 
-def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
-    return from_fields(KeypointBoxCoder, message, box_coder=from_fields(FasterRcnnBoxCoder, message))
-
-
 BOX_CODERS: dict[str, Callable[[Any], BoxCoder]] = {
     "faster_rcnn_box_coder": same_fields(FasterRcnnBoxCoder),
-    "keypoint_box_coder": _keypoint,
+    "keypoint_box_coder": lambda message: from_fields(
+        KeypointBoxCoder, message, box_coder=from_fields(FasterRcnnBoxCoder, message)
+    ),
     "mean_stddev_box_coder": same_fields(MeanStddevBoxCoder),
     "square_box_coder": same_fields(SquareBoxCoder),
 }

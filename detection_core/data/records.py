@@ -146,7 +146,11 @@ def check_records(file: RecordFile) -> int:
                 count += 1
         raise bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
     except _NOT_READABLE as error:
-        raise _not_readable(path, error) from error
+        raise DataError(
+            f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
+            " again or correct the path",
+            where=path,
+        ) from error
 
 
 # A missing file, an unsupported scheme, denied access.
@@ -156,14 +160,6 @@ _NOT_READABLE = (
     tf.errors.PermissionDeniedError,
     tf.errors.FailedPreconditionError,
 )
-
-
-def _not_readable(path: str, error: tf.errors.OpError) -> DataError:
-    return DataError(
-        f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
-        " again or correct the path",
-        where=path,
-    )
 
 
 def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> None:

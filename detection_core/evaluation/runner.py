@@ -67,12 +67,8 @@ def _check_signature(loaded: LoadedModel, path: str) -> None:
             )
 
 
-def _load_tflite(path: str, threads: int, _: bool) -> Runner:
-    return TFLiteRunner(path, threads=threads)
-
-
 _LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {
-    ".tflite": _load_tflite,
+    ".tflite": lambda path, threads, _: TFLiteRunner(path, threads=threads),
     "": lambda path, _, trust: SavedModelRunner(path, trust=trust),
 }
 

@@ -277,7 +277,8 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
         return []
     first = next(iter(profiles.values()))
     per_image = [
-        f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}" for low, up in _bins(first.per_image)
+        f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}"
+        for low, up in zip([-1.0, *first.per_image.up_to], first.per_image.up_to, strict=False)
     ]
     return [
         bar_chart(
@@ -315,10 +316,6 @@ def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
                 size_map(f"{name}: height over width, % of the image", profile.sizes),
             ]
     return maps
-
-
-def _bins(histogram: Histogram) -> list[tuple[float, float]]:
-    return list(zip([-1.0, *histogram.up_to], histogram.up_to, strict=False))
 
 
 def _up_to(edges: Sequence[float]) -> list[str]:

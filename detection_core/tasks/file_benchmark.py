@@ -93,7 +93,7 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
 
 
 def tflite_files(paths: Sequence[str]) -> list[str]:
-    """Return the files that paths name, each once; ConfigError without such a path or a .tflite file."""
+    """Return the files that paths name, each once; ConfigError for a missing path or .tflite file."""
     found: list[str] = []
     for path in paths:
         if not files.exists(path):

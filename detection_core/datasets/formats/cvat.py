@@ -272,10 +272,6 @@ def _box(shape: _Shape) -> AnnotatedObject:
     return shape.outlined(turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees))
 
 
-def _polygon(shape: _Shape) -> AnnotatedObject:
-    return shape.outlined(_points(shape.element, shape.label))
-
-
 def _ellipse(shape: _Shape) -> AnnotatedObject:
     x, y, rx, ry = shape.numbers("cx", "cy", "rx", "ry")
     return shape.outlined(ellipse((x, y), (rx, ry), shape.rotation()))
@@ -314,7 +310,7 @@ def _skeleton(shape: _Shape) -> AnnotatedObject:
 
 _SHAPES: dict[str, Callable[[_Shape], AnnotatedObject]] = {
     "box": _box,
-    "polygon": _polygon,
+    "polygon": lambda shape: shape.outlined(_points(shape.element, shape.label)),
     "ellipse": _ellipse,
     "mask": _mask,
     "skeleton": _skeleton,

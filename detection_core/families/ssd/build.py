@@ -37,7 +37,12 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     generator = build_anchor_generator(message.anchor_generator)
     assigner = build_target_assigner(message)
     plan = build_head(message.box_predictor, code_size=assigner.box_coder.code_size)
-    criterion = _build_criterion(message, assigner)
+    criterion = AnchorCriterion(
+        assigner=assigner,
+        losses=build_losses(message.loss),
+        normalize_by_matches=message.normalize_loss_by_num_matches,
+        normalize_by_code_size=message.normalize_loc_loss_by_codesize,
+    )
     post_processing = build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = build_network(message, where, plan, generator, input_size, seed)
@@ -70,15 +75,6 @@ def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
     generator = build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)
     return np.concatenate(lay_levels(generator, shapes, input_size), axis=0)
-
-
-def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner) -> AnchorCriterion:
-    return AnchorCriterion(
-        assigner=assigner,
-        losses=build_losses(message.loss),
-        normalize_by_matches=message.normalize_loss_by_num_matches,
-        normalize_by_code_size=message.normalize_loc_loss_by_codesize,
-    )
 
 
 def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:

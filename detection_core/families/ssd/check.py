@@ -45,7 +45,7 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     if arm is None:
         return
     place, message = f"{path}.anchor_generator.{arm}", getattr(generator, arm)
-    if not _is_normalised(arm, message):
+    if arm != "ssd_anchor_generator" and not getattr(message, "normalize_coordinates", False):
         text = "expected anchors as fractions of the image, found anchors in pixels; "
         text += "use another generator" if arm.startswith("grid") else "set normalize_coordinates: true"
         yield Problem(path=place, message=text)
@@ -69,10 +69,6 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 def _source(extractor: Any) -> str:
     neck = EXTRACTORS[extractor.type].neck
     return "feature_extractor.num_layers" if neck == "extra_layers" else f"feature_extractor.{neck}"
-
-
-def _is_normalised(arm: str, message: Any) -> bool:
-    return arm == "ssd_anchor_generator" or bool(getattr(message, "normalize_coordinates", False))
 
 
 def _head(ssd: Ssd, path: str) -> Iterator[Problem]:

@@ -137,10 +137,6 @@ def _bifpn_input(name: LayerName, names: NetworkNames) -> str:
     return f"{_BIFPN}/node_input_blocks/{name.indices[0]}/{name.number}/1/{int(name.norm)}"
 
 
-def _bifpn_combine(name: LayerName, names: NetworkNames) -> str:
-    return f"{_BIFPN}/node_combine_op/{name.indices[0]}"
-
-
 def _bifpn_block(name: LayerName, names: NetworkNames) -> str:
     """An activation, a separable convolution and its normalisation in a list."""
     return f"{_BIFPN}/node_post_combine_block/{name.indices[0]}/{2 if name.norm else 1}"
@@ -151,7 +147,7 @@ NECK_RULES: PathRules = {
     **for_roles(_block, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
     **for_roles(_extra, ["extra_N"], _EXTRA_SLOTS),
     **for_roles(_bifpn_input, ["bifpn_N_input_N"], ("", "bn")),
-    **for_roles(_bifpn_combine, ["bifpn_N"], ("combine",)),
+    **for_roles(lambda name, names: f"{_BIFPN}/node_combine_op/{name.indices[0]}", ["bifpn_N"], ("combine",)),
     **for_roles(_bifpn_block, ["bifpn_N"], ("depthwise", "pointwise", "bn")),
 }
 

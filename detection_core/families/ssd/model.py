@@ -70,7 +70,7 @@ class SsdOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorLevel:
-    """The anchors on one feature map of so many rows and columns."""
+    """Rows and columns of one feature map, and its anchors."""
 
     rows: int
     columns: int
