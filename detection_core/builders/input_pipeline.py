@@ -13,20 +13,12 @@ from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.pipeline import model_resizer
 from detection_core.config.model_fields import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data import resize
 from detection_core.data.batch import LabelTargets, network_input
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
 from detection_core.data.label_map import LabelMap
 from detection_core.data.reader import Reader
 from detection_core.data.records import expand_patterns
-from detection_core.data.resize import (
-    AutomlResizer,
-    ConditionalShapeResizer,
-    FixedShapeResizer,
-    IdentityResizer,
-    KeepAspectRatioResizer,
-    PadToMultipleResizer,
-    Resizer,
-)
 from detection_core.data.sequence import SequenceOptions, element_at, with_following
 from detection_core.detectors.family import model_message
 from detection_core.protos import image_resizer_pb2 as resizer_pb
@@ -34,17 +26,17 @@ from detection_core.protos import input_reader_pb2 as pb
 from detection_core.protos import model_pb2
 from detection_core.structures import Batch, Sample
 
-IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
-    "keep_aspect_ratio_resizer": same_fields(KeepAspectRatioResizer),
-    "fixed_shape_resizer": same_fields(FixedShapeResizer),
-    "identity_resizer": same_fields(IdentityResizer),
-    "conditional_shape_resizer": same_fields(ConditionalShapeResizer),
-    "pad_to_multiple_resizer": same_fields(PadToMultipleResizer),
-    "automl_resizer": same_fields(AutomlResizer),
+IMAGE_RESIZERS: dict[str, Callable[[Any], resize.Resizer]] = {
+    "keep_aspect_ratio_resizer": same_fields(resize.KeepAspectRatioResizer),
+    "fixed_shape_resizer": same_fields(resize.FixedShapeResizer),
+    "identity_resizer": same_fields(resize.IdentityResizer),
+    "conditional_shape_resizer": same_fields(resize.ConditionalShapeResizer),
+    "pad_to_multiple_resizer": same_fields(resize.PadToMultipleResizer),
+    "automl_resizer": same_fields(resize.AutomlResizer),
 }
 
 
-def build_image_resizer(message: resizer_pb.ImageResizer) -> Resizer:
+def build_image_resizer(message: resizer_pb.ImageResizer) -> resize.Resizer:
     """Build the resizer of a checked message."""
     return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
 
@@ -55,7 +47,7 @@ def resizer_name(model: model_pb2.DetectionModel) -> str:
     return message.WhichOneof("image_resizer_oneof") or "none"
 
 
-def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
+def model_image_resizer(model: model_pb2.DetectionModel) -> resize.Resizer:
     """Build the image resizer of a model of any family."""
     return build_image_resizer(model_resizer(model)[0])
 
@@ -157,7 +149,7 @@ class TrainingStream:
 
     augment: Augmentations | MixedAugmentations
     targets: LabelTargets
-    resizer: Resizer
+    resizer: resize.Resizer
     max_boxes: int
     pool: int
     mixed: int

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.evaluation import (
-    COCO_METRICS,
-    KEYPOINT_METRICS,
-    MAP,
-    MASK_METRICS,
-    NOTHING_TO_MEASURE,
-    category_metric,
-    group_metric,
-)
+from detection_core.artifacts import evaluation
 from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
 from detection_core.evaluation.results import EvaluatedImage
 
@@ -62,7 +54,7 @@ _TWELVE = (
 )
 _PRECISIONS = (Summary(), Summary(iou=0), Summary(iou=5), Summary(area="medium"), Summary(area="large"))
 _TEN = (*_PRECISIONS, *(dataclasses.replace(summary, is_precision=False) for summary in _PRECISIONS))
-SUMMARIES = dict(zip(COCO_METRICS, _TWELVE, strict=True))
+SUMMARIES = dict(zip(evaluation.COCO_METRICS, _TWELVE, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,12 +78,12 @@ class Kind:
 
 
 BOXES = Kind(iou_type="bbox", summaries=SUMMARIES)
-MASKS = Kind(iou_type="segm", summaries=dict(zip(MASK_METRICS, _TWELVE, strict=True)))
+MASKS = Kind(iou_type="segm", summaries=dict(zip(evaluation.MASK_METRICS, _TWELVE, strict=True)))
 SHAPE_KINDS = {
     "coco_mask_metrics": MASKS,
     "coco_keypoint_metrics": Kind(
         iou_type="keypoints",
-        summaries=dict(zip(KEYPOINT_METRICS, _TEN, strict=True)),
+        summaries=dict(zip(evaluation.KEYPOINT_METRICS, _TEN, strict=True)),
         areas=("all", "medium", "large"),
     ),
 }
@@ -119,12 +111,14 @@ def find_measures(
     everything = tuple(sorted(class_names))
     known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
     for class_, name in class_names.items():
-        known[category_metric(name)] = Measure(summary=SUMMARIES[MAP], classes=(class_,))
+        known[evaluation.category_metric(name)] = Measure(
+            summary=SUMMARIES[evaluation.MAP], classes=(class_,)
+        )
         for metric, summary in SUMMARIES.items():
             known[_by_category(metric, name)] = Measure(summary=summary, classes=(class_,))
     for group, members in groups.items():
         classes = tuple(class_ for class_ in everything if class_names[class_] in members)
-        known[group_metric(group)] = Measure(summary=SUMMARIES[MAP], classes=classes)
+        known[evaluation.group_metric(group)] = Measure(summary=SUMMARIES[evaluation.MAP], classes=classes)
     return {metric: known[metric] for metric in metrics if metric in known}
 
 
@@ -170,12 +164,12 @@ class CocoResult:
         found = {name: self.summarise(summary, everything) for name, summary in summaries.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name, map_name)] = self.summarise(summaries[map_name], [k])
+                found[evaluation.category_metric(name, map_name)] = self.summarise(summaries[map_name], [k])
             if all_per_category:
                 for metric, summary in summaries.items():
                     found[_by_category(metric, name)] = self.summarise(summary, [k])
         for group, members in (groups or {}).items():
-            found[group_metric(group, map_name)] = self.summarise(
+            found[evaluation.group_metric(group, map_name)] = self.summarise(
                 summaries[map_name], [self.names.index(member) for member in members]
             )
         return found
@@ -187,8 +181,8 @@ class CocoResult:
         values = table[..., list(classes), area, summary.max_detections]
         if summary.iou is not None:
             values = values[summary.iou]
-        known = values[values > NOTHING_TO_MEASURE]
-        return float(known.mean()) if known.size else NOTHING_TO_MEASURE
+        known = values[values > evaluation.NOTHING_TO_MEASURE]
+        return float(known.mean()) if known.size else evaluation.NOTHING_TO_MEASURE
 
 
 def evaluate_coco(

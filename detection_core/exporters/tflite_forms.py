@@ -10,14 +10,7 @@ import tensorflow as tf
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation
-from detection_core.exporters.tflite_post_process import (
-    PostProcessed,
-    PostProcessOptions,
-    kept_in_float,
-    kernel_is_right,
-    plain_post_process,
-    suppression_function,
-)
+from detection_core.exporters import tflite_post_process
 
 PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 """No normalisation: pixels 0..255.
@@ -95,7 +88,7 @@ class HeadOptions:
         integer: whether the network's outputs will be integers.
     """
 
-    post_process: PostProcessOptions
+    post_process: tflite_post_process.PostProcessOptions
     anchors: tf.Tensor
     to_scores: Callable[[tf.Tensor], tf.Tensor]
     sigmoid: bool
@@ -124,13 +117,15 @@ def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tenso
     """
     if not options.integer:
         return options.to_scores(logits)
-    scores = options.to_scores(kept_in_float(logits))
-    return kept_in_float(scores) if moved else scores
+    scores = options.to_scores(tflite_post_process.kept_in_float(logits))
+    return tflite_post_process.kept_in_float(scores) if moved else scores
 
 
 def _post_processed(
-    make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
-    by_kernel: Callable[[PostProcessOptions], bool],
+    make: Callable[
+        [tflite_post_process.PostProcessOptions], Callable[..., tflite_post_process.PostProcessed]
+    ],
+    by_kernel: Callable[[tflite_post_process.PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
@@ -162,8 +157,8 @@ _FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
     zip(
         TFLITE_FORMS,
         (
-            _post_processed(suppression_function, kernel_is_right),
-            _post_processed(plain_post_process, lambda _: False),
+            _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
+            _post_processed(tflite_post_process.plain_post_process, lambda _: False),
             _headless,
         ),
         strict=True,

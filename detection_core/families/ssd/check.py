@@ -14,14 +14,7 @@ from detection_core.config.messages.sizes import (
 )
 from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
-from detection_core.families.ssd.extractors import (
-    EXTRACTOR_RULES,
-    EXTRACTORS,
-    extractor_problems,
-    least_side_problems,
-    map_levels,
-    map_shapes,
-)
+from detection_core.families.ssd import extractors
 from detection_core.protos.ssd_pb2 import Ssd
 
 _CODER = "faster_rcnn_box_coder"
@@ -31,7 +24,7 @@ _OF_BOXES = ("weighted_giou", "weighted_iou")
 
 def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
     yield from one_size_problems(ssd.image_resizer, f"{path}.image_resizer")
-    if not list(extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
+    if not list(extractors.extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
         yield from fitting_problems(ssd, path)
     yield from _head(ssd, path)
     yield from _background(ssd, path)
@@ -49,7 +42,7 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
         text = "expected anchors as fractions of the image, found anchors in pixels; "
         text += "use another generator" if arm.startswith("grid") else "set normalize_coordinates: true"
         yield Problem(path=place, message=text)
-    levels = map_levels(extractor)
+    levels = extractors.map_levels(extractor)
     if levels is None:
         return
     source = _source(extractor)
@@ -67,7 +60,7 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def _source(extractor: Any) -> str:
-    neck = EXTRACTORS[extractor.type].neck
+    neck = extractors.EXTRACTORS[extractor.type].neck
     return "feature_extractor.num_layers" if neck == "extra_layers" else f"feature_extractor.{neck}"
 
 
@@ -129,15 +122,15 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
     """Find a too small input, and more anchors, scores or head channels than fit into memory."""
-    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
-    levels = map_levels(ssd.feature_extractor)
+    yield from extractors.least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
+    levels = extractors.map_levels(ssd.feature_extractor)
     # Invalid values are refused elsewhere; do not multiply them out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
         return
     counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
     if not counts or len(counts) != len(levels):
         return
-    shapes = map_shapes(ssd.feature_extractor, *size)
+    shapes = extractors.map_shapes(ssd.feature_extractor, *size)
     anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
     laid = Laid(anchors, max(counts), f"{path}.anchor_generator")
     yield from prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
@@ -186,7 +179,7 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    **EXTRACTOR_RULES,
+    **extractors.EXTRACTOR_RULES,
     "Ssd": Rules(
         parts=(
             "box_coder",
