@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import (
-    in_floats,
-    random_int,
-    scaled,
-    skip_with_probability,
-    uniforms,
-)
+from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.geometry import REPLACEMENT, rotation, warp_pixels
 from detection_core.structures import Sample
 

@@ -5,13 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import (
-    in_floats,
-    random_int,
-    scaled,
-    skip_with_probability,
-    uniforms,
-)
+from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.crops import Window, crop_image, crop_masks, fitting_size, place
 from detection_core.ops.objects import end_at_last_pixel, hide_outside, with_keypoints
 from detection_core.ops.resampling import (

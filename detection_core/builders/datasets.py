@@ -96,12 +96,7 @@ def build_train_dataset(
 
 
 def training_records(
-    config: CheckedConfig,
-    *,
-    label_map: LabelMap,
-    seed: int,
-    step: int,
-    left_out: Sequence[LeftOut] = (),
+    config: CheckedConfig, *, label_map: LabelMap, seed: int, step: int, left_out: Sequence[LeftOut] = ()
 ) -> list[bytes]:
     """Return the records of a training batch, as stored in their files.
 
@@ -197,12 +192,7 @@ def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tup
     return find_undecodable(reader.paths, reader.decode), sum(map(count_records, reader.paths))
 
 
-def build_eval_dataset(
-    config: CheckedConfig,
-    *,
-    label_map: LabelMap,
-    batch_size: int = 1,
-) -> tf.data.Dataset:
+def build_eval_dataset(config: CheckedConfig, *, label_map: LabelMap, batch_size: int = 1) -> tf.data.Dataset:
     """Build the dataset for evaluation losses: each example once, in the records' order, not augmented.
 
     It yields `Batch`es of the first eval_input_reader's records; the last batch may be smaller.

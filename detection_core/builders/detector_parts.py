@@ -16,12 +16,7 @@ from detection_core.ops.nms import NmsOptions
 from detection_core.parts import box_coders, losses
 from detection_core.parts.anchors import generators
 from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
-from detection_core.parts.samplers import (
-    BalancedSampler,
-    HardExampleMiner,
-    HardExampleOptions,
-    MiningLoss,
-)
+from detection_core.parts.samplers import BalancedSampler, HardExampleMiner, HardExampleOptions, MiningLoss
 from detection_core.protos import (
     anchor_generator_pb2,
     argmax_matcher_pb2,
@@ -135,9 +130,7 @@ SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
 }
 
 
-def build_similarity(
-    message: region_similarity_calculator_pb2.RegionSimilarityCalculator,
-) -> Similarity:
+def build_similarity(message: region_similarity_calculator_pb2.RegionSimilarityCalculator) -> Similarity:
     """Build the similarity of a checked message, for rows [..., G, 4] and columns [..., A, 4]."""
     return build_oneof(message, "region_similarity", SIMILARITIES)
 

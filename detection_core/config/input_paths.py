@@ -24,11 +24,7 @@ EVALUATION_SPLITS = ("eval", "test")
 
 
 def point_at_examples(
-    config: Config,
-    examples_dir: str,
-    *,
-    train_split: str = "train",
-    eval_split: str = "eval",
+    config: Config, examples_dir: str, *, train_split: str = "train", eval_split: str = "eval"
 ) -> Config:
     """Return a copy of the config that reads a folder of examples.
 

@@ -21,11 +21,7 @@ _OVERALL, _BY_FREQUENCY = len(_PRECISIONS), len(_PRECISIONS) + len(_FREQUENCIES)
 KIND = Kind(
     iou_type="segm",
     summaries=dict(
-        zip(
-            LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:],
-            (*_PRECISIONS, *_RECALLS),
-            strict=True,
-        )
+        zip(LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:], (*_PRECISIONS, *_RECALLS), strict=True)
     ),
 )
 

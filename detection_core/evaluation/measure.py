@@ -73,8 +73,7 @@ def measure(
             raise DataError(f"expected images to measure {name} on, found none; choose another split")
     return {
         name: Measurement(
-            images=tuple(found[name]),
-            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name])),
+            images=tuple(found[name]), seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name]))
         )
         for name in runners
     }

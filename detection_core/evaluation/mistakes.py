@@ -69,13 +69,7 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
         areas = box_areas(to_px(image.truth.boxes, image.truth))
         found += [(float(areas[row]), i, int(row)) for row in np.flatnonzero(missed)]
     return [
-        Mistake(
-            kind=MISS,
-            image=i,
-            row=row,
-            weight=area,
-            caption=_explain_miss(split, i, row),
-        )
+        Mistake(kind=MISS, image=i, row=row, weight=area, caption=_explain_miss(split, i, row))
         for area, i, row in _spread(found, count)
     ]
 

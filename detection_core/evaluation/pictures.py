@@ -77,10 +77,7 @@ def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> 
     """
     return PicturePlan(
         side_by_side=spread_evenly(len(split.counted), count),
-        mistakes=(
-            *worst_false_positives(split, count),
-            *largest_misses(split, score_threshold, count),
-        ),
+        mistakes=(*worst_false_positives(split, count), *largest_misses(split, score_threshold, count)),
         score_threshold=score_threshold,
     )
 

@@ -36,10 +36,7 @@ def make_interpreter(model: bytes | str, *, threads: int, delegate: str, keep_te
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    resolvers = {
-        "xnnpack": OpResolverType.AUTO,
-        "none": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    }
+    resolvers = {"xnnpack": OpResolverType.AUTO, "none": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
     interpreter = Interpreter(
         model_path=model if isinstance(model, str) else None,
         model_content=None if isinstance(model, str) else model,

@@ -104,9 +104,7 @@ class _LayerMaker:
         if source is None or not layer.use_bias:
             return None
         return quantizers.BiasRule(
-            bias=layer.bias,
-            input_range=source.output_range,
-            activation_bits=self._options.activation_bits,
+            bias=layer.bias, input_range=source.output_range, activation_bits=self._options.activation_bits
         )
 
     def _output_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:

@@ -222,9 +222,5 @@ def data_page(folder: str, *, title: str = "", sample_bytes: int = SAMPLE_BYTES)
         ContractError: for a missing file or one with other content.
     """
     validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder)
-    context = {
-        "title": title,
-        "dataset": read_dataset(folder, sample_bytes),
-        "validation": validation,
-    }
+    context = {"title": title, "dataset": read_dataset(folder, sample_bytes), "validation": validation}
     return render("data_report_page.html", context)

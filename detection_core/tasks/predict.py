@@ -73,10 +73,7 @@ def predict(
     if output_dir:
         files.make_dirs(output_dir)
     drawing = _Drawing(
-        folder=output_dir,
-        names=known_classes(model_path),
-        edges=known_edges(model_path),
-        min_score=min_score,
+        folder=output_dir, names=known_classes(model_path), edges=known_edges(model_path), min_score=min_score
     )
     results, found = _predict_each(runner, images, ids, drawing)
     if ids:

@@ -103,10 +103,7 @@ def _layer_errors(
 
 
 def _accuracy(
-    rewritten: QuantizedDetector,
-    config: CheckedConfig,
-    detector: LoadedDetector,
-    options: SensitivityOptions,
+    rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, options: SensitivityOptions
 ) -> Accuracy:
     """Measure the float network, the integer network, and one with each part in float, in one pass."""
     labels = detector.label_map

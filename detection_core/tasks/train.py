@@ -101,11 +101,7 @@ def train(
 
 
 def _request(
-    config: CheckedConfig,
-    label_map: LabelMap,
-    plan: TrainPlan,
-    folder: str,
-    strategy: tf.distribute.Strategy,
+    config: CheckedConfig, label_map: LabelMap, plan: TrainPlan, folder: str, strategy: tf.distribute.Strategy
 ) -> FitRequest:
     """Build the training request, with the number format of the config or the device."""
     with strategy.scope():
@@ -216,11 +212,7 @@ def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
 
 
 def _write_model(
-    model: Detector,
-    config: CheckedConfig,
-    label_map: LabelMap,
-    model_dir: str,
-    report: TrainReport,
+    model: Detector, config: CheckedConfig, label_map: LabelMap, model_dir: str, report: TrainReport
 ) -> None:
     summary: dict[str, Any] = {
         "steps": report.steps,

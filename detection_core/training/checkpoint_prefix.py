@@ -40,12 +40,7 @@ _OTHER_FILES = (
         "a TensorFlow Lite file",
         "it runs with `detflow predict` and `evaluate`; to train on, give the checkpoint that it was made of",
     ),
-    (
-        0,
-        b"\x89HDF",
-        "Keras weights (HDF5)",
-        "give a TensorFlow checkpoint, or the word imagenet",
-    ),
+    (0, b"\x89HDF", "Keras weights (HDF5)", "give a TensorFlow checkpoint, or the word imagenet"),
     (0, b"PK\x03\x04", "a zip archive, as Keras and PyTorch write", "give a TensorFlow checkpoint"),
     (0, b"\x1f\x8b", "a compressed archive", "unpack it, and give the checkpoint in it"),
     (0, b"\x80", "a pickle, as PyTorch writes", "give a TensorFlow checkpoint"),

@@ -81,12 +81,7 @@ def publish_source(
 )
 def submit(arguments: argparse.Namespace) -> Result:
     """Run a workflow on a Kubeflow Pipelines server."""
-    from pipeline.kubeflow.submission import (
-        default_run_name,
-        ensure_experiment,
-        open_source,
-        start_run,
-    )
+    from pipeline.kubeflow.submission import default_run_name, ensure_experiment, open_source, start_run
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         connection, version, values = publish_source(arguments, source)
@@ -134,11 +129,7 @@ def follow(
         return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
     try:
         state = wait_for(
-            connection,
-            run_id,
-            poll_seconds=arguments.poll,
-            limit_seconds=arguments.wait_limit,
-            before=before,
+            connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit, before=before
         )
     except KeyboardInterrupt:
         _logger.warning("run | %s continues; `detflow runs cancel %s` stops it", run_id, run_id)

@@ -98,8 +98,7 @@ def _gate_arguments() -> Iterator[Argument]:
         help=f"maximum number of boxes of a file (default: {TFLiteExporterJob.max_detections})",
     )
     yield representative_examples(
-        "training images that calibrate post-training quantization",
-        TFLiteExporterJob.representative_examples,
+        "training images that calibrate post-training quantization", TFLiteExporterJob.representative_examples
     )
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
@@ -206,11 +205,7 @@ def _published_config(checkpoint: str) -> str:
         metavar="DIR_OR_JSON",
         help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
     ),
-    option(
-        "--detections",
-        "FILE",
-        "COCO results (.json) of any program to measure instead of a model",
-    ),
+    option("--detections", "FILE", "COCO results (.json) of any program to measure instead of a model"),
     option("--annotations", "FILE", "COCO JSON of the ground truth of --detections; images are not needed"),
     option(
         "--metrics-set",

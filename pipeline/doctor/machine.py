@@ -279,8 +279,7 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
             yield problem(what, "make room, or choose another workspace; TMPDIR moves temporary files")
         elif free < 10 * GIB:
             yield note(
-                what,
-                "enough for small data; a larger data set needs more for examples and checkpoints",
+                what, "enough for small data; a larger data set needs more for examples and checkpoints"
             )
         else:
             yield ok(what)

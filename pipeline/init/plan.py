@@ -224,10 +224,4 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
             if choice.path.startswith("train.")
         ]
     remedy = f". {weights.remedy}" if weights.remedy else ""
-    return [
-        Choice(
-            path="train.start_from",
-            value="",
-            reason=f"from scratch, as {weights.reason}{remedy}",
-        )
-    ]
+    return [Choice(path="train.start_from", value="", reason=f"from scratch, as {weights.reason}{remedy}")]

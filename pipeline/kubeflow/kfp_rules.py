@@ -255,8 +255,7 @@ def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, 
     # Workflow, root and root's driver.
     frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
     return WorkflowSize(
-        frame=frame,
-        tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()},
+        frame=frame, tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()}
     )
 
 

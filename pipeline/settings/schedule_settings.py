@@ -39,8 +39,7 @@ class ScheduleSettings(Settings):
         1, "Runs at the same time on a cluster.", unit="runs"
     )
     catch_up: bool = setting(
-        False,
-        "True: after an outage or a pause, a cluster runs all missed slots. False: only the last one.",
+        False, "True: after an outage or a pause, a cluster runs all missed slots. False: only the last one."
     )
     paused: bool = setting(False, "Whether the schedule is created paused.")
     parameters: dict[Text, Plain] = setting(
@@ -72,9 +71,5 @@ class ScheduleSettings(Settings):
 
     def _trigger(self) -> Trigger:
         return make_trigger(
-            cron=self.cron,
-            interval=self.interval,
-            start=self.start,
-            end=self.end,
-            time_zone=self.time_zone,
+            cron=self.cron, interval=self.interval, start=self.start, end=self.end, time_zone=self.time_zone
         )

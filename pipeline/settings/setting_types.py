@@ -92,9 +92,7 @@ def matching(pattern: str, expected: str, *, longest: int = MAX_TEXT) -> Rule:
 def one_of(*choices: str) -> Rule:
     """Return the rule that a text is one of the given ones."""
     return Rule(
-        lambda text: text in choices,
-        f"one of {', '.join(filter(None, choices))}",
-        {"enum": list(choices)},
+        lambda text: text in choices, f"one of {', '.join(filter(None, choices))}", {"enum": list(choices)}
     )
 
 

@@ -31,11 +31,7 @@ PIPELINE_CONFIG_FIELDS = (
 
 
 def load_settings(
-    path: str,
-    overrides: Sequence[str] = (),
-    *,
-    override_files: Sequence[str] = (),
-    check_files: bool = True,
+    path: str, overrides: Sequence[str] = (), *, override_files: Sequence[str] = (), check_files: bool = True
 ) -> PipelineSettings:
     """Read a settings file and apply `KEY=VALUE` overrides.
 

@@ -235,8 +235,7 @@ class ExportSettings(Settings):
     """TensorFlow Lite files to export, and their limits."""
 
     formats: Annotated[list[allowed_values.FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
-        lambda: ["float32", "int8"],
-        "TensorFlow Lite files to make; [what each is](export.md#files).",
+        lambda: ["float32", "int8"], "TensorFlow Lite files to make; [what each is](export.md#files)."
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
         TFLiteExporterJob.max_map_drop,

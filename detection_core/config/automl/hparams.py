@@ -206,9 +206,7 @@ class LoadedHyperParameters:
 
 
 def load_hyperparameters(
-    model_name: str,
-    hparams: str | Mapping[str, Any] | None = "",
-    more: Mapping[str, Any] | None = None,
+    model_name: str, hparams: str | Mapping[str, Any] | None = "", more: Mapping[str, Any] | None = None
 ) -> LoadedHyperParameters:
     """Read a model's hyper-parameters and apply overrides.
 

@@ -25,7 +25,7 @@ MEASURED = (
 )
 
 NOT_MEASURED: Mapping[str, str] = {
-    "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics",
+    "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics"
 }
 """Metric sets of the Object Detection API that no detector here can produce, with reasons."""
 
@@ -87,7 +87,4 @@ def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.groundtruth_box_visualization_color", message=text)
 
 
-CHECKS: Mapping[str, Check] = {
-    "CocoKeypointMetrics": _keypoints,
-    "EvalConfig": _evaluation,
-}
+CHECKS: Mapping[str, Check] = {"CocoKeypointMetrics": _keypoints, "EvalConfig": _evaluation}

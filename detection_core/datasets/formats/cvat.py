@@ -26,11 +26,7 @@ from detection_core.datasets.annotated_images import (
     checked_text,
 )
 from detection_core.datasets.classes import check_keypoint_names
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout, split_word

@@ -26,11 +26,7 @@ from detection_core.families.efficientdet.losses import (
     moving_normalizer,
 )
 from detection_core.families.efficientdet.network import pixel_classes, segmentation_loss
-from detection_core.families.efficientdet.post_process import (
-    SuppressionOptions,
-    detections_px,
-    in_true_image,
-)
+from detection_core.families.efficientdet.post_process import SuppressionOptions, detections_px, in_true_image
 from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions

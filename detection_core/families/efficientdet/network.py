@@ -16,12 +16,7 @@ import tf_keras
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings, Node
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.efficientnet import (
-    DROP_RATE,
-    L2,
-    EfficientNetOptions,
-    efficientnet,
-)
+from detection_core.parts.backbones.efficientnet import DROP_RATE, L2, EfficientNetOptions, efficientnet
 from detection_core.parts.heads import (
     HeadOutputs,
     LevelPredictions,
@@ -296,13 +291,7 @@ def _doubling(
 ) -> tf_keras.layers.Conv2DTranspose:
     initializer = layers.hyperparams.initializer.build(layers.seed, f"{name}/kernel")
     return tf_keras.layers.Conv2DTranspose(
-        filters,
-        3,
-        strides=2,
-        padding="same",
-        use_bias=use_bias,
-        kernel_initializer=initializer,
-        name=name,
+        filters, 3, strides=2, padding="same", use_bias=use_bias, kernel_initializer=initializer, name=name
     )
 
 

@@ -181,21 +181,12 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     **extractors.EXTRACTOR_RULES,
     "Ssd": Rules(
-        parts=(
-            "box_coder",
-            "matcher",
-            "similarity_calculator",
-            "box_predictor",
-            "anchor_generator",
-            "loss",
-        ),
+        parts=("box_coder", "matcher", "similarity_calculator", "box_predictor", "anchor_generator", "loss"),
         check=_ssd,
         without_effect={
             "inplace_batchnorm_update": "batch norms always update within the training step",
             "return_raw_detections_during_predict": "an exported detector always gives raw detections",
         },
-        refused={
-            "mask_head_config": "one-stage detectors here find boxes only; remove it",
-        },
+        refused={"mask_head_config": "one-stage detectors here find boxes only; remove it"},
     ),
 }

@@ -16,11 +16,7 @@ from detection_core.detectors.checkpoint_names import (
     rewritten_layer,
 )
 from detection_core.families.ssd.model import SsdModel
-from detection_core.families.ssd.scoped_names import (
-    FAMILIES,
-    FEATURE_EXTRACTOR,
-    scoped_variables,
-)
+from detection_core.families.ssd.scoped_names import FAMILIES, FEATURE_EXTRACTOR, scoped_variables
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,

@@ -226,21 +226,15 @@ _UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
 
 EXTRACTOR_RULES: Mapping[str, Rules] = {
     "SsdFeatureExtractor": Rules(
-        ranges={
-            "min_depth": _UP_TO_16384,
-            "num_layers": LAYERS,
-        },
+        ranges={"min_depth": _UP_TO_16384, "num_layers": LAYERS},
         check=extractor_problems,
         refused={
             "replace_preprocessor_with_placeholder": "pixels are normalised inside the detector, so that "
-            "every exported file takes the same images; remove it",
+            "every exported file takes the same images; remove it"
         },
     ),
     "FeaturePyramidNetworks": Rules(ranges={"additional_layer_depth": up_to(16_384)}),
     "BidirectionalFeaturePyramidNetworks": Rules(
-        ranges={
-            "num_iterations": Range(-math.inf, 100, "a number up to 100"),
-            "num_filters": _UP_TO_16384,
-        }
+        ranges={"num_iterations": Range(-math.inf, 100, "a number up to 100"), "num_filters": _UP_TO_16384}
     ),
 }

@@ -73,10 +73,7 @@ _EXPANDED_CONVS = {
     "backbone_block_N": _expanded_conv,
 }
 _MOBILENET_V2 = ScopedFamily(
-    scope="MobilenetV2",
-    backbone=_EXPANDED_CONVS,
-    coarse="bottom_up_Conv2d_{above_19}",
-    last="layer_19",
+    scope="MobilenetV2", backbone=_EXPANDED_CONVS, coarse="bottom_up_Conv2d_{above_19}", last="layer_19"
 )
 
 

@@ -278,10 +278,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
     stem = os.path.splitext(os.path.basename(video))[0]
     with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
         look = _Look(
-            runner=runner,
-            names=known_classes(model_path),
-            edges=known_edges(model_path),
-            options=options,
+            runner=runner, names=known_classes(model_path), edges=known_edges(model_path), options=options
         )
         with contextlib.ExitStack() as outputs:
             lines = outputs.enter_context(files.atomic_file(os.path.join(folder, f"{stem}.jsonl")))

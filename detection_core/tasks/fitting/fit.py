@@ -124,11 +124,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     plan = request.plan.validation
     best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
     return dataclasses.replace(
-        result,
-        left_out=len(left_out),
-        last_report=last,
-        restored=best,
-        gradient_accumulation_steps=parts,
+        result, left_out=len(left_out), last_report=last, restored=best, gradient_accumulation_steps=parts
     )
 
 

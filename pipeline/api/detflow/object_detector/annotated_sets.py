@@ -49,11 +49,7 @@ class AnnotatedSet:
         self.categories |= other.categories
 
     def taken(
-        self,
-        *,
-        most: int | None = None,
-        ids: Collection[str] | None = None,
-        difficult: bool = True,
+        self, *, most: int | None = None, ids: Collection[str] | None = None, difficult: bool = True
     ) -> "AnnotatedSet":
         """Return a part of the set.
 

@@ -84,10 +84,7 @@ class ObjectDetector:
     DEFAULT_EXPORT_FORMAT = ExportFormat.TFLITE
 
     def __init__(
-        self,
-        model_spec: EfficientDetSpec,
-        label_map: Classes,
-        representative_data: DataLoader | None = None,
+        self, model_spec: EfficientDetSpec, label_map: Classes, representative_data: DataLoader | None = None
     ) -> None:
         """Create a detector without weights.
 

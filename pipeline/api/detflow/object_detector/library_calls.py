@@ -193,10 +193,6 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
             )
         written = files.join(scratch, "tflite")
         write_tflite_config(
-            request.model_dir,
-            config,
-            options,
-            tflite_dir=written,
-            quantized_model_dir=request.quantized_dir,
+            request.model_dir, config, options, tflite_dir=written, quantized_model_dir=request.quantized_dir
         )
         files.copy_file(files.join(written, file_name(request.file_format)), path)

@@ -192,10 +192,7 @@ def make_config(
     """
     height, width, _ = spec.input_image_shape
     text = find_kind("mediapipe").fill(
-        classes,
-        height=height,
-        width=width,
-        weight_decay=repr(options.l2_weight_decay),
+        classes, height=height, width=width, weight_decay=repr(options.l2_weight_decay)
     )
     config = parse_pipeline_config(text + _REST, where=spec.name)
     per_epoch = hparams.steps_per_epoch or max(1, images // hparams.batch_size)
