@@ -122,12 +122,7 @@ class PushDestination:
         return found[-1] if found and found[-1].number in self.rolled_back() else None
 
     def fetch(self, number: int, folder: str) -> PublishedVersion:
-        """Copy a version's SavedModel, or the deployed one's if that version has been removed.
-
-        The folder must be empty.
-
-        Returns:
-            The copied version.
+        """Copy a version's SavedModel, or if it has been removed the deployed one's, into an empty folder.
 
         Raises:
             ContractError: when neither exists.
@@ -201,12 +196,9 @@ class PushDestination:
         return version
 
     def rollback(self, to: int | None = None) -> PublishedVersion:
-        """Take the deployed version out of service, or return to a given one.
+        """Take the deployed version out of service, or return to a given one; return the deployed one.
 
         `to` may have been rolled back before; None: the newest earlier version that was not rolled back.
-
-        Returns:
-            The deployed version.
 
         Raises:
             ContractError: when the version does not exist, or its SavedModel is incomplete.

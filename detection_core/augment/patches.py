@@ -61,13 +61,9 @@ def cut_out(image: tf.Tensor, reach: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Fill a rectangle, with its centre in a normalised box, in uint8 [h, w, 3].
+    """Fill a rectangle, centred in a normalised box, float32 [4], in uint8 [h, w, 3].
 
-    Args:
-        image: uint8 [h, w, 3].
-        box: float32 [4], normalised.
-        fraction: sides of the rectangle as a fraction of the box's.
-        draws: float32 [2] of [0, 1), row and column of the centre in the box.
+    Its sides are a fraction of the box's; `draws`, float32 [2] of [0, 1), are row and column of the centre.
     """
     region = region_of(box, tf.shape(image)[:2])
     reach = tf.cast(fraction * (tf.cast(region.end - region.begin, tf.float32) / 2.0), tf.int32)

@@ -180,10 +180,7 @@ def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> A
 
 
 def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tuple[list[LeftOut], int]:
-    """Decode every training record once.
-
-    Returns:
-        The records that fail, and the total number of records.
+    """Decode every training record once; return those that fail, and the total number.
 
     Raises:
         DataError: when a file itself is damaged.

@@ -29,8 +29,6 @@ from detection_core.training.step import Losses
 if TYPE_CHECKING:
     import numpy as np
 
-    from detection_core.detectors.base import Detector
-
 
 def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector:
     """Build the detector of a checked config.
@@ -124,12 +122,9 @@ def uses_multi_scale(config: CheckedConfig) -> bool:
 
 
 def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiScaleModel | None:
-    """Build the losses of a detector at each size of its training.
+    """Build the losses of a detector at each size of its training; None if all images have its own size.
 
     Call it in the strategy scope and precision in which the detector was built.
-
-    Returns:
-        None if all images have the detector's own size.
 
     Raises:
         ConfigError: when the detector already takes several sizes, or cannot take one of these.

@@ -74,13 +74,9 @@ def build_input_reader(
     *,
     scores: ScoreColumns | None = None,
 ) -> Reader:
-    """Build the reader of a checked message.
+    """Build the reader of a checked message, whose path in the configuration is `where`, for errors.
 
-    Args:
-        message: the message.
-        label_map: class text -> class id.
-        where: its path in the configuration, for errors about missing records.
-        scores: layout of class scores; None: ignore them, as only training uses them.
+    Without a layout of class scores they are ignored, as only training uses them.
 
     Raises:
         DataError: when a pattern matches no file.
@@ -187,12 +183,7 @@ class TrainingStream:
 
 
 def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
-    """Build the conversion of training samples to elements of batches.
-
-    Args:
-        config: its train_config has the augmentations, its model the resizer.
-        batch_size: images per update, over all replicas.
-    """
+    """Build the conversion of training samples to elements of batches; the size is over all replicas."""
     train = config.train_config
     closed = train.close_mosaic_steps
     return TrainingStream(

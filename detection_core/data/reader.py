@@ -154,12 +154,9 @@ class Reader:
         return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
     def training_samples(self, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
-        """Return `SeededElement`s of training samples.
+        """Return `SeededElement`s of training samples from `start` on, counted over all epochs.
 
-        Args:
-            seed: any integer.
-            start: number of the first sample, counted over all epochs.
-            cache_bytes: keep decoded images in memory if they need no more than this.
+        Decoded images are kept in memory if they need no more than `cache_bytes`.
 
         Raises:
             DataError: when a record is damaged.

@@ -101,13 +101,7 @@ class Measure:
 def find_measures(
     metrics: Sequence[str], class_names: Mapping[int, str], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Measure]:
-    """Return the definitions of COCO's metrics by name.
-
-    Args:
-        metrics: names as in `CocoResult.metrics`; others are left out.
-        class_names: class in [0, C) to name.
-        groups: as in `CocoResult.metrics`.
-    """
+    """Return the definitions of COCO's metrics by name; others are left out, arguments as in `CocoResult`."""
     everything = tuple(sorted(class_names))
     known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
     for class_, name in class_names.items():
@@ -153,12 +147,9 @@ class CocoResult:
         all_per_category: bool = False,
         groups: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, float]:
-        """Return COCO's metrics, -1 for undefined values.
+        """Return COCO's metrics, -1 for undefined values; also each class's mAP, or all of its metrics.
 
-        Args:
-            per_category: add each class's mAP.
-            all_per_category: add all metrics of each class.
-            groups: add the mean mAP of each named group of classes; classes without an object are left out.
+        `groups` adds the mean mAP of each named group of classes; classes without an object are left out.
         """
         everything, summaries, map_name = range(len(self.classes)), self.kind.summaries, self.kind.map_name
         found = {name: self.summarise(summary, everything) for name, summary in summaries.items()}
@@ -218,13 +209,8 @@ def run_engine(
 ) -> CocoResult:
     """Return precision and recall of two data sets of COCO's tools.
 
-    Args:
-        truth: ground truth.
-        found: detections.
-        class_names: class in [0, C) to name.
-        kind: the compared shape.
-        most: limits of detections of a class in an image; empty: the engine's for this shape.
-        options: of the engine.
+    `most` limits the detections of a class in an image; empty: as the engine does for this shape. `options`
+    are the engine's.
     """
     from faster_coco_eval import COCO, COCOeval_faster
 

@@ -35,13 +35,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def write_coco_results(path: str, detections: Iterable[tuple[int | str, Instances]]) -> None:
-    """Write detections as COCO results JSON.
-
-    Args:
-        path: of the file.
-        detections: id of each image in the ground truth, and its detections with the image's height and
-            width.
-    """
+    """Write COCO results JSON of image ids and detections, with the height and width of the image."""
     entries = [entry for image_id, found in detections for entry in _entries(found, image_id)]
     files.write_text(path, json.dumps(entries, allow_nan=False))
 
@@ -78,11 +72,7 @@ class CocoResults:
     """Detections of the COCO results file `path`, evaluated like a detector."""
 
     def __init__(self, path: str, classes: Mapping[int, int]) -> None:
-        """Read the file and check its entries.
-
-        Args:
-            path: of the file.
-            classes: each `category_id` of the ground truth to its class in [0, C).
+        """Read the file; `classes` maps each `category_id` of the ground truth to its class in [0, C).
 
         Raises:
             DataError: if it is not a JSON list; for a malformed entry, names the first.
@@ -99,11 +89,7 @@ class CocoResults:
             raise DataError("expected COCO results as a JSON list, found another value", where=path)
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
-        """Return the detections of an image, as `Runner` does.
-
-        Args:
-            image: uint8 [H, W, 3]; only its size is used.
-            source_id: of the image; compared with `image_id` as text.
+        """Return the detections of an image, as `Runner` does; its id is compared with `image_id` as text.
 
         Raises:
             DataError: for a mask of another size, or a number of keypoints that differs from the first entry.

@@ -14,11 +14,7 @@ def make_curves(split: EvaluatedSplit, score_threshold: float) -> evaluation.Cur
     """Return the contents of curves.json.
 
     The curves are COCO's at IoU 0.5, of masks if the split compares these; their mean is the class's AP@.50.
-    Counts and confusion hold for the caller's score threshold.
-
-    Args:
-        split: the detector's findings.
-        score_threshold: detections below it are not counted.
+    Counts and confusion hold for detections from the caller's score threshold on.
     """
     coco = split.compared
     map_50 = coco.summarise(SUMMARIES[evaluation.MAP_50], range(len(coco.classes)))

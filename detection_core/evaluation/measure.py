@@ -102,12 +102,7 @@ def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Insta
 
 
 def known_classes(path: str) -> dict[int, str]:
-    """Return class in [0, C) to name; empty if the detector does not record it.
-
-    Args:
-        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
-            classes.
-    """
+    """Return class in [0, C) to name, as a model of any kind, or an ensemble, records it; else empty."""
     label_map = find_extra(path, LABEL_MAP)
     if label_map:
         return load_label_map(label_map).class_names

@@ -87,10 +87,7 @@ def match_image(
 ) -> ImageMatch:
     """Match as COCO does: by descending score, each detection takes the best free object.
 
-    Args:
-        image: detections by descending score.
-        iou_threshold: least overlap of a match.
-        masks: compare masks, which all objects and detections have, instead of boxes.
+    The threshold is the least overlap; with `masks`, which all must have, masks are compared, not boxes.
     """
     truth, found = image.truth, image.detections
     if masks:

@@ -29,11 +29,7 @@ class SavedModelRunner(SignatureRunner):
     """A SavedModel with the Object Detection API's `image_tensor` signature."""
 
     def __init__(self, path: str, *, trust: bool = False) -> None:
-        """Load the model.
-
-        Args:
-            path: its folder, or a detector's.
-            trust: run it even if its graph does more than compute.
+        """Load the model of a folder; `trust` it even if its graph does more than compute.
 
         Raises:
             ModelError: if it is not a SavedModel or not a detector, is damaged, or does more than compute.

@@ -120,12 +120,7 @@ class TFLiteRunner:
     """
 
     def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:
-        """Load the file.
-
-        Args:
-            path: of the file.
-            threads: of the interpreter.
-            normalisation: None: from the file's metadata.
+        """Load the file; without a normalisation the one in its metadata applies.
 
         Raises:
             ModelError: if it is not a TensorFlow Lite detector, or its normalisation is unknown.

@@ -96,15 +96,10 @@ class HeadOptions:
 
 
 def heads_function(form: str, options: HeadOptions) -> Heads:
-    """Make a function from a network's heads to a file's outputs.
+    """Make a function from a network's heads to a file's outputs; the form is one of `TFLITE_FORMS`.
 
-    Args:
-        form: of `allowed_values.TFLITE_FORMS`.
-        options: meaning of the heads.
-
-    Returns:
-        (box codes [1, A, 4], class logits [1, A, C] or [1, A, C + 1]) -> count, scores, classes, boxes;
-        without post-processing, the outputs by name.
+    It maps box codes [1, A, 4] and class logits [1, A, C] or [1, A, C + 1] to count, scores, classes and
+    boxes; without post-processing, to the outputs by name.
     """
     return _FORMS[form](options)
 

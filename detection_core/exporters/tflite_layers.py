@@ -143,9 +143,7 @@ class ReferenceNetwork:
     def node_of(self, tensor: TensorInfo, output: str = "") -> str:
         """Return the name of the function's tensor behind a file's tensor; "" if there is none.
 
-        Args:
-            tensor: of the file.
-            output: its name in the file's signature, for an output, which has no node's name.
+        An output, which has no node's name, is found by its name in the file's signature.
         """
         if output in self._outputs:
             node = self._graph.get_tensor_by_name(self._outputs[output])

@@ -142,12 +142,9 @@ def _range_owner(placement: Placement, name: str) -> str:
 def observe_ranges(
     folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
 ) -> dict[str, tuple[float, float]]:
-    """Measure the extremes of every tensor with a separate range.
+    """Measure the extremes of every tensor with a separate range, averaged over batches.
 
-    Args:
-        folded: network in inference form.
-        placement: the tensors to measure.
-        batches: float32 [B, H, W, 3], preprocessed; the extremes are averaged over batches.
+    Batches are float32 [B, H, W, 3], preprocessed.
 
     Raises:
         ModelError: if there is no batch.

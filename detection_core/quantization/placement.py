@@ -114,13 +114,7 @@ class Placement:
 def place_quantizers(
     graph: NetworkGraph, float_calls: Collection[str] = (), *, hard_swish: bool = True
 ) -> Placement:
-    """Decide for each call of a folded network whether and where it is quantized.
-
-    Args:
-        graph: of the folded network.
-        float_calls: names of quantizable calls that stay in float.
-        hard_swish: whether a hard swish is quantized.
-    """
+    """Decide for each call of a folded network whether and where it is quantized; `float_calls` are not."""
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():

@@ -241,11 +241,7 @@ def input_range(model: OneNetworkDetector[Any]) -> tuple[float, float]:
 
 
 def read_options(text: str, *, where: str = "") -> QuantizationOptions:
-    """Read the quantization options from a detector's record.
-
-    Args:
-        text: content of quantization.json.
-        where: its path, for errors.
+    """Read the quantization options from the text of quantization.json; `where` is its path, for errors.
 
     Raises:
         ContractError: if the text does not describe a quantization.
@@ -254,12 +250,9 @@ def read_options(text: str, *, where: str = "") -> QuantizationOptions:
 
 
 def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:
-    """Return a quantization-aware network in float, with the original layer names.
+    """Return a quantization-aware network, possibly trained, in float, with the original layer names.
 
-    Args:
-        network: from `aware.add_fake_quantization`, possibly trained; not changed.
-        name: of the new network.
-        rounded: round kernels to the grid of their bits; otherwise keep the trained variables.
+    Rounded kernels lie on the grid of their bits; otherwise the trained variables are kept.
     """
 
     def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:

@@ -151,14 +151,9 @@ def bar_chart(
 def line_chart(
     title: str, x_label: str, lines: Sequence[Line], *, unit_square: bool = False, log_y: bool = False
 ) -> Chart:
-    """Draw lines; non-finite values are left out.
+    """Draw lines; non-finite values are left out, and colours recur after `SERIES` lines.
 
-    Args:
-        title: name of the chart.
-        x_label: label of the x axis.
-        lines: up to `SERIES`; more lines reuse colours.
-        unit_square: both axes run from 0 to 1.
-        log_y: logarithmic y axis; values of 0 or less are left out.
+    A unit square has both axes from 0 to 1; a logarithmic y axis leaves out values of 0 or less.
     """
     points = [_points(line, log_y=log_y) for line in lines]
     columns = _grid([0, 1] if unit_square else [x for line in points for x, _ in line])

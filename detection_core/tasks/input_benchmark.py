@@ -135,11 +135,7 @@ class InputBenchmark:
 
 
 def bench_input(config: CheckedConfig, options: InputBenchOptions) -> InputBenchmark:
-    """Measure the input pipeline of a training.
-
-    Args:
-        config: a checked config; its train_input_reader is filled in.
-        options: what to measure.
+    """Measure the input pipeline of a training with a filled train_input_reader.
 
     Raises:
         ConfigError: if the config cannot be used.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 
 from detection_core.artifacts.detector import read_info
 from detection_core.config.automl.hparams import load_hyperparameters, resolve_label_map
@@ -154,13 +155,7 @@ class ServingDriver:
         return self.serve_files([_from_base64(text, place) for place, text in enumerate(image_files)])
 
     def predict(self, image_arrays: np.ndarray) -> list[np.ndarray]:
-        """Run only the network, on resized and normalised images.
-
-        Args:
-            image_arrays: float32 [B, h, w, 3].
-
-        Returns:
-            Class outputs of each level, then box outputs.
+        """Run only the network on float32 [B, h, w, 3], normalised; class outputs first, then boxes.
 
         Raises:
             ExportError: if the SavedModel lacks this signature.
@@ -254,8 +249,6 @@ class ServingDriver:
         Returns:
             uint8 [H, W, 3], RGB.
         """
-        from PIL import Image
-
         sides = np.tile(np.float32(image.shape[:2]), 2)
         shown = [
             LabelledBox(

@@ -165,11 +165,6 @@ def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
     """Refuse a label map whose number of classes differs from the model's.
 
-    Args:
-        model: the detector as built.
-        label_map: of the examples, or of the checkpoint.
-        where: path of the config's field.
-
     Raises:
         ConfigError: names both numbers.
     """

@@ -9,8 +9,7 @@ from detection_core.storage import files
 def find_prefix(path: str) -> str:
     """Find the checkpoint of a path: a prefix, one of its files, or a folder with a newest checkpoint.
 
-    Returns:
-        Its prefix; for the single-file format before 2017, that file.
+    For the single-file format before 2017, that file is its prefix.
 
     Raises:
         ModelError: when there is none, or one of its files is missing.

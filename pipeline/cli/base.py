@@ -81,11 +81,8 @@ def verb(
 ) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
     """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
 
-    Args:
-        example: one command line that works.
-        arguments: its arguments.
-        name: word that the user types; empty: the function's name, with hyphens.
-        resumes: whether repeating an interrupted command resumes it.
+    The example is one command line that works. Without a name the function's applies, with hyphens. `resumes`
+    says whether repeating an interrupted command resumes it.
     """
 
     def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
@@ -255,7 +252,6 @@ def one_model(arguments: argparse.Namespace) -> str:
     if len(models) == 1:
         return models[0]
     from detection_core.capabilities import capability
-    from detection_core.storage import files
 
     folder = files.join(arguments.output, "ensemble")
     capability("detection_core.optional.ensembles").write_ensemble(folder, models)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
     EXAMPLES,
@@ -301,7 +302,6 @@ def _evaluation_result(data: dict[str, Any], arguments: argparse.Namespace) -> R
 def _watch(arguments: argparse.Namespace) -> Result:
     if arguments.model:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
-    from detection_core.storage import files
     from detection_core.tasks.watch import WatchOptions, watch
     from detection_core.training.validation import best_lines
 

@@ -5,6 +5,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from detection_core.artifacts.run_info import REPORT_FILE, RUN, RunInfo
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import (
@@ -22,7 +23,6 @@ from pipeline.cli.server import PARAM
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.artifacts.run_info import RunInfo
     from pipeline.tuning.settings_search import TuneResult
 
 
@@ -154,8 +154,6 @@ def runs(arguments: argparse.Namespace) -> Result:
         states = [s.state for s in run.steps]
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
         rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
-    from detection_core.artifacts.run_info import RUN
-
     data = [RUN.encode(run) for run in found]
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
@@ -170,7 +168,6 @@ def report(arguments: argparse.Namespace) -> Result:
     """Write the HTML report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
-    from detection_core.artifacts.run_info import REPORT_FILE
     from pipeline.report.writer import write_report
 
     path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)

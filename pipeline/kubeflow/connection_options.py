@@ -30,10 +30,7 @@ def resolve_options(
 ) -> ConnectionOptions:
     """Merge the three sources: flags override the environment, which overrides the settings file.
 
-    Args:
-        flags: option to value; None or empty for a missing flag.
-        settings: option to value, from the settings file.
-        environment: variables; default: those of the process.
+    A missing flag is None or empty. Without `environment` the variables of the process apply.
 
     Raises:
         ConfigError: naming an invalid option.

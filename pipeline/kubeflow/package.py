@@ -143,10 +143,7 @@ _MAPPINGS = (
 
 
 def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
-    """Read a compiled pipeline file.
-
-    Returns:
-        The pipeline, and all documents of the file, including the pipeline.
+    """Read a compiled pipeline file; return the pipeline, and all documents of the file, including it.
 
     Raises:
         ConfigError: when it is not a compiled pipeline, or no server accepts it; naming the key.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.data.image_header import ImageFault
 from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -76,10 +77,7 @@ def _is_labelme(listing: FolderListing, path: str) -> bool:
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the folder of a split; None means all of `root`.
-
-    Returns:
-        The folder, and `root`, because images may lie elsewhere in it.
+    """Find the folder of a split, None: `root`; return it and `root`, where images may lie elsewhere.
 
     Raises:
         ConfigError: if the location has another form.
@@ -311,7 +309,6 @@ def _mask(drawn: _Drawn) -> AnnotatedObject:
     """Return an object from a picture of its mask between two corner points."""
     import numpy as np
 
-    from detection_core.data.image_header import ImageFault
     from detection_core.data.pixels import open_picture
 
     points, label = drawn.points, drawn.label

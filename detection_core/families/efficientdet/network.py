@@ -271,10 +271,8 @@ def segmentation_head(
 ) -> tf.Tensor:
     """Upsample the coarsest map to twice the finest map's size, and merge each level on the way.
 
-    Features are ordered finest first; each map has twice the rows and columns of the next.
-
-    Returns:
-        float32 [B, 2 h, 2 w, seg_num_classes], logits; h and w are those of the finest map.
+    Features are ordered finest first; each map has twice the rows and columns of the next. The logits are
+    float32 [B, 2 h, 2 w, seg_num_classes]; h and w are those of the finest map.
     """
     maker = with_activation(layers, settings)
     doubled = features[-1]

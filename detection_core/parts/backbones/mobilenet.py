@@ -96,10 +96,7 @@ FINAL_CHANNELS = 1280
 def round_channels(channels: float, divisor: int = 8, *, least: int = 0) -> int:
     """Round channels to the nearest multiple of a divisor, but never more than ten percent down.
 
-    Args:
-        channels: the exact count.
-        divisor: of the result if that is above `least`.
-        least: smallest result; 0: the divisor.
+    The result is at least `least`; 0: the divisor.
     """
     rounded = max(least or divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded

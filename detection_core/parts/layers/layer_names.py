@@ -81,11 +81,9 @@ class LayerName:
 
 
 def parse_layer_name(name: str) -> LayerName | None:
-    """Parse a layer's name.
+    """Parse a layer's name; a backbone name outside the grammar becomes the `part` as a whole.
 
-    Returns:
-        The parsed name; a backbone name outside the grammar becomes the `part` as a whole. None for a layer
-        of no part, such as an input or an operation between parts.
+    It is None for a layer of no part, such as an input or an operation between parts.
     """
     match = _LAYER.fullmatch(name)
     if match is None:

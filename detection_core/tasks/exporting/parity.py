@@ -76,11 +76,7 @@ def exceeded_limits(
 
 
 def check_limits(limits: Limits, formats: Collection[str]) -> None:
-    """Refuse limits for other formats, unknown limits, and limits that no file can meet.
-
-    Args:
-        limits: format to limits.
-        formats: formats to export.
+    """Refuse limits of formats that are not exported, unknown limits, and limits that no file can meet.
 
     Raises:
         ConfigError: names the format and the limit.

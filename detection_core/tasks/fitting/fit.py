@@ -185,13 +185,7 @@ def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
 
 
 def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
-    """Return the report's entries on the loop: the fields of `FitReport`, by name.
-
-    Args:
-        result: of `fit`.
-        steps: requested number of updates.
-        work_folder: of the request.
-    """
+    """Return the report's entries on the loop: the fields of `FitReport`, by name."""
     last = result.last_report
     best = result.validation.best if result.validation else None
     report = FitReport(

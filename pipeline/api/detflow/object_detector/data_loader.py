@@ -14,6 +14,7 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.argument_checks import check_count, check_counts, is_number
 from detflow.object_detector import annotated_sets, record_cache
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
+from detflow.object_detector.record_cache import Classes
 
 Path = str | os.PathLike[str]
 
@@ -32,7 +33,7 @@ class DataLoader:
         self,
         tfrecord_file_patten: Path,
         size: int,
-        label_map: record_cache.Classes,
+        label_map: Classes,
         annotations_json_file: Path | None = None,
     ) -> None:
         """Wrap existing records.
@@ -58,7 +59,7 @@ class DataLoader:
         cls,
         images_dir: Path,
         annotations_dir: Path,
-        label_map: record_cache.Classes,
+        label_map: Classes,
         annotation_filenames: Collection[str] | None = None,
         ignore_difficult_instances: bool = False,
         num_shards: int = 100,
@@ -212,7 +213,7 @@ class DataLoader:
         return cls._of_sets(sets, cache_dir, None, num_shards)
 
     @classmethod
-    def from_tfrecords(cls, pattern: Path, label_map: record_cache.Classes | Path) -> DataLoader:
+    def from_tfrecords(cls, pattern: Path, label_map: Classes | Path) -> DataLoader:
         """Read TFRecord files of the Object Detection API or of google/automl.
 
         Args:
