@@ -1,15 +1,13 @@
 """Check EfficientDet messages."""
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
 from detection_core.config.automl.hparams import MODELS
 from detection_core.config.automl.hyperparameters import ACTIVATIONS, BACKBONES
 from detection_core.config.messages import sizes
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.efficientdet.settings import (
     LAST_BACKBONE_LEVEL,
@@ -155,40 +153,4 @@ def _nms(message: Any, path: str) -> Iterator[Problem]:
     yield from _choice(message, path, "mode", NMS_MODES)
 
 
-_MOMENTUM = Range(-math.inf, 1, "a number up to 1")
-
-RULES: Mapping[str, Rules] = {
-    "EfficientDet": Rules(
-        ranges={
-            "stddev_rgb": POSITIVE,
-            "fpn_num_filters": CHANNELS,
-            "fpn_cell_repeats": LAYERS,
-            "box_class_repeats": LAYERS,
-            "survival_prob": FRACTION,
-            "seg_num_classes": CHANNELS,
-            "num_scales": up_to(100, 0),
-            "aspect_ratios": POSITIVE,
-            "anchor_scale": POSITIVE,
-            "label_smoothing": FRACTION,
-            "alpha": FRACTION,
-            "gamma": NOT_NEGATIVE,
-            "delta": NOT_NEGATIVE,
-            "box_loss_weight": NOT_NEGATIVE,
-            "iou_loss_weight": NOT_NEGATIVE,
-            "weight_decay": NOT_NEGATIVE,
-            "positives_momentum": _MOMENTUM,
-        },
-        check=problems,
-    ),
-    "EfficientDet.AnchorShape": Rules(ranges={"width_factor": POSITIVE, "height_factor": POSITIVE}),
-    "EfficientDet.NonMaxSuppression": Rules(
-        ranges={
-            "iou_thresh": FRACTION,
-            "score_thresh": FRACTION,
-            "sigma": NOT_NEGATIVE,
-            "max_nms_inputs": up_to(100_000, 0),
-            "max_output_size": up_to(10_000),
-        },
-        check=_nms,
-    ),
-}
+RULES = read_rules(__file__, {"EfficientDet": problems, "EfficientDet.NonMaxSuppression": _nms})

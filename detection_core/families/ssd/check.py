@@ -1,6 +1,6 @@
 """Check that the parts of an anchor-based one-stage detector fit together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
@@ -12,7 +12,7 @@ from detection_core.config.messages.sizes import (
     one_size_problems,
     prediction_problems,
 )
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.ssd import extractors
 from detection_core.protos.ssd_pb2 import Ssd
@@ -178,15 +178,4 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     yield Problem(path=path, message=f"expected {_CODER}, which {OPERATION} decodes, found {found}{reason}")
 
 
-RULES: Mapping[str, Rules] = {
-    **extractors.EXTRACTOR_RULES,
-    "Ssd": Rules(
-        parts=("box_coder", "matcher", "similarity_calculator", "box_predictor", "anchor_generator", "loss"),
-        check=_ssd,
-        without_effect={
-            "inplace_batchnorm_update": "batch norms always update within the training step",
-            "return_raw_detections_during_predict": "an exported detector always gives raw detections",
-        },
-        refused={"mask_head_config": "one-stage detectors here find boxes only; remove it"},
-    ),
-}
+RULES = read_rules(__file__, {"SsdFeatureExtractor": extractors.extractor_problems, "Ssd": _ssd})
