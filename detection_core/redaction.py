@@ -19,16 +19,10 @@ MASK = "***"
 # Masking shorter ones would damage ordinary words.
 _SHORTEST = 8
 _VARIABLES = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_SECURITY_TOKEN",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_CONNECTION_STRING",
-    "AZURE_STORAGE_CLIENT_SECRET",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_CLIENT_SECRET",
-)
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET",
+)  # fmt: skip
 _STORES = r"(?:s3a?|gc?s|az|abfss?)"
 # S3 keys may contain slashes; an Azure container also precedes an @, but without a colon.
 _PAIR = re.compile(

@@ -229,16 +229,10 @@ def build_optimization(config: CheckedConfig) -> Optimization:
 
 
 _MEASURING = (
-    "eval_interval_secs",
-    "metrics_set",
-    "use_moving_averages",
-    "include_metrics_per_category",
-    "all_metrics_per_category",
-    "super_categories",
-    "recall_lower_bound",
-    "recall_upper_bound",
+    "eval_interval_secs", "metrics_set", "use_moving_averages", "include_metrics_per_category",
+    "all_metrics_per_category", "super_categories", "recall_lower_bound", "recall_upper_bound",
     "skip_predictions_for_unlabeled_class",
-)
+)  # fmt: skip
 """Fields of `eval_config` that affect validation; the others only affect drawing."""
 
 

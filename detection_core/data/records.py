@@ -226,13 +226,9 @@ CLASS_COLUMNS = ("image/object/class/text", "image/object/class/label")
 """At least one of them has an entry per box."""
 
 OPTIONAL_COLUMNS = (
-    "image/object/weight",
-    "image/object/is_crowd",
-    "image/object/area",
-    "image/object/difficult",
-    "image/object/group_of",
-    "image/object/class/confidence",
-)
+    "image/object/weight", "image/object/is_crowd", "image/object/area", "image/object/difficult",
+    "image/object/group_of", "image/object/class/confidence",
+)  # fmt: skip
 """Optional columns; if present, they have an entry per box."""
 
 

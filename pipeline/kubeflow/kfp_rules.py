@@ -206,16 +206,9 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 RULES: tuple[Rule, ...] = (
-    _schema_version,
-    _name,
-    _component_names,
-    _parameter_types,
-    _artifact_types,
-    _executor_kinds,
-    _containers,
-    _arguments,
-    _constants,
-)
+    _schema_version, _name, _component_names, _parameter_types, _artifact_types, _executor_kinds, _containers,
+    _arguments, _constants,
+)  # fmt: skip
 
 
 LIMIT_BYTES = 1024 * 1024

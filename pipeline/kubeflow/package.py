@@ -117,17 +117,10 @@ def _root(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _COMPONENT = (
-    "dag",
-    "dag.tasks",
-    "dag.tasks.*",
-    "dag.tasks.*.componentRef",
-    "dag.tasks.*.inputs",
-    "dag.tasks.*.inputs.parameters",
-    "dag.tasks.*.inputs.parameters.*",
-    "inputDefinitions",
-    "inputDefinitions.parameters",
-    "inputDefinitions.parameters.*",
-)
+    "dag", "dag.tasks", "dag.tasks.*", "dag.tasks.*.componentRef", "dag.tasks.*.inputs",
+    "dag.tasks.*.inputs.parameters", "dag.tasks.*.inputs.parameters.*", "inputDefinitions",
+    "inputDefinitions.parameters", "inputDefinitions.parameters.*",
+)  # fmt: skip
 # Paths whose value, if any, must be a mapping; `*` matches every key.
 _MAPPINGS = (
     "pipelineInfo",

@@ -21,13 +21,8 @@ from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` is added to `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (
-    "model",
-    "train_config",
-    "train_input_reader",
-    "eval_config",
-    "eval_input_reader",
-    "graph_rewriter",
-)
+    "model", "train_config", "train_input_reader", "eval_config", "eval_input_reader", "graph_rewriter",
+)  # fmt: skip
 
 
 def load_settings(
