@@ -12,18 +12,9 @@ from component_specs.tflite_exporter import TFLiteExporterJob
 from component_specs.trainer import TrainerJob
 
 __all__ = [
-    "JOBS",
-    "BaselineResolverJob",
-    "ConfigGenJob",
-    "DataValidatorJob",
-    "EvaluatorJob",
-    "ExampleGenJob",
-    "PusherJob",
-    "QuantizationRewriterJob",
-    "RunCheckerJob",
-    "TFLiteExporterJob",
-    "TrainerJob",
-]
+    "JOBS", "BaselineResolverJob", "ConfigGenJob", "DataValidatorJob", "EvaluatorJob", "ExampleGenJob",
+    "PusherJob", "QuantizationRewriterJob", "RunCheckerJob", "TFLiteExporterJob", "TrainerJob",
+]  # fmt: skip
 
 # Component name, also the name of its folder in `components/`, to its contract.
 JOBS: dict[str, type] = {

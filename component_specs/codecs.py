@@ -25,7 +25,6 @@ class ParameterError(ValueError):
     """
 
     def __init__(self, name: str, problem: str) -> None:
-        """Combine name and problem in the message."""
         super().__init__(f"{name}: {problem}")
         self.name, self.problem = name, problem
 
@@ -249,11 +248,7 @@ class Parameter:
         return self.codec.encode(value)
 
     def decode(self, carried: Scalar) -> Any:
-        """Return the decoded value.
-
-        Raises:
-            ParameterError: naming the parameter, with an example of a valid value.
-        """
+        """Return the decoded value; ParameterError names the parameter and an example."""
         try:
             return self.codec.decode(carried)
         except ValueError as e:
@@ -279,11 +274,7 @@ def pack(text: str) -> str:
 
 
 def unpack(text: str) -> str:
-    """Reverse `pack`.
-
-    Raises:
-        ValueError: for a damaged packed text.
-    """
+    """Reverse `pack`. Raises ValueError for a damaged packed text."""
     if not text.startswith(_MARK):
         return text
     try:

@@ -42,7 +42,6 @@ class JobSpec(component_spec.ComponentSpec):
     OUTPUTS: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls, *, job_type: type) -> None:
-        """Fill the keys from the Job's annotations."""
         super().__init_subclass__()
         fields = job_fields(job_type)
         cls.PARAMETERS = {

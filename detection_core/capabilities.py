@@ -29,10 +29,9 @@ def has_capability(package: str) -> bool:
 
 
 def capability(package: str) -> Any:
-    """Import the package of an optional capability.
+    """Import the package of an optional capability by its full name.
 
-    Args:
-        package: its full name, written out, as the fingerprint of a step's code finds modules by their names.
+    The name is written out, as the fingerprint of a step's code finds modules by their names.
 
     Raises:
         ConfigError: if it is not part of this installation.

@@ -1,7 +1,5 @@
 """Show the progress of a long job: one rewritten line on a terminal, log lines elsewhere."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import logging
@@ -179,8 +177,7 @@ class Progress:
             )
         )
 
-    def __enter__(self) -> Progress:
-        """Start counting."""
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -19,16 +19,10 @@ MASK = "***"
 # Masking shorter ones would damage ordinary words.
 _SHORTEST = 8
 _VARIABLES = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_SECURITY_TOKEN",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_CONNECTION_STRING",
-    "AZURE_STORAGE_CLIENT_SECRET",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_CLIENT_SECRET",
-)
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET",
+)  # fmt: skip
 _STORES = r"(?:s3a?|gc?s|az|abfss?)"
 # S3 keys may contain slashes; an Azure container also precedes an @, but without a colon.
 _PAIR = re.compile(
@@ -78,12 +72,9 @@ def hide(value: str) -> None:
 
 
 def hide_credentials(address: str) -> bool:
-    """Register the credentials in an address; return whether there are any.
+    """Register the credentials in an address of a file or a server; return whether there are any.
 
     Servers and clients repeat them in their own texts, where they cannot be recognised by form.
-
-    Args:
-        address: of a file or a server, such as `s3://KEY:SECRET@BUCKET` or `https://HOST?token=...`.
     """
     if "@" not in address and "?" not in address and "%" not in address:
         return False
@@ -99,12 +90,7 @@ def hide_credentials(address: str) -> bool:
 
 
 def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
-    """Return why a secret cannot be sent in a header, without revealing it; "" if it can.
-
-    Args:
-        secret: stripped of white space.
-        allowed: pattern of valid secrets.
-    """
+    """Return why a stripped secret cannot be sent in a header, without revealing it; "" if it can."""
     sendable = allowed.match(secret)
     end = sendable.end() if sendable else 0
     if end == len(secret):

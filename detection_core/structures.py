@@ -7,8 +7,6 @@ tf.distribute or a SavedModel is a NamedTuple of tensors. No field is None: an u
 dimension. Host-side data is a frozen dataclass of numpy arrays.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -175,7 +173,6 @@ class Instances:
     xywh: np.ndarray = dataclasses.field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
-        """Fill missing fields of N rows."""
         for name, row in _UNKNOWN_ROWS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 object.__setattr__(self, name, np.repeat(row, len(self.classes), axis=0))
@@ -185,7 +182,7 @@ class Instances:
         """Whether there are objects, all with masks."""
         return bool(len(self.masks)) and all(self.masks)
 
-    def take(self, rows: np.ndarray) -> Instances:
+    def take(self, rows: np.ndarray) -> "Instances":
         """Return the objects of the given rows: int [M], or bool [N]."""
         fields = ("boxes", "classes", *_UNKNOWN_ROWS)
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in fields})

@@ -12,6 +12,7 @@ from detection_core.config.load import has_graph_rewriter, with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError
+from pipeline import step_configs
 from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
@@ -26,15 +27,6 @@ from pipeline.settings.step_ids import (
     TRAINER,
 )
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import (
-    check_classes,
-    check_formats,
-    check_thresholds,
-    schema_text,
-    shared_config_text,
-    step_overrides,
-    training_config,
-)
 from pipeline.steps import Dag, FromCheck, FromResult, FromStep, Step
 
 
@@ -48,19 +40,21 @@ def build_dag(settings: PipelineSettings) -> Dag:
         ConfigError: for an invalid pipeline.config or override, or one that cannot be converted to TensorFlow
             Lite though its family can.
     """
-    config = training_config(settings, quantize=False)
+    config = step_configs.training_config(settings, quantize=False)
     tflite = family_of(config.model).tflite is not None
     for problem in tflite_problems(config) if tflite else ():
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
-    check_classes(settings, config)
-    check_thresholds(settings, config)
+    step_configs.check_classes(settings, config)
+    step_configs.check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
     steps = [_config_gen(settings), _example_gen(settings), _BASELINE_RESOLVER]
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
     # Refuse an invalid config before anything runs.
-    check_formats(settings, training_config(settings, quantize=True) if quantized else None)
+    step_configs.check_formats(
+        settings, step_configs.training_config(settings, quantize=True) if quantized else None
+    )
     if quantized:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     if tflite:
@@ -93,7 +87,7 @@ _EXAMPLES = FromStep(EXAMPLE_GEN, "examples")
 
 
 def _config_gen(settings: PipelineSettings) -> Step:
-    parameters = {"text": shared_config_text(settings)}
+    parameters = {"text": step_configs.shared_config_text(settings)}
     return Step(id=CONFIG_GEN, component="config_gen", parameters=parameters, inputs={})
 
 
@@ -138,11 +132,11 @@ def _data_validator(settings: PipelineSettings) -> Step:
         id=DATA_VALIDATOR,
         component="data_validator",
         parameters={
-            "overrides": step_overrides(settings, quantize=False),
+            "overrides": step_configs.step_overrides(settings, quantize=False),
             "checks": settings.validation.given_checks,
             "decode_images": settings.validation.decode_images,
             "near_duplicate_images": settings.validation.near_duplicate_images,
-            "schema_text": schema_text(settings),
+            "schema_text": step_configs.schema_text(settings),
             "span_folder": FromCheck("span_folder"),
             "earlier_spans": FromCheck("earlier_spans"),
         },
@@ -158,7 +152,7 @@ def _trainer(settings: PipelineSettings) -> Step:
     inputs, warm_start = {}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
-    step = _training_step(TRAINER, settings, step_overrides(settings, quantize=False), inputs)
+    step = _training_step(TRAINER, settings, step_configs.step_overrides(settings, quantize=False), inputs)
     start: dict[str, Any] = {
         "warm_start_path": warm_start,
         "starting_weights": FromCheck("starting_weights"),
@@ -170,7 +164,7 @@ def _trainer(settings: PipelineSettings) -> Step:
 
 
 def _quantization_rewriter(settings: PipelineSettings) -> Step:
-    overrides = step_overrides(settings, quantize=True)
+    overrides = step_configs.step_overrides(settings, quantize=True)
     return _training_step(QUANTIZATION_REWRITER, settings, overrides, {"model": FromStep(TRAINER, "model")})
 
 

@@ -31,12 +31,7 @@ _GPU = "/dev/nvidiactl"
 
 @dataclasses.dataclass(frozen=True)
 class KeptDescription:
-    """A cached result of `detection_core.tasks.describe`.
-
-    Attributes:
-        text: lines for people.
-        data: the same, JSON-ready.
-    """
+    """A cached result of `detection_core.tasks.describe`: lines for people, and JSON-ready data."""
 
     text: str
     data: dict[str, Any]

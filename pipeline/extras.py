@@ -11,12 +11,7 @@ from detection_core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Extra:
-    """An extra of the distribution.
-
-    Attributes:
-        name: as in `detflow[NAME]`.
-        how: how to install it; "": by pip.
-    """
+    """An extra of the distribution, as in `detflow[NAME]`, and how to install it; "": by pip."""
 
     name: str
     modules: tuple[str, ...]

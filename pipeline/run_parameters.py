@@ -17,12 +17,7 @@ from pipeline.steps import Step
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A parameter of a pipeline.
-
-    Attributes:
-        type: `STRING`, `NUMBER_INTEGER`, `NUMBER_DOUBLE`, `BOOLEAN`, `LIST` or `STRUCT`.
-        required: whether it has no default and is not optional.
-    """
+    """A parameter of a pipeline; its type is KFP's, such as `NUMBER_INTEGER`."""
 
     name: str
     type: str
@@ -48,11 +43,7 @@ def parse_parameters(parameters: Mapping[str, Parameter], texts: Sequence[str]) 
 def check_parameters(
     parameters: Mapping[str, Parameter], values: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """Check names and types of values, and that no required one is missing.
-
-    Raises:
-        ConfigError: naming the parameter.
-    """
+    """Check names and types of values, and required ones; ConfigError names the parameter."""
     for name, value in values.items():
         parameter = _find(parameters, name, where)
         expected, words = _TYPES.get(parameter.type, _ANY)

@@ -7,17 +7,8 @@ import os
 from typing import Any
 
 from detection_core.capabilities import capability
-from detection_core.config import model_fields
+from detection_core.config import load, model_fields
 from detection_core.config.check import raise_first
-from detection_core.config.load import (
-    GRAPH_REWRITER,
-    format_graph_rewriter,
-    format_without_graph_rewriter,
-    has_graph_rewriter,
-    load_checked_config,
-    load_config,
-    with_line,
-)
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
@@ -40,15 +31,11 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineCo
     model, section = settings.model, settings.quantize if quantize else settings.train
     start = {} if quantize else start_overrides(settings)
     overrides = [*model.overrides.items(), *start.items(), *section.overrides.items()]
-    return load_checked_config(model.config, overrides, override_files=model.override_files)
+    return load.load_checked_config(model.config, overrides, override_files=model.override_files)
 
 
 def fine_tune_checkpoint(settings: PipelineSettings) -> str:
-    """Return the checkpoint that Trainer's pipeline.config names, or "".
-
-    Raises:
-        ConfigError: as in `training_config`.
-    """
+    """Return the checkpoint of Trainer's pipeline.config, or ""; ConfigError as in `training_config`."""
     return model_fields.fine_tune_checkpoint(training_config(settings, quantize=False))
 
 
@@ -74,7 +61,7 @@ def shared_config_text(settings: PipelineSettings) -> str:
 
     It has no `graph_rewriter` block, so that changes of that block do not retrain the float model.
     """
-    return format_without_graph_rewriter(_unchecked_config(settings))
+    return load.format_without_graph_rewriter(_unchecked_config(settings))
 
 
 def schema_text(settings: PipelineSettings) -> str:
@@ -93,16 +80,16 @@ def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, A
     """Return the overrides that turn the shared config into a step's `training_config`."""
     if not quantize:
         changes = {**start_overrides(settings), **settings.train.overrides}
-        return {path: value for path, value in changes.items() if not path.startswith(GRAPH_REWRITER)}
+        return {path: value for path, value in changes.items() if not path.startswith(load.GRAPH_REWRITER)}
     config, overrides = _unchecked_config(settings), settings.quantize.overrides
-    if not has_graph_rewriter(config) or GRAPH_REWRITER in overrides:
+    if not load.has_graph_rewriter(config) or load.GRAPH_REWRITER in overrides:
         return overrides
-    return {GRAPH_REWRITER: format_graph_rewriter(config), **overrides}
+    return {load.GRAPH_REWRITER: load.format_graph_rewriter(config), **overrides}
 
 
 def _unchecked_config(settings: PipelineSettings) -> PipelineConfig:
     model = settings.model
-    return load_config(model.config, model.overrides, override_files=model.override_files)
+    return load.load_config(model.config, model.overrides, override_files=model.override_files)
 
 
 def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
@@ -127,15 +114,11 @@ def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
             " or leave it out here, and it follows the label map",
             where=classes_field(config),
         )
-        raise with_line(error, settings.model.config)
+        raise load.with_line(error, settings.model.config)
 
 
 def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a threshold on a metric that evaluation does not compute.
-
-    Raises:
-        ConfigError: naming the key and the nearest metric.
-    """
+    """Refuse a threshold on an unknown metric; ConfigError names the key and the nearest metric."""
     for name in ("thresholds", "quantized_thresholds"):
         thresholds = getattr(settings.evaluate, name)
         check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
@@ -152,16 +135,12 @@ def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) 
     message = quantized.graph_rewriter.quantization if quantized else None
     for problem in format_problems(message, settings.export.formats):
         where = "export.formats" if problem.path == "formats" else problem.path
-        raise with_line(ConfigError(problem.message, where=where), settings.model.config)
+        raise load.with_line(ConfigError(problem.message, where=where), settings.model.config)
 
 
 def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a training without a number of steps.
-
-    Raises:
-        ConfigError: when `num_steps` is missing.
-    """
+    """Refuse a training without a number of steps. Raises ConfigError when `num_steps` is missing."""
     try:
         raise_first(endless_training_problems(config.train_config))
     except ConfigError as error:
-        raise with_line(error, settings.model.config) from None
+        raise load.with_line(error, settings.model.config) from None

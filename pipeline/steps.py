@@ -10,11 +10,7 @@ from detection_core.artifacts import run_info
 
 @dataclasses.dataclass(frozen=True)
 class FromCheck:
-    """A parameter whose value a check computes when the run begins.
-
-    Attributes:
-        name: one of `pipeline.run_checks.CHECKS`.
-    """
+    """A parameter that one of `pipeline.run_checks.CHECKS` computes when the run begins."""
 
     name: str
 
@@ -36,12 +32,7 @@ class FromResult:
 
 @dataclasses.dataclass(frozen=True)
 class FromStep:
-    """An input artifact.
-
-    Attributes:
-        step: id of the producer.
-        output: the producer's output field.
-    """
+    """An input artifact: the producer's id and its output field."""
 
     step: str
     output: str

@@ -1,7 +1,5 @@
 """Tables in results of verbs: plain columns for files and scripts, styled ones on a terminal."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import shutil
@@ -41,7 +39,6 @@ class Table:
     min_widths: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return left-aligned columns, one row per line."""
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
         columns = enumerate(zip(*rows, strict=True))
         widths = [max(self.min_width(i), *map(len, column)) for i, column in columns]
@@ -57,16 +54,11 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """Lines and tables, in order from top to bottom.
-
-    Attributes:
-        parts: texts of one or more lines, and tables.
-    """
+    """Texts of one or more lines, and tables, from top to bottom."""
 
     parts: tuple[str | Table, ...]
 
     def __str__(self) -> str:
-        """Return the page without styles."""
         return "\n".join(map(str, self.parts))
 
 
@@ -98,7 +90,7 @@ def _styled(page: Table | Page) -> str:
     return sink.getvalue().rstrip("\n")
 
 
-def _rich_table(table: Table) -> rich.table.Table:
+def _rich_table(table: Table) -> "rich.table.Table":
     from rich.table import Table as RichTable
     from rich.text import Text
 

@@ -9,10 +9,7 @@ from detection_core.config.load import parse_pipeline_config, write_as_run
 
 
 def run(job: ConfigGenJob) -> dict[str, Any]:
-    """Write the formatted config.
-
-    Returns:
-        Properties of the artifact.
+    """Write the formatted config, and return the artifact's properties.
 
     Raises:
         ConfigError: for a text that does not fit the schema.

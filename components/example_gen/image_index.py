@@ -1,7 +1,5 @@
 """The images of a data set by split, in the order of the shards; kept on disk as JSON, not in memory."""
 
-from __future__ import annotations
-
 import array
 import base64
 import binascii
@@ -88,11 +86,11 @@ class ImageIndex:
         self._index.execute("DROP INDEX ids")
         self._flush()
 
-    def images(self, split: str) -> IndexedImages:
+    def images(self, split: str) -> "IndexedImages":
         """Return the images of a split."""
         return IndexedImages(self, "images", split)
 
-    def rejected(self, split: str) -> RejectedRecords:
+    def rejected(self, split: str) -> "RejectedRecords":
         """Return the rejections of a split."""
         return RejectedRecords(self, "rejected", split)
 

@@ -150,10 +150,7 @@ def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
 
 
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
-    """Merge the shards' reports into counts, and record their rejections.
-
-    Returns:
-        Split name to counts.
+    """Merge the shards' reports into each split's counts, and record their rejections.
 
     Raises:
         DataError: if a split has no images left.

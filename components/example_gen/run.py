@@ -8,16 +8,8 @@ from typing import Any
 
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
+from components.example_gen import shards
 from components.example_gen.ingestion import gather, read_dataset
-from components.example_gen.shards import (
-    SUFFIXES,
-    WORK,
-    ShardSettings,
-    read_reports,
-    write_manifests,
-    write_shards,
-    write_tasks,
-)
 from components.example_gen.sources import InputData, SpanQuery, find_data, fingerprint, resolve_spans
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
@@ -71,7 +63,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     annotated = dataset.annotated
     check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
     with files.atomic_dir(job.examples) as folder:
-        settings = ShardSettings(
+        settings = shards.ShardSettings(
             label_ids=dataset.label_map.ids_by_text,
             compression=job.compression,
             shards=plan.shard_folder,
@@ -80,11 +72,11 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
             exif_annotations=job.exif_annotations,
         )
         tasks = {
-            name: write_tasks(folder, name, images, job.shard_examples, settings)
+            name: shards.write_tasks(folder, name, images, job.shard_examples, settings)
             for name, images in dataset.splits.items()
         }
-        write_shards({path: n for paths in tasks.values() for path, n in paths.items()}, job.beam_args)
-        counts, quarantine = gather(dataset, read_reports(folder)), dataset.rejected
+        shards.write_shards({path: n for paths in tasks.values() for path, n in paths.items()}, job.beam_args)
+        counts, quarantine = gather(dataset, shards.read_reports(folder)), dataset.rejected
         check_limit(quarantine, annotated, job.quarantine_limit, list_path)
         card = make_card(
             plan.data.format,
@@ -102,8 +94,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         profiles = {name: split.boxes.profile() for name, split in counts.items()}
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if plan.shard_folder:
-            write_manifests(folder, read_reports(folder))
-        files.remove_tree(files.join(folder, WORK))
+            shards.write_manifests(folder, shards.read_reports(folder))
+        files.remove_tree(files.join(folder, shards.WORK))
     files.remove_tree(list_path)
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
@@ -124,7 +116,7 @@ def _check_parameters(job: ExampleGenJob) -> None:
         "decode_images": (job.decode_images, DECODINGS),
         "exif_annotations": (job.exif_annotations, FRAMES),
         "unannotated_images": (job.unannotated_images, CHOICES),
-        "compression": (job.compression, SUFFIXES),
+        "compression": (job.compression, shards.SUFFIXES),
     }
     for name, (value, known) in choices.items():
         if value not in known:

@@ -1,7 +1,5 @@
 """Shards: their lists of images, which are units of work, TFRecord files, reports, and Beam's pipeline."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gzip
@@ -65,13 +63,10 @@ class ShardSettings:
 def write_tasks(
     folder: str, split: str, images: IndexedImages, shard_examples: int, settings: ShardSettings
 ) -> dict[str, int]:
-    """Divide a split's images into shards, and write the list of each.
+    """Divide a split's images into shards; return each list's path, a task for `write_shard`, to its length.
 
     The lists are written to files because the size of a runner's job description is limited. The images are
     in storage order. `shard_examples` is approximate.
-
-    Returns:
-        Path of each list, which is a task for `write_shard`, to its number of records.
     """
     total, texts, shared = len(images), images.texts(), dataclasses.asdict(settings)
     count = max(1, math.ceil(total / shard_examples))
@@ -88,12 +83,9 @@ def write_tasks(
 
 
 def write_shard(task_path: str) -> int:
-    """Write the shard of a `write_tasks` path and its report.
+    """Write the shard of a `write_tasks` path and its report; return the number of examples.
 
     Repeated or concurrent calls write the same files.
-
-    Returns:
-        The number of examples.
     """
     # Parse line by line: the garbage collector would traverse millions of parsed boxes every time.
     head, *records = files.read_bytes(task_path).split(b"\n")

@@ -40,11 +40,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BaselineReplaced(Exception):
-    """The deployed version is not the one that the model was compared with.
-
-    Attributes:
-        current: the deployed version, if any.
-    """
+    """The deployed version, `current`, is not the one that the model was compared with."""
 
     def __init__(self, current: PublishedVersion | None) -> None:
         super().__init__(str(current.number) if current else "none")
@@ -126,12 +122,7 @@ class PushDestination:
         return found[-1] if found and found[-1].number in self.rolled_back() else None
 
     def fetch(self, number: int, folder: str) -> PublishedVersion:
-        """Copy a version's SavedModel, or the deployed one's if that version has been removed.
-
-        The folder must be empty.
-
-        Returns:
-            The copied version.
+        """Copy a version's SavedModel, or if it has been removed the deployed one's, into an empty folder.
 
         Raises:
             ContractError: when neither exists.
@@ -205,12 +196,9 @@ class PushDestination:
         return version
 
     def rollback(self, to: int | None = None) -> PublishedVersion:
-        """Take the deployed version out of service, or return to a given one.
+        """Take the deployed version out of service, or return to a given one; return the deployed one.
 
         `to` may have been rolled back before; None: the newest earlier version that was not rolled back.
-
-        Returns:
-            The deployed version.
 
         Raises:
             ContractError: when the version does not exist, or its SavedModel is incomplete.

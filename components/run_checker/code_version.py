@@ -40,12 +40,7 @@ def code_version() -> str:
 
 @functools.cache
 def component_version(component: str, root: Path | None = None) -> str:
-    """Return a fingerprint of the code that a component's results depend on.
-
-    Args:
-        component: one of `component_specs.JOBS`.
-        root: folder with the packages; default: where this process imported them from.
-    """
+    """Return a fingerprint of a component's code, from the folder `root` or where it was imported from."""
     own, foreign = import_closure(f"components.{component}.run", root)
     sources = _sources(root)
     digest = hashlib.sha256()

@@ -59,11 +59,7 @@ def asks_for_value(text: str, names: Collection[str] = (*NAMES, *_REFUSED)) -> b
 
 
 def check_placeholders(text: str, where: str) -> None:
-    """Refuse a text with a placeholder that cannot be filled.
-
-    Args:
-        text: value of a parameter.
-        where: the parameter, for messages.
+    """Refuse a text with a placeholder that cannot be filled; `where` is the parameter.
 
     Raises:
         ConfigError: naming the placeholder and the available ones.
@@ -177,12 +173,7 @@ _LAYOUT_WORDS = re.compile("|".join([*(f"({pattern})" for pattern, _ in _ELEMENT
 
 
 def format_time(moment: datetime.datetime, layout: str) -> str:
-    """Format a time, in UTC and to the second, by a Go layout.
-
-    Args:
-        moment: with a time zone.
-        layout: text whose elements of the reference time are replaced.
-    """
+    """Format a time, in UTC and to the second, by a Go layout with elements of the reference time."""
     utc = moment.astimezone(datetime.UTC)
 
     def element(match: re.Match[str]) -> str:

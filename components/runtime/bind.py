@@ -108,7 +108,6 @@ def present(name: str, role: Input, path: str) -> str:
         raise ContractError(f"the input {name} ({role.type.name}) is not there; run the step that makes it")
     if path and "://" not in path and not os.path.isdir(path):
         raise ContractError(
-            f"the input {name} ({role.type.name}) should be a folder; run the step that makes it",
-            where=path,
+            f"the input {name} ({role.type.name}) should be a folder; run the step that makes it", where=path
         )
     return path

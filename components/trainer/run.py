@@ -58,11 +58,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
 
 
 def training_config(job: TrainerJob) -> CheckedConfig:
-    """Return the job's pipeline.config, with the job's examples and overrides.
-
-    Raises:
-        ConfigError: for an invalid config.
-    """
+    """Return the job's config with its examples and overrides; ConfigError for an invalid one."""
     given = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
     config = apply_overrides(
         load_config(os.path.join(job.pipeline_config, PIPELINE_CONFIG), job.overrides),

@@ -59,10 +59,7 @@ class DetectorInfo:
 
 
 def serving_dir(path: str) -> str:
-    """Return the SavedModel's folder.
-
-    Args:
-        path: a detector folder, its `Format-Serving`, or a published version.
+    """Return the SavedModel's folder of a detector folder, its `Format-Serving`, or a published version.
 
     Raises:
         ContractError: when `path` holds no SavedModel.
@@ -85,11 +82,7 @@ def holds_saved_model(path: str) -> bool:
 
 
 def extra_file(path: str, name: str) -> str:
-    """Return the path of a file in the detector's `assets.extra/detflow`, existing or not.
-
-    Args:
-        path: as in `serving_dir`.
-        name: `PIPELINE_CONFIG`, `LABEL_MAP`, `MODEL_INFO`, `QUANTIZATION` or another file of that folder.
+    """Return the path of a file such as `MODEL_INFO` in `assets.extra/detflow`, existing or not.
 
     Raises:
         ContractError: when there is no SavedModel.

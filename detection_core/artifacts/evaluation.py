@@ -180,35 +180,22 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
 MAP = "DetectionBoxes_Precision/mAP"
 MAP_50 = "DetectionBoxes_Precision/mAP@.50IOU"
 COCO_METRICS = (
-    MAP,
-    MAP_50,
-    "DetectionBoxes_Precision/mAP@.75IOU",
-    "DetectionBoxes_Precision/mAP (small)",
-    "DetectionBoxes_Precision/mAP (medium)",
-    "DetectionBoxes_Precision/mAP (large)",
-    "DetectionBoxes_Recall/AR@1",
-    "DetectionBoxes_Recall/AR@10",
-    "DetectionBoxes_Recall/AR@100",
-    "DetectionBoxes_Recall/AR@100 (small)",
-    "DetectionBoxes_Recall/AR@100 (medium)",
+    MAP, MAP_50, "DetectionBoxes_Precision/mAP@.75IOU", "DetectionBoxes_Precision/mAP (small)",
+    "DetectionBoxes_Precision/mAP (medium)", "DetectionBoxes_Precision/mAP (large)",
+    "DetectionBoxes_Recall/AR@1", "DetectionBoxes_Recall/AR@10", "DetectionBoxes_Recall/AR@100",
+    "DetectionBoxes_Recall/AR@100 (small)", "DetectionBoxes_Recall/AR@100 (medium)",
     "DetectionBoxes_Recall/AR@100 (large)",
-)
+)  # fmt: skip
 """COCO's twelve metrics of boxes, always reported, in the order of its summary."""
 
 MASK_METRICS = tuple(name.replace("DetectionBoxes", "DetectionMasks") for name in COCO_METRICS)
 """COCO's twelve metrics of masks."""
 KEYPOINT_METRICS = (
-    "Keypoints_Precision/mAP",
-    "Keypoints_Precision/mAP@.50IOU",
-    "Keypoints_Precision/mAP@.75IOU",
-    "Keypoints_Precision/mAP (medium)",
-    "Keypoints_Precision/mAP (large)",
-    "Keypoints_Recall/AR@1",
-    "Keypoints_Recall/AR@10",
-    "Keypoints_Recall/AR@100",
-    "Keypoints_Recall/AR@100 (medium)",
+    "Keypoints_Precision/mAP", "Keypoints_Precision/mAP@.50IOU", "Keypoints_Precision/mAP@.75IOU",
+    "Keypoints_Precision/mAP (medium)", "Keypoints_Precision/mAP (large)", "Keypoints_Recall/AR@1",
+    "Keypoints_Recall/AR@10", "Keypoints_Recall/AR@100", "Keypoints_Recall/AR@100 (medium)",
     "Keypoints_Recall/AR@100 (large)",
-)
+)  # fmt: skip
 """COCO's ten metrics of keypoints, by object keypoint similarity (OKS), in the order of its summary.
 
 COCO counts at most 20 detections per image. In the Object Detection API's names, AR@1 is the recall over all

@@ -5,8 +5,6 @@ small file can expand to gigabytes. Here every offset and length is checked agai
 read is limited by the file's size.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import flatbuffers
@@ -55,7 +53,7 @@ class Table(flatbuffers.table.Table):
         self.allowance = allowance
 
     @classmethod
-    def root(cls, data: Any, allowance: _Allowance | None = None) -> Table:
+    def root(cls, data: Any, allowance: _Allowance | None = None) -> "Table":
         """Return the root table; a nested flatbuffer shares the allowance of the outer one."""
         allowance = allowance or _Allowance(len(data))
         return cls(data, cls(data, 0, allowance).Indirect(0), allowance)
@@ -124,7 +122,7 @@ class Table(flatbuffers.table.Table):
         self.allowance.spend(values.nbytes)
         return tuple(values.tolist())
 
-    def table(self, slot: int) -> Table:
+    def table(self, slot: int) -> "Table":
         """Return a field that is a table."""
         place = self.place(slot)
         if not place:
@@ -132,7 +130,7 @@ class Table(flatbuffers.table.Table):
         self.allowance.spend(_TABLE_BYTES, 1)
         return Table(self.Bytes, self.Indirect(place), self.allowance)
 
-    def tables(self, slot: int) -> list[Table]:
+    def tables(self, slot: int) -> "list[Table]":
         """Return a vector of tables."""
         place = self.place(slot)
         count, start = self._vector(place, 4) if place else (0, 0)

@@ -133,11 +133,7 @@ class JsonFile(_Named[T]):
             return None
 
     def read(self, folder: str) -> T:
-        """Read the file of an artifact's folder.
-
-        Raises:
-            ContractError: when it is missing; see also `parse`.
-        """
+        """Read the file of an artifact's folder; ContractError when it is missing, or as `parse`."""
         found = self.find(folder)
         if found is None:
             raise ContractError(

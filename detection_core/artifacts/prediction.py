@@ -1,7 +1,5 @@
 """Output of `detflow predict`: a JSON file per image, or a JSON line per video frame."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from typing import Any
@@ -47,7 +45,7 @@ class DetectedObject:
     mask: MaskRuns | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     keypoints: tuple[tuple[float, float], ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
 
-    def rounded(self) -> DetectedObject:
+    def rounded(self) -> "DetectedObject":
         """Return the detection, rounded as in files."""
         ymin, xmin, ymax, xmax = (round(edge, _DECIMALS) for edge in self.box)
         return dataclasses.replace(
@@ -84,7 +82,7 @@ class Prediction:
             return {"image": self.image, "error": self.error}
         return PREDICTION.encode(self._rounded())
 
-    def _rounded(self) -> Prediction:
+    def _rounded(self) -> "Prediction":
         return dataclasses.replace(self, detections=tuple(found.rounded() for found in self.detections))
 
 

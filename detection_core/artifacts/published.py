@@ -1,7 +1,5 @@
 """The files of a push destination (versions, and the pointer to the deployed one) and pushed.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 from collections.abc import Iterable, Mapping
@@ -63,7 +61,7 @@ class Deployment:
         if wrong:
             raise ValueError(f"expected numbers of versions, found {wrong[0]}")
 
-    def pointing_at(self, version: int) -> Deployment:
+    def pointing_at(self, version: int) -> "Deployment":
         """Return a deployment of this version, which must be in service."""
         return Deployment(version, self.rolled_back)
 
@@ -116,11 +114,7 @@ def write_version(path: str, version: PublishedVersion) -> None:
 
 
 def read_deployment(root: str) -> Deployment:
-    """Read `current.json`; if missing, nothing is deployed.
-
-    Raises:
-        ContractError: when it is damaged or in a newer format.
-    """
+    """Read `current.json`, empty if missing; ContractError when damaged or in a newer format."""
     path = CURRENT.path(root)
     try:
         deployment = CURRENT.parse(_read(path), path)

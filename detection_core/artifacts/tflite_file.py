@@ -243,7 +243,12 @@ def _graph(model: Any) -> TFLiteGraph:
         operators=tuple(_operator(entry, kinds) for entry in tables(graph, "Operators")),
         inputs=numbers(graph, "Inputs"),
         outputs=numbers(graph, "Outputs"),
-        signature_names=_signature_names(model),
+        signature_names={
+            entry.TensorIndex(): decoded(entry.Name())
+            for signature in tables(model, "SignatureDefs")[:1]
+            for field in ("Inputs", "Outputs")
+            for entry in tables(signature, field)
+        },
     )
 
 
@@ -282,15 +287,6 @@ def _quantization(tensor: Any) -> TensorQuantization | None:
         zero_point=numbers(parameters, "ZeroPoint") or (0,) * len(scale),
         axis=parameters.QuantizedDimension(),
     )
-
-
-def _signature_names(model: Any) -> dict[int, str]:
-    return {
-        entry.TensorIndex(): decoded(entry.Name())
-        for signature in tables(model, "SignatureDefs")[:1]
-        for field in ("Inputs", "Outputs")
-        for entry in tables(signature, field)
-    }
 
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")

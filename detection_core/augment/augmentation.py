@@ -24,11 +24,7 @@ class Augmentation(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmentations:
-    """Augmentations applied in sequence, each with a separate random stream.
-
-    Attributes:
-        augmentations: in the order of application.
-    """
+    """Augmentations applied in the given order, each with a separate random stream."""
 
     augmentations: tuple[Augmentation, ...] = ()
 
@@ -41,11 +37,7 @@ class Augmentations:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneOf:
-    """Apply one of several augmentations, each with equal probability.
-
-    Attributes:
-        augmentations: to choose from; all must give images of one dtype.
-    """
+    """Apply one of several augmentations, each with equal probability; all give images of one dtype."""
 
     augmentations: tuple[Augmentation, ...]
 

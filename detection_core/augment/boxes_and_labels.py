@@ -70,12 +70,7 @@ class DropCrowdBoxes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DropLabelProbabilistically:
-    """Remove objects of one class at random.
-
-    Attributes:
-        label: class id as in the label map, from 1.
-        drop_probability: of each object.
-    """
+    """Remove objects of one class, with its id as in the label map, at random."""
 
     label: int
     drop_probability: float = 1.0
@@ -90,12 +85,7 @@ class DropLabelProbabilistically:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RemapLabels:
-    """Map several classes to one class id; recorded scores keep their columns.
-
-    Attributes:
-        original_labels: class ids as in the label map, from 1.
-        new_label: the new class id.
-    """
+    """Map several class ids of the label map to one; recorded scores keep their columns."""
 
     original_labels: tuple[int, ...]
     new_label: int

@@ -43,11 +43,7 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustBrightness:
-    """Make the image brighter or darker.
-
-    Attributes:
-        max_delta: largest change, as a fraction of the full range.
-    """
+    """Make the image brighter or darker by up to `max_delta` of the full range."""
 
     max_delta: float = 0.2
 
@@ -58,12 +54,7 @@ class RandomAdjustBrightness:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustContrast:
-    """Scale the contrast.
-
-    Attributes:
-        min_delta: smallest factor.
-        max_delta: largest factor.
-    """
+    """Scale the contrast by a random factor."""
 
     min_delta: float = 0.8
     max_delta: float = 1.25
@@ -75,11 +66,7 @@ class RandomAdjustContrast:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustHue:
-    """Rotate the hue.
-
-    Attributes:
-        max_delta: largest rotation, as a fraction of the full circle.
-    """
+    """Rotate the hue by up to `max_delta` of the full circle."""
 
     max_delta: float = 0.02
 
@@ -90,12 +77,7 @@ class RandomAdjustHue:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomAdjustSaturation:
-    """Scale the saturation.
-
-    Attributes:
-        min_delta: smallest factor.
-        max_delta: largest factor.
-    """
+    """Scale the saturation by a random factor."""
 
     min_delta: float = 0.8
     max_delta: float = 1.25
@@ -145,11 +127,7 @@ def to_gray(sample: Sample) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRGBtoGray:
-    """Convert the image to grey, with three equal channels, at random.
-
-    Attributes:
-        probability: of the change.
-    """
+    """Convert the image to grey, with three equal channels, at random."""
 
     probability: float = 0.1
 
@@ -169,12 +147,7 @@ class RGBtoGray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPixelValueScale:
-    """Multiply every value by a separate random factor.
-
-    Attributes:
-        minval: smallest factor.
-        maxval: largest factor.
-    """
+    """Multiply every value by a separate random factor."""
 
     minval: float = 0.9
     maxval: float = 1.1
@@ -192,12 +165,7 @@ def scale_values(sample: Sample, factors: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdjustGamma:
-    """Apply gain * value ** gamma to values in 0..1.
-
-    Attributes:
-        gamma: exponent.
-        gain: factor.
-    """
+    """Apply gain * value ** gamma to values in 0..1."""
 
     gamma: float = 1.0
     gain: float = 1.0
@@ -209,14 +177,7 @@ class AdjustGamma:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NormalizeImage:
-    """Map one range of values linearly to another, without clipping.
-
-    Attributes:
-        original_minval: value that becomes `target_minval`.
-        original_maxval: value that becomes `target_maxval`.
-        target_minval: see above.
-        target_maxval: see above.
-    """
+    """Map the original range of values linearly to the target range, without clipping."""
 
     original_minval: float
     original_maxval: float
@@ -232,11 +193,7 @@ class NormalizeImage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubtractChannelMean:
-    """Subtract a constant from each channel.
-
-    Attributes:
-        means: one per channel.
-    """
+    """Subtract a constant from each channel."""
 
     means: tuple[float, ...]
 

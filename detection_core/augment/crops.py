@@ -12,12 +12,7 @@ from detection_core.structures import GroundTruth, Sample
 
 
 class Window(NamedTuple):
-    """A part of an image.
-
-    Attributes:
-        begin: int32 [2], first row and column.
-        size: int32 [2], rows and columns.
-    """
+    """A part of an image: first row and column, and number of rows and columns, int32 [2]."""
 
     begin: tf.Tensor
     size: tf.Tensor

@@ -12,14 +12,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from detection_core.augment.augmentation import apply_with_probability, uniforms
-from detection_core.ops.objects import (
-    hide_outside,
-    keep_objects,
-    mirror_keypoints,
-    reorder_keypoints,
-    turn_keypoints,
-    with_keypoints,
-)
+from detection_core.ops import objects
 from detection_core.structures import Sample
 
 VERTICAL, HORIZONTAL = 0, 1
@@ -39,10 +32,10 @@ def flip(sample: Sample, axis: int, permutation: Sequence[int] = ()) -> Sample:
     truth = truth._replace(
         boxes=tf.stack(sides, axis=-1),
         masks=tf.reverse(truth.masks, [axis + 1]),
-        keypoints=mirror_keypoints(truth.keypoints, axis),
+        keypoints=objects.mirror_keypoints(truth.keypoints, axis),
     )
     image = tf.reverse(sample.image, [axis])
-    return sample._replace(image=image, truth=reorder_keypoints(truth, permutation))
+    return sample._replace(image=image, truth=objects.reorder_keypoints(truth, permutation))
 
 
 def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
@@ -52,10 +45,10 @@ def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
     truth = truth._replace(
         boxes=tf.stack([1.0 - xmax, ymin, 1.0 - xmin, ymax], axis=-1),
         masks=tf.reverse(tf.transpose(truth.masks, [0, 2, 1]), [1]),
-        keypoints=turn_keypoints(truth.keypoints),
+        keypoints=objects.turn_keypoints(truth.keypoints),
     )
     image = tf.reverse(tf.transpose(sample.image, [1, 0, 2]), [0])
-    return sample._replace(image=image, truth=reorder_keypoints(truth, permutation))
+    return sample._replace(image=image, truth=objects.reorder_keypoints(truth, permutation))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,36 +69,21 @@ class _RandomFlip:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right at random.
-
-    Attributes:
-        probability: of the flip.
-        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Mirror left and right at random; for the permutation see `reorder_keypoints`."""
 
     _AXIS = HORIZONTAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomVerticalFlip(_RandomFlip):
-    """Mirror top and bottom at random.
-
-    Attributes:
-        probability: of the flip.
-        keypoint_flip_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Mirror top and bottom at random; for the permutation see `reorder_keypoints`."""
 
     _AXIS = VERTICAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomRotation90:
-    """Rotate by 90 degrees counter-clockwise at random.
-
-    Attributes:
-        probability: of the rotation.
-        keypoint_rot_permutation: source index of each keypoint, see `reorder_keypoints`.
-    """
+    """Rotate by 90 degrees counter-clockwise at random; for the permutation see `reorder_keypoints`."""
 
     probability: float = 0.5
     keypoint_rot_permutation: tuple[int, ...] = ()
@@ -125,7 +103,7 @@ def repeat_image(sample: Sample, axis: int) -> Sample:
     truth, count = sample.truth, tf.shape(sample.truth.boxes)[0]
     masks, none = truth.masks, tf.zeros_like(truth.masks)
     first, second = tf.concat([masks, none], axis + 1), tf.concat([none, masks], axis + 1)
-    twice = keep_objects(truth, tf.tile(tf.range(count), [2]))
+    twice = objects.keep_objects(truth, tf.tile(tf.range(count), [2]))
     boxes, keypoints = truth.boxes * shrink, truth.keypoints * shrink[:2]
     truth = twice._replace(
         boxes=tf.concat([boxes, boxes + shift], 0),
@@ -137,12 +115,7 @@ def repeat_image(sample: Sample, axis: int) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomSelfConcatImage:
-    """Repeat the image beside or below itself, for more and smaller objects.
-
-    Attributes:
-        concat_vertical_probability: of a copy below.
-        concat_horizontal_probability: of a copy to the right.
-    """
+    """Repeat the image below (vertical) or beside itself, for more and smaller objects."""
 
     concat_vertical_probability: float = 0.1
     concat_horizontal_probability: float = 0.1
@@ -226,7 +199,7 @@ def warp_keypoints(keypoints: tf.Tensor, warp: tf.Tensor, size: tf.Tensor) -> tf
     back = tf.linalg.inv(warp[:, :2])
     moved = tf.linalg.matvec(back, points - warp[:, 2])
     moved = (tf.reverse(moved, [-1]) + 0.5) / scale
-    return hide_outside(moved, tf.constant([0.0, 0.0, 1.0, 1.0]))
+    return objects.hide_outside(moved, tf.constant([0.0, 0.0, 1.0, 1.0]))
 
 
 def warp_boxes(boxes: tf.Tensor, warp: tf.Tensor, size: tf.Tensor, *, middle: bool = False) -> tf.Tensor:
@@ -272,5 +245,5 @@ def warp_sample(sample: Sample, warp: tf.Tensor, boxes: tf.Tensor) -> Sample:
     """Warp image, masks and keypoints, and set the given boxes."""
     truth, size = sample.truth, tf.shape(sample.image)[:2]
     truth = truth._replace(boxes=boxes, masks=warp_masks(truth.masks, warp))
-    truth = with_keypoints(truth, warp_keypoints(truth.keypoints, warp, size))
+    truth = objects.with_keypoints(truth, warp_keypoints(truth.keypoints, warp, size))
     return sample._replace(image=warp_pixels(sample.image, warp, REPLACEMENT), truth=truth)

@@ -61,11 +61,7 @@ class Mixing(ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixedAugmentations:
-    """Augmentations applied in sequence; some may mix.
-
-    Attributes:
-        steps: in the order of application.
-    """
+    """Augmentations applied in the given order; some may mix."""
 
     steps: tuple[Augmentation | Mixing, ...]
 
@@ -292,12 +288,9 @@ class CopyPaste(Mixing):
 
 
 def pasted(below: Sample, above: Sample, *, min_visible: float) -> Sample:
-    """Paste all objects of one sample onto another of the same size.
+    """Paste all objects of `above` onto `below`, of the same size; the rest of its image is not used.
 
-    Args:
-        below: the sample that receives the objects.
-        above: the sample with the objects; the rest of its image is not used.
-        min_visible: an object of `below` stays if at least this fraction of it is still visible.
+    An object of `below` stays if at least the fraction `min_visible` of it is still visible.
     """
     rows, columns = tf.unstack(tf.shape(below.image)[:2])
     with_masks = below.truth.masks.shape[1:] != [0, 0]

@@ -4,16 +4,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.augment import crops
 from detection_core.augment.augmentation import random_int, scaled, uniforms
-from detection_core.augment.crops import (
-    RandomCropImage,
-    Window,
-    crop_and_pad,
-    crop_truth,
-    pad_image,
-    pad_masks,
-    truth_in_window,
-)
 from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import Sample
 
@@ -31,8 +23,8 @@ def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ())
     canvas = tf.constant(colour) if colour else tf.reduce_mean(image, axis=(0, 1))
     frame = tf.cast(tf.concat([-offset, size - offset], 0), tf.float32)
     window = frame / tf.cast(tf.tile(tf.shape(image)[:2], [2]), tf.float32)
-    truth = truth_in_window(truth, window)._replace(masks=pad_masks(truth.masks, room))
-    return sample._replace(image=pad_image(image - canvas, room) + canvas, truth=truth)
+    truth = crops.truth_in_window(truth, window)._replace(masks=crops.pad_masks(truth.masks, room))
+    return sample._replace(image=crops.pad_image(image - canvas, room) + canvas, truth=truth)
 
 
 def pad_at_random(
@@ -108,7 +100,7 @@ class RandomCropPadImage:
         pad_color: of the canvas, 0..255; empty: the crop's mean colour.
     """
 
-    crop: RandomCropImage = dataclasses.field(default_factory=RandomCropImage)
+    crop: crops.RandomCropImage = dataclasses.field(default_factory=crops.RandomCropImage)
     min_padded_size_ratio: tuple[float, float] = (1.0, 1.0)
     max_padded_size_ratio: tuple[float, float] = (2.0, 2.0)
     pad_color: Colour = ()
@@ -191,7 +183,7 @@ def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:
     first = tf.maximum(begin, 0)
     # A square that exceeds the image loses the last row and column, as in published detectors' training.
     last = tf.maximum(tf.minimum(begin + side, size - 1), first + 1)
-    return _square(sample, Window(first, last - first), first - begin, side)
+    return _square(sample, crops.Window(first, last - first), first - begin, side)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -219,7 +211,7 @@ class RandomScaleCropAndPadToSquare:
         resized = _resize(sample, tf.cast(size * (side / tf.reduce_max(size)), tf.int32))
         size = tf.shape(resized.image)[:2]
         begin = random_int(draws[1:], 0, tf.maximum(size - self.output_size, 0))
-        window = Window(begin, tf.minimum(size, self.output_size))
+        window = crops.Window(begin, tf.minimum(size, self.output_size))
         return _square(resized, window, tf.zeros([2], tf.int32), tf.constant(self.output_size))
 
 
@@ -235,11 +227,11 @@ def _resize(sample: Sample, size: tf.Tensor) -> Sample:
     return sample._replace(image=resize_pixels(sample.image, size), truth=truth)
 
 
-def _square(sample: Sample, window: Window, offset: tf.Tensor, side: tf.Tensor) -> Sample:
+def _square(sample: Sample, window: crops.Window, offset: tf.Tensor, side: tf.Tensor) -> Sample:
     """Place a window of the image on a black square, at int32 [2] `offset`; clip boxes to the square."""
     square = tf.concat([window.begin - offset, window.begin - offset + side], 0)
     frame = tf.cast(square, tf.float32) / tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
     room = tf.stack([offset, side - offset - window.size], axis=1)
-    image, masks = crop_and_pad(sample.image, sample.truth.masks, window, room)
-    truth = crop_truth(sample.truth._replace(masks=masks), frame, overlap_thresh=0.0, clip_boxes=True)
+    image, masks = crops.crop_and_pad(sample.image, sample.truth.masks, window, room)
+    truth = crops.crop_truth(sample.truth._replace(masks=masks), frame, overlap_thresh=0.0, clip_boxes=True)
     return sample._replace(image=image, truth=truth)

@@ -10,24 +10,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import (
-    in_floats,
-    random_int,
-    scaled,
-    skip_with_probability,
-    uniforms,
-)
+from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.geometry import REPLACEMENT, rotation, warp_pixels
 from detection_core.structures import Sample
 
 
 class Region(NamedTuple):
-    """Pixels of an image that a box touches.
-
-    Attributes:
-        begin: int32 [2], first row and column.
-        end: int32 [2], behind the last row and column.
-    """
+    """Pixels that a box touches: first row and column, and the ones behind the last, int32 [2]."""
 
     begin: tf.Tensor
     end: tf.Tensor
@@ -72,13 +61,9 @@ def cut_out(image: tf.Tensor, reach: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Fill a rectangle, with its centre in a normalised box, in uint8 [h, w, 3].
+    """Fill a rectangle, centred in a normalised box, float32 [4], in uint8 [h, w, 3].
 
-    Args:
-        image: uint8 [h, w, 3].
-        box: float32 [4], normalised.
-        fraction: sides of the rectangle as a fraction of the box's.
-        draws: float32 [2] of [0, 1), row and column of the centre in the box.
+    Its sides are a fraction of the box's; `draws`, float32 [2] of [0, 1), are row and column of the centre.
     """
     region = region_of(box, tf.shape(image)[:2])
     reach = tf.cast(fraction * (tf.cast(region.end - region.begin, tf.float32) / 2.0), tf.int32)
@@ -97,12 +82,7 @@ def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> 
 
 
 class BoxChange(NamedTuple):
-    """Functions that change the pixels of a box.
-
-    Attributes:
-        image: takes uint8 [h, w, 3] and int64 [2] seed.
-        masks: takes uint8 [h, w, G].
-    """
+    """Functions that change a box: of uint8 [h, w, 3] pixels and a seed, and of uint8 [h, w, G] masks."""
 
     image: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     masks: Callable[[tf.Tensor], tf.Tensor]
@@ -285,13 +265,7 @@ def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.T
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomJpegQuality:
-    """Compress the image as JPEG and decode it, with a probability.
-
-    Attributes:
-        random_coef: probability of no change.
-        min_jpeg_quality: lowest quality, 0..100.
-        max_jpeg_quality: highest quality.
-    """
+    """Compress the image as JPEG and decode it; `random_coef` is the probability of no change."""
 
     random_coef: float = 0.0
     min_jpeg_quality: int = 0

@@ -158,11 +158,7 @@ OPERATIONS: dict[str, Operation] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutoAugmentImage:
-    """Apply one sub-policy of a learned policy; the image is rounded to integers.
-
-    Attributes:
-        policy_name: key of `POLICIES`.
-    """
+    """Apply one sub-policy of a policy of `POLICIES`; the image is rounded to integers."""
 
     policy_name: str = "v0"
 

@@ -5,13 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.augmentation import (
-    in_floats,
-    random_int,
-    scaled,
-    skip_with_probability,
-    uniforms,
-)
+from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.crops import Window, crop_image, crop_masks, fitting_size, place
 from detection_core.ops.objects import end_at_last_pixel, hide_outside, with_keypoints
 from detection_core.ops.resampling import (
@@ -40,12 +34,7 @@ def _scaled_size(sample: Sample, scale: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomImageScale:
-    """Scale the image, keeping its aspect ratio.
-
-    Attributes:
-        min_scale_ratio: smallest factor.
-        max_scale_ratio: largest factor.
-    """
+    """Scale the image by a random factor, keeping its aspect ratio."""
 
     min_scale_ratio: float = 0.5
     max_scale_ratio: float = 2.0
@@ -63,13 +52,7 @@ def scale_image(sample: Sample, scale: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ResizeImage:
-    """Stretch the image to one size.
-
-    Attributes:
-        new_height: rows.
-        new_width: columns.
-        method: interpolation.
-    """
+    """Stretch the image to one size."""
 
     new_height: int
     new_width: int
@@ -85,12 +68,7 @@ _METHODS: tuple[Method, ...] = ("BILINEAR", "NEAREST_NEIGHBOR", "BICUBIC", "AREA
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomResizeMethod:
-    """Stretch the image to one size with a random interpolation method.
-
-    Attributes:
-        target_height: rows.
-        target_width: columns.
-    """
+    """Stretch the image to one size with a random interpolation method."""
 
     target_height: int
     target_width: int
@@ -133,12 +111,7 @@ def downscale_to_pixels(sample: Sample, target: tf.Tensor) -> Sample:
 
 
 class Placement(NamedTuple):
-    """Scaled size and position of an image in the network's input.
-
-    Attributes:
-        scaled: int32 [2], rows and columns of the whole image after scaling.
-        offset: int32 [2], rows and columns cut off above and to the left.
-    """
+    """Scaled rows and columns of the whole image, and those cut off above and to the left, int32 [2]."""
 
     scaled: tf.Tensor
     offset: tf.Tensor

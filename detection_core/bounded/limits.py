@@ -40,11 +40,7 @@ _BEGINS = ("[", "{", ",")
 
 
 def parse_json_text(text: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        ValueError: when it cannot be parsed, is nested too deeply, or holds too many values.
-    """
+    """Parse a JSON text; ValueError when it is malformed, nested too deeply, or holds too many values."""
     check_values(text)
     try:
         return json.loads(text)

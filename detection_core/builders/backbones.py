@@ -121,10 +121,7 @@ BACKBONES: dict[str, BackboneEntry] = {
         f"mobilenet_v3_{size}{kind}": _mobile(
             "mobilenet_v3",
             _scaled(
-                mobilenet_v3.mobilenet_v3,
-                mobilenet_v3.MobileNetV3Options,
-                size=size,
-                minimalistic=bool(kind),
+                mobilenet_v3.mobilenet_v3, mobilenet_v3.MobileNetV3Options, size=size, minimalistic=bool(kind)
             ),
         )
         for kind in ("", "_minimalistic")

@@ -96,12 +96,7 @@ def build_train_dataset(
 
 
 def training_records(
-    config: CheckedConfig,
-    *,
-    label_map: LabelMap,
-    seed: int,
-    step: int,
-    left_out: Sequence[LeftOut] = (),
+    config: CheckedConfig, *, label_map: LabelMap, seed: int, step: int, left_out: Sequence[LeftOut] = ()
 ) -> list[bytes]:
     """Return the records of a training batch, as stored in their files.
 
@@ -163,11 +158,7 @@ def iterate_training_pairs(
 
 
 def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
-    """Return the reader of all records of the train_input_reader.
-
-    Raises:
-        DataError: when there are no records.
-    """
+    """Return the reader of all records of the train_input_reader; DataError when there are none."""
     message, scores = config.train_input_reader, score_columns(config.model)
     reader = build_input_reader(message, label_map, "train_input_reader", scores=scores)
     if message.decode_at_reduced_size:
@@ -189,10 +180,7 @@ def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> A
 
 
 def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tuple[list[LeftOut], int]:
-    """Decode every training record once.
-
-    Returns:
-        The records that fail, and the total number of records.
+    """Decode every training record once; return those that fail, and the total number.
 
     Raises:
         DataError: when a file itself is damaged.
@@ -201,12 +189,7 @@ def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tup
     return find_undecodable(reader.paths, reader.decode), sum(map(count_records, reader.paths))
 
 
-def build_eval_dataset(
-    config: CheckedConfig,
-    *,
-    label_map: LabelMap,
-    batch_size: int = 1,
-) -> tf.data.Dataset:
+def build_eval_dataset(config: CheckedConfig, *, label_map: LabelMap, batch_size: int = 1) -> tf.data.Dataset:
     """Build the dataset for evaluation losses: each example once, in the records' order, not augmented.
 
     It yields `Batch`es of the first eval_input_reader's records; the last batch may be smaller.

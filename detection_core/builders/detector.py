@@ -29,8 +29,6 @@ from detection_core.training.step import Losses
 if TYPE_CHECKING:
     import numpy as np
 
-    from detection_core.detectors.base import Detector
-
 
 def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector:
     """Build the detector of a checked config.
@@ -81,11 +79,7 @@ class ConfiguredModel:
         return model_image_resizer(self.message)
 
     def anchors(self) -> np.ndarray | None:
-        """Return the anchors, or None for a family without fixed ones.
-
-        Returns:
-            float32 [A, 4], normalised to the detector's input.
-        """
+        """Return float32 [A, 4] anchors, normalised to the detector's input; None without fixed anchors."""
         support = self.family.anchors
         return support.boxes(*model_message(self.message)) if support else None
 
@@ -128,12 +122,9 @@ def uses_multi_scale(config: CheckedConfig) -> bool:
 
 
 def build_multi_scale_model(config: CheckedConfig, detector: Detector) -> MultiScaleModel | None:
-    """Build the losses of a detector at each size of its training.
+    """Build the losses of a detector at each size of its training; None if all images have its own size.
 
     Call it in the strategy scope and precision in which the detector was built.
-
-    Returns:
-        None if all images have the detector's own size.
 
     Raises:
         ConfigError: when the detector already takes several sizes, or cannot take one of these.

@@ -10,58 +10,13 @@ from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.registered import build_registered
 from detection_core.ops import iou as iou_ops
+from detection_core.ops import post_processing
 from detection_core.ops.iou import Similarity, ThresholdedIou, negative_squared_distance
 from detection_core.ops.nms import NmsOptions
-from detection_core.ops.post_processing import (
-    Elementwise,
-    PerClass,
-    PiecewiseLinear,
-    PostProcessing,
-    ScoreConverter,
-    Temperature,
-)
-from detection_core.parts.anchors.generators import (
-    AnchorGenerator,
-    AnchorGrid,
-    FlexibleGridAnchorGenerator,
-    GridAnchorGenerator,
-    GridAnchorOptions,
-    MultiscaleAnchorGenerator,
-    MultiscaleAnchorOptions,
-    SsdAnchorGenerator,
-    SsdAnchorOptions,
-)
-from detection_core.parts.box_coders import (
-    BoxCoder,
-    FasterRcnnBoxCoder,
-    KeypointBoxCoder,
-    MeanStddevBoxCoder,
-    SquareBoxCoder,
-)
-from detection_core.parts.losses import (
-    AnchorLosses,
-    BootstrappedSigmoidLoss,
-    ClassificationLoss,
-    DiceLoss,
-    GiouLoss,
-    IouLoss,
-    L1Loss,
-    L2Loss,
-    LocalizationLoss,
-    PenaltyReducedFocalLoss,
-    SigmoidFocalLoss,
-    SigmoidLoss,
-    SmoothL1Loss,
-    SoftmaxAgainstLogitsLoss,
-    SoftmaxLoss,
-)
+from detection_core.parts import box_coders, losses
+from detection_core.parts.anchors import generators
 from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
-from detection_core.parts.samplers import (
-    BalancedSampler,
-    HardExampleMiner,
-    HardExampleOptions,
-    MiningLoss,
-)
+from detection_core.parts.samplers import BalancedSampler, HardExampleMiner, HardExampleOptions, MiningLoss
 from detection_core.protos import (
     anchor_generator_pb2,
     argmax_matcher_pb2,
@@ -69,18 +24,16 @@ from detection_core.protos import (
     calibration_pb2,
     flexible_grid_anchor_generator_pb2,
     grid_anchor_generator_pb2,
-    keypoint_box_coder_pb2,
     losses_pb2,
     matcher_pb2,
-    multiscale_anchor_generator_pb2,
     post_processing_pb2,
     region_similarity_calculator_pb2,
     ssd_anchor_generator_pb2,
 )
 
 
-def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> AnchorGenerator:
-    options = GridAnchorOptions(
+def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> generators.AnchorGenerator:
+    options = generators.GridAnchorOptions(
         height=float(message.height),
         width=float(message.width),
         stride=(float(message.height_stride), float(message.width_stride)),
@@ -88,31 +41,27 @@ def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> AnchorGener
         scales=tuple(message.scales),
         aspect_ratios=tuple(message.aspect_ratios),
     )
-    return GridAnchorGenerator(options)
+    return generators.GridAnchorGenerator(options)
 
 
 def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
     return tuple((float(y), float(x)) for y, x in zip(y_values, x_values, strict=True))
 
 
-def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> AnchorGenerator:
+def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> generators.AnchorGenerator:
     options = from_fields(
-        SsdAnchorOptions,
+        generators.SsdAnchorOptions,
         message,
         num_layers=ssd_anchor_layers(message),
         strides=_pairs(message.height_stride, message.width_stride),
         offsets=_pairs(message.height_offset, message.width_offset),
     )
-    return SsdAnchorGenerator(options)
+    return generators.SsdAnchorGenerator(options)
 
 
-def _multiscale(message: multiscale_anchor_generator_pb2.MultiscaleAnchorGenerator) -> AnchorGenerator:
-    return MultiscaleAnchorGenerator(from_fields(MultiscaleAnchorOptions, message))
-
-
-def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> AnchorGrid:
+def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> generators.AnchorGrid:
     return from_fields(
-        AnchorGrid,
+        generators.AnchorGrid,
         message,
         stride=(float(message.height_stride), float(message.width_stride)),
         offset=(float(message.height_offset), float(message.width_offset)),
@@ -121,37 +70,37 @@ def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> Anch
 
 def _flexible_grid(
     message: flexible_grid_anchor_generator_pb2.FlexibleGridAnchorGenerator,
-) -> AnchorGenerator:
+) -> generators.AnchorGenerator:
     grids = tuple(_anchor_grid(grid) for grid in message.anchor_grid)
-    return FlexibleGridAnchorGenerator(grids, normalize_coordinates=message.normalize_coordinates)
+    return generators.FlexibleGridAnchorGenerator(grids, normalize_coordinates=message.normalize_coordinates)
 
 
-ANCHOR_GENERATORS: dict[str, Callable[[Any], AnchorGenerator]] = {
+ANCHOR_GENERATORS: dict[str, Callable[[Any], generators.AnchorGenerator]] = {
     "flexible_grid_anchor_generator": _flexible_grid,
     "grid_anchor_generator": _grid,
-    "multiscale_anchor_generator": _multiscale,
+    "multiscale_anchor_generator": lambda message: generators.MultiscaleAnchorGenerator(
+        from_fields(generators.MultiscaleAnchorOptions, message)
+    ),
     "ssd_anchor_generator": _ssd,
 }
 
 
-def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> AnchorGenerator:
+def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> generators.AnchorGenerator:
     """Build the anchor generator of a checked message."""
     return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)
 
 
-def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
-    return from_fields(KeypointBoxCoder, message, box_coder=from_fields(FasterRcnnBoxCoder, message))
-
-
-BOX_CODERS: dict[str, Callable[[Any], BoxCoder]] = {
-    "faster_rcnn_box_coder": same_fields(FasterRcnnBoxCoder),
-    "keypoint_box_coder": _keypoint,
-    "mean_stddev_box_coder": same_fields(MeanStddevBoxCoder),
-    "square_box_coder": same_fields(SquareBoxCoder),
+BOX_CODERS: dict[str, Callable[[Any], box_coders.BoxCoder]] = {
+    "faster_rcnn_box_coder": same_fields(box_coders.FasterRcnnBoxCoder),
+    "keypoint_box_coder": lambda message: from_fields(
+        box_coders.KeypointBoxCoder, message, box_coder=from_fields(box_coders.FasterRcnnBoxCoder, message)
+    ),
+    "mean_stddev_box_coder": same_fields(box_coders.MeanStddevBoxCoder),
+    "square_box_coder": same_fields(box_coders.SquareBoxCoder),
 }
 
 
-def build_box_coder(message: box_coder_pb2.BoxCoder) -> BoxCoder:
+def build_box_coder(message: box_coder_pb2.BoxCoder) -> box_coders.BoxCoder:
     """Build the box coder of a checked message."""
     return build_oneof(message, "box_coder_oneof", BOX_CODERS)
 
@@ -181,37 +130,35 @@ SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
 }
 
 
-def build_similarity(
-    message: region_similarity_calculator_pb2.RegionSimilarityCalculator,
-) -> Similarity:
+def build_similarity(message: region_similarity_calculator_pb2.RegionSimilarityCalculator) -> Similarity:
     """Build the similarity of a checked message, for rows [..., G, 4] and columns [..., A, 4]."""
     return build_oneof(message, "region_similarity", SIMILARITIES)
 
 
-def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> ClassificationLoss:
+def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> losses.ClassificationLoss:
     # An unset alpha means no class balancing, unlike alpha 0.
     alpha = message.alpha if message.HasField("alpha") else None
-    return SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
+    return losses.SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
 
 
 # `anchorwise_output` has no effect: the Object Detection API ignores it as well.
-CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
-    "bootstrapped_sigmoid": same_fields(BootstrappedSigmoidLoss),
-    "penalty_reduced_logistic_focal_loss": same_fields(PenaltyReducedFocalLoss),
-    "weighted_dice_classification_loss": same_fields(DiceLoss),
-    "weighted_logits_softmax": same_fields(SoftmaxAgainstLogitsLoss),
-    "weighted_sigmoid": same_fields(SigmoidLoss),
+CLASSIFICATION_LOSSES: dict[str, Callable[[Any], losses.ClassificationLoss]] = {
+    "bootstrapped_sigmoid": same_fields(losses.BootstrappedSigmoidLoss),
+    "penalty_reduced_logistic_focal_loss": same_fields(losses.PenaltyReducedFocalLoss),
+    "weighted_dice_classification_loss": same_fields(losses.DiceLoss),
+    "weighted_logits_softmax": same_fields(losses.SoftmaxAgainstLogitsLoss),
+    "weighted_sigmoid": same_fields(losses.SigmoidLoss),
     "weighted_sigmoid_focal": _focal,
-    "weighted_softmax": same_fields(SoftmaxLoss),
+    "weighted_softmax": same_fields(losses.SoftmaxLoss),
     "registered": lambda message: build_registered("classification_loss", message),
 }
 
-LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
-    "l1_localization_loss": same_fields(L1Loss),
-    "weighted_giou": same_fields(GiouLoss),
-    "weighted_iou": same_fields(IouLoss),
-    "weighted_l2": same_fields(L2Loss),
-    "weighted_smooth_l1": same_fields(SmoothL1Loss),
+LOCALIZATION_LOSSES: dict[str, Callable[[Any], losses.LocalizationLoss]] = {
+    "l1_localization_loss": same_fields(losses.L1Loss),
+    "weighted_giou": same_fields(losses.GiouLoss),
+    "weighted_iou": same_fields(losses.IouLoss),
+    "weighted_l2": same_fields(losses.L2Loss),
+    "weighted_smooth_l1": same_fields(losses.SmoothL1Loss),
     "registered": lambda message: build_registered("localization_loss", message),
 }
 
@@ -222,12 +169,12 @@ MINING_LOSSES: dict[int, MiningLoss] = {
 }
 
 
-def build_classification_loss(message: losses_pb2.ClassificationLoss) -> ClassificationLoss:
+def build_classification_loss(message: losses_pb2.ClassificationLoss) -> losses.ClassificationLoss:
     """Build the classification loss of a checked message."""
     return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES)
 
 
-def build_localization_loss(message: losses_pb2.LocalizationLoss) -> LocalizationLoss:
+def build_localization_loss(message: losses_pb2.LocalizationLoss) -> losses.LocalizationLoss:
     """Build the localisation loss of a checked message."""
     return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES)
 
@@ -249,9 +196,9 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     return HardExampleMiner(options)
 
 
-def build_losses(message: losses_pb2.Loss) -> AnchorLosses:
+def build_losses(message: losses_pb2.Loss) -> losses.AnchorLosses:
     """Build the losses of an anchor-based detector, their weights and the selection of anchors."""
-    return AnchorLosses(
+    return losses.AnchorLosses(
         classification=build_classification_loss(message.classification_loss),
         localization=build_localization_loss(message.localization_loss),
         classification_weight=message.classification_weight,
@@ -270,52 +217,52 @@ def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
 _logger = logging.getLogger(__name__)
 
 
-def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
+def _piecewise(message: calibration_pb2.XYPairs) -> post_processing.PiecewiseLinear:
     points = [(pair.x, pair.y) for pair in message.x_y_pair]
     if sorted(points) != points:
         _logger.warning("calibration points are not in rising order of x; scores between them lose meaning")
-    return PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
+    return post_processing.PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
 
 
-def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> PerClass:
+def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> post_processing.PerClass:
     functions = {key: _piecewise(pairs) for key, pairs in message.class_id_xy_pairs_map.items()}
-    return PerClass(functions=functions)
+    return post_processing.PerClass(functions=functions)
 
 
-CALIBRATIONS: dict[str, Callable[[Any], Elementwise]] = {
+CALIBRATIONS: dict[str, Callable[[Any], post_processing.Elementwise]] = {
     "class_id_function_approximations": _per_class,
     "function_approximation": lambda message: _piecewise(message.x_y_pairs),
-    "temperature_scaling_calibration": same_fields(Temperature),
+    "temperature_scaling_calibration": same_fields(post_processing.Temperature),
 }
 
 
-def build_calibration(message: calibration_pb2.CalibrationConfig) -> Elementwise:
+def build_calibration(message: calibration_pb2.CalibrationConfig) -> post_processing.Elementwise:
     """Build the calibration of a checked message; a `Temperature` takes logits, the others scores."""
     return build_oneof(message, "calibrator", CALIBRATIONS)
 
 
-SCORE_ACTIVATIONS: dict[int, Elementwise] = {
+SCORE_ACTIVATIONS: dict[int, post_processing.Elementwise] = {
     post_processing_pb2.PostProcessing.IDENTITY: tf.identity,
     post_processing_pb2.PostProcessing.SIGMOID: tf.sigmoid,
     post_processing_pb2.PostProcessing.SOFTMAX: tf.nn.softmax,
 }
 
 
-def build_post_processing(message: post_processing_pb2.PostProcessing) -> PostProcessing:
+def build_post_processing(message: post_processing_pb2.PostProcessing) -> post_processing.PostProcessing:
     """Build the conversion of raw predictions to detections from a checked message."""
-    return PostProcessing(
+    return post_processing.PostProcessing(
         score_converter=build_score_converter(message),
         nms=build_nms_options(message.batch_non_max_suppression),
     )
 
 
-def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreConverter:
+def build_score_converter(message: post_processing_pb2.PostProcessing) -> post_processing.ScoreConverter:
     """Build the conversion of class logits to scores, calibration included."""
     calibration = (
         build_calibration(message.calibration_config) if message.HasField("calibration_config") else None
     )
-    on_logits = isinstance(calibration, Temperature)
-    return ScoreConverter(
+    on_logits = isinstance(calibration, post_processing.Temperature)
+    return post_processing.ScoreConverter(
         activation=SCORE_ACTIVATIONS[message.score_converter],
         logit_scale=message.logit_scale,
         prepare=calibration if on_logits else None,

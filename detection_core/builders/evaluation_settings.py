@@ -47,12 +47,7 @@ class EvaluateOptions:
 
 
 def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
-    """Return the options with the metrics and pictures of a config's `eval_config`.
-
-    Args:
-        options: its number of pictures takes precedence, unless it is `AS_CONFIGURED`.
-        config: a checked config.
-    """
+    """Return the options with the metrics of `eval_config`, and its pictures where they set no number."""
     message = config.eval_config
     return dataclasses.replace(
         options,

@@ -13,20 +13,12 @@ from detection_core.builders.oneof import build_oneof, from_fields, same_fields
 from detection_core.config.messages.pipeline import model_resizer
 from detection_core.config.model_fields import ModelMessage, foreground_classes
 from detection_core.config.pipeline_config import CheckedConfig
+from detection_core.data import resize
 from detection_core.data.batch import LabelTargets, network_input
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
 from detection_core.data.label_map import LabelMap
 from detection_core.data.reader import Reader
 from detection_core.data.records import expand_patterns
-from detection_core.data.resize import (
-    AutomlResizer,
-    ConditionalShapeResizer,
-    FixedShapeResizer,
-    IdentityResizer,
-    KeepAspectRatioResizer,
-    PadToMultipleResizer,
-    Resizer,
-)
 from detection_core.data.sequence import SequenceOptions, element_at, with_following
 from detection_core.detectors.family import model_message
 from detection_core.protos import image_resizer_pb2 as resizer_pb
@@ -34,17 +26,17 @@ from detection_core.protos import input_reader_pb2 as pb
 from detection_core.protos import model_pb2
 from detection_core.structures import Batch, Sample
 
-IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
-    "keep_aspect_ratio_resizer": same_fields(KeepAspectRatioResizer),
-    "fixed_shape_resizer": same_fields(FixedShapeResizer),
-    "identity_resizer": same_fields(IdentityResizer),
-    "conditional_shape_resizer": same_fields(ConditionalShapeResizer),
-    "pad_to_multiple_resizer": same_fields(PadToMultipleResizer),
-    "automl_resizer": same_fields(AutomlResizer),
+IMAGE_RESIZERS: dict[str, Callable[[Any], resize.Resizer]] = {
+    "keep_aspect_ratio_resizer": same_fields(resize.KeepAspectRatioResizer),
+    "fixed_shape_resizer": same_fields(resize.FixedShapeResizer),
+    "identity_resizer": same_fields(resize.IdentityResizer),
+    "conditional_shape_resizer": same_fields(resize.ConditionalShapeResizer),
+    "pad_to_multiple_resizer": same_fields(resize.PadToMultipleResizer),
+    "automl_resizer": same_fields(resize.AutomlResizer),
 }
 
 
-def build_image_resizer(message: resizer_pb.ImageResizer) -> Resizer:
+def build_image_resizer(message: resizer_pb.ImageResizer) -> resize.Resizer:
     """Build the resizer of a checked message."""
     return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
 
@@ -55,7 +47,7 @@ def resizer_name(model: model_pb2.DetectionModel) -> str:
     return message.WhichOneof("image_resizer_oneof") or "none"
 
 
-def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
+def model_image_resizer(model: model_pb2.DetectionModel) -> resize.Resizer:
     """Build the image resizer of a model of any family."""
     return build_image_resizer(model_resizer(model)[0])
 
@@ -69,12 +61,7 @@ _MASKS: dict[int, MaskType] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreColumns:
-    """The layout of class scores in a record.
-
-    Attributes:
-        count: number of scores, one per class.
-        background: whether the first score is the background's.
-    """
+    """The number of class scores in a record, and whether the first is the background's."""
 
     count: int
     background: bool
@@ -87,13 +74,9 @@ def build_input_reader(
     *,
     scores: ScoreColumns | None = None,
 ) -> Reader:
-    """Build the reader of a checked message.
+    """Build the reader of a checked message, whose path in the configuration is `where`, for errors.
 
-    Args:
-        message: the message.
-        label_map: class text -> class id.
-        where: its path in the configuration, for errors about missing records.
-        scores: layout of class scores; None: ignore them, as only training uses them.
+    Without a layout of class scores they are ignored, as only training uses them.
 
     Raises:
         DataError: when a pattern matches no file.
@@ -162,7 +145,7 @@ class TrainingStream:
 
     augment: Augmentations | MixedAugmentations
     targets: LabelTargets
-    resizer: Resizer
+    resizer: resize.Resizer
     max_boxes: int
     pool: int
     mixed: int
@@ -200,12 +183,7 @@ class TrainingStream:
 
 
 def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
-    """Build the conversion of training samples to elements of batches.
-
-    Args:
-        config: its train_config has the augmentations, its model the resizer.
-        batch_size: images per update, over all replicas.
-    """
+    """Build the conversion of training samples to elements of batches; the size is over all replicas."""
     train = config.train_config
     closed = train.close_mosaic_steps
     return TrainingStream(

@@ -4,8 +4,6 @@ It covers the loop's options, loggers, validation, optimizer, fine-tuning and th
 outline is printed before data exist.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 
@@ -177,7 +175,7 @@ class TrainPlan:
     loggers: LoggerOptions = NO_LOGGERS
     profile: ProfileOptions | None = None
 
-    def computing_in(self, precision: Precision) -> TrainPlan:
+    def computing_in(self, precision: Precision) -> "TrainPlan":
         """Return the plan for a model built in a precision."""
         return dataclasses.replace(self, options=dataclasses.replace(self.options, precision=precision))
 
@@ -231,16 +229,10 @@ def build_optimization(config: CheckedConfig) -> Optimization:
 
 
 _MEASURING = (
-    "eval_interval_secs",
-    "metrics_set",
-    "use_moving_averages",
-    "include_metrics_per_category",
-    "all_metrics_per_category",
-    "super_categories",
-    "recall_lower_bound",
-    "recall_upper_bound",
+    "eval_interval_secs", "metrics_set", "use_moving_averages", "include_metrics_per_category",
+    "all_metrics_per_category", "super_categories", "recall_lower_bound", "recall_upper_bound",
     "skip_predictions_for_unlabeled_class",
-)
+)  # fmt: skip
 """Fields of `eval_config` that affect validation; the others only affect drawing."""
 
 

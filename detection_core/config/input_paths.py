@@ -24,11 +24,7 @@ EVALUATION_SPLITS = ("eval", "test")
 
 
 def point_at_examples(
-    config: Config,
-    examples_dir: str,
-    *,
-    train_split: str = "train",
-    eval_split: str = "eval",
+    config: Config, examples_dir: str, *, train_split: str = "train", eval_split: str = "eval"
 ) -> Config:
     """Return a copy of the config that reads a folder of examples.
 
@@ -120,13 +116,7 @@ def _point(reader: InputReader, examples_dir: str, split: str) -> None:
 
 
 def config_of_results(metric_sets: Sequence[str], *, masks: bool, keypoints: int) -> PipelineConfig:
-    """Return a config that reads and measures what COCO results have.
-
-    Args:
-        metric_sets: as in `eval_config.metrics_set`.
-        masks: whether to read masks.
-        keypoints: of an object; 0: none are read.
-    """
+    """Return a config that reads and measures what COCO results have; 0 keypoints: none are read."""
     config = PipelineConfig()
     config.eval_config.metrics_set.extend(metric_sets)
     reader = config.eval_input_reader.add(load_instance_masks=masks, num_keypoints=keypoints)

@@ -48,12 +48,7 @@ def format_commented_config(config: TrainEvalPipelineConfig, comments: Mapping[s
 def load_checked_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> CheckedConfig:
-    """Read a pipeline.config, apply overrides and check it; errors name lines.
-
-    Args:
-        path: the file.
-        overrides: as `apply_overrides` takes them.
-        override_files: partial pipeline.config files, merged in order before `overrides`.
+    """Read a pipeline.config, merge files in order, apply overrides and check it; errors name lines.
 
     Raises:
         ConfigError: for the first step that fails.
@@ -93,11 +88,7 @@ def write_as_run(config: TrainEvalPipelineConfig, path: str) -> None:
 
 
 def load_split_configs(paths: Mapping[str, str | Sequence[str]]) -> TrainEvalPipelineConfig:
-    """Read the parts of a config and put them together.
-
-    Args:
-        paths: field of the config to the file of its message, or to several for `eval_input_reader`. A part
-            with an empty path is left out.
+    """Read a config from the files of its fields, several for `eval_input_reader`; "" leaves one out.
 
     Raises:
         ConfigError: when a file cannot be read or does not fit its message, with line and field.

@@ -1,7 +1,5 @@
 """Fields of a config that depend on its family: number of classes, anchors to fit, starting weights."""
 
-from __future__ import annotations
-
 import copy
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,7 +54,7 @@ _FIELD = "num_classes"
 
 
 def fit_anchors(
-    config: TrainEvalPipelineConfig, boxes: np.ndarray, *, keep_count: bool = False
+    config: TrainEvalPipelineConfig, boxes: "np.ndarray", *, keep_count: bool = False
 ) -> AnchorFit | None:
     """Choose anchor sizes and aspect ratios that fit the given boxes; None without anchors to fit.
 

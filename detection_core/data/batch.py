@@ -100,11 +100,9 @@ class LabelTargets:
 
 
 def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
-    """Merge unbatched objects with the same box.
+    """Merge unbatched objects with the same box into the first of them, with confidence 1.
 
-    Returns:
-        The first object of each box, with confidence 1. Its class_scores [G, C] hold the confidence of each
-        class among the objects with that box, and 0 for other classes.
+    Its class_scores [G, C] hold the confidence of each class among the objects with that box, else 0.
     """
     boxes, count = truth.boxes, tf.shape(truth.boxes)[0]
     equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)

@@ -192,11 +192,7 @@ def bytes_feature(values: Iterable[bytes]) -> bytes:
 
 
 def float_feature(values: Sequence[float]) -> bytes:
-    """Return a serialised `tf.train.Feature` of float32 values.
-
-    Raises:
-        ValueError: when a finite value is beyond float32.
-    """
+    """Return a serialised `tf.train.Feature` of float32; ValueError for finite values beyond float32."""
     try:
         packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError as e:

@@ -24,20 +24,12 @@ Feature = list[Span] | list[float] | list[int]
 
 
 def parse_example(data: bytes) -> dict[str, Feature]:
-    """Return the features of a serialised example: spans of byte strings, or numbers.
-
-    Raises:
-        ValueError: when it is not an example.
-    """
+    """Return an example's features: spans of byte strings, or numbers; ValueError when it is no example."""
     return {name: parse_feature(data, at) for name, at in find_features(data).items()}
 
 
 def find_features(data: bytes) -> dict[str, Span]:
-    """Return the span of each serialised `tf.train.Feature` in a serialised example.
-
-    Raises:
-        ValueError: when it is not an example.
-    """
+    """Find the span of each serialised `tf.train.Feature` in an example; ValueError when it is none."""
     features: dict[str, Span] = {}
     for field, features_at in _all_fields(data, Span(0, len(data))):
         if field != 1 or not isinstance(features_at, Span):

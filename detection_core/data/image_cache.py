@@ -111,11 +111,7 @@ class ImageCache:
         return _NONE
 
     def _measure(self) -> int:
-        """Return the bytes of all entries; remove leftovers of killed processes.
-
-        Raises:
-            ConfigError: when the folder is not writable.
-        """
+        """Return the bytes of all entries; remove leftovers; ConfigError when the folder is read-only."""
         try:
             os.makedirs(self.folder, exist_ok=True)
             return self._cache.measure()

@@ -46,11 +46,7 @@ class ImageHeader(NamedTuple):
 
 
 class ImageFault(DataError):
-    """An image file that cannot be used.
-
-    Attributes:
-        reason: a key of `IMAGE_FAULTS`.
-    """
+    """An image file that cannot be used; `reason` is a key of `IMAGE_FAULTS`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -100,11 +96,7 @@ def find_format(data: bytes) -> str:
 
 
 def check_size(height: int, width: int) -> None:
-    """Check that a size is not empty and fits in memory.
-
-    Raises:
-        ImageFault: naming the size.
-    """
+    """Check that a size is not empty and fits in memory. Raises ImageFault naming the size."""
     if height < 1 or width < 1:
         raise ImageFault("corrupt_image", f"expected a size, found {width}x{height} pixels in the header")
     if height * width > MAX_PIXELS:

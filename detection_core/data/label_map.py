@@ -15,12 +15,7 @@ FREQUENCIES = ("UNSPECIFIED", "FREQUENT", "COMMON", "RARE")  # of classes in LVI
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Keypoint:
-    """A keypoint of a class.
-
-    Attributes:
-        id: index of the keypoint in records.
-        label: name.
-    """
+    """A keypoint of a class: its index in records, and its name."""
 
     id: int
     label: str
@@ -137,11 +132,7 @@ class LabelMap:
 
 
 def label_map_from_names(names: Sequence[str]) -> LabelMap:
-    """Return a label map that numbers the names from 1.
-
-    Raises:
-        DataError: when a name is empty or occurs twice.
-    """
+    """Return a label map that numbers names from 1; DataError for an empty or repeated name."""
     return LabelMap(items=tuple(LabelMapItem(id=i, name=name) for i, name in enumerate(names, start=1)))
 
 

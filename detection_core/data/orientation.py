@@ -4,8 +4,6 @@ Cameras store the sensor's image and an orientation tag. Viewers apply the tag, 
 So ingest stores images upright, without the tag.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Callable, Iterator
@@ -60,13 +58,13 @@ def read_orientation(data: bytes, image_format: str) -> int:
         return UPRIGHT
 
 
-def noted_orientation(picture: Image.Image) -> int:
+def noted_orientation(picture: "Image.Image") -> int:
     """Return the EXIF orientation of an open Pillow image, 1 to 8; 1 if it has none."""
     found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
     return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
 
 
-def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
+def turn_upright(picture: "Image.Image", orientation: int = 0) -> "Image.Image":
     """Apply an orientation (0: from the EXIF tag) to an image; return the same object if it is upright.
 
     Pillow's own function rewrites all tags, and fails for one of the wrong type.
@@ -166,10 +164,7 @@ _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 
 
 def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Decode an image's first frame and store it upright as an RGB PNG.
-
-    Returns:
-        The PNG file, deterministic, and its header.
+    """Decode an image's first frame; return it upright as an RGB PNG, deterministic, and its header.
 
     Raises:
         ImageFault: for a file that cannot be decoded or is too large.

@@ -121,11 +121,7 @@ def _rgb(picture: Any) -> np.ndarray:
 
 
 def check_with_pillow(data: bytes) -> None:
-    """Decode an image with Pillow, without TensorFlow.
-
-    Raises:
-        ImageFault: as `read_pixels`.
-    """
+    """Decode an image with Pillow, without TensorFlow. Raises ImageFault as `read_pixels`."""
     with open_picture(io.BytesIO(data)) as picture:
         picture.load()  # without an array, which for a large image takes the same memory again
 

@@ -1,7 +1,5 @@
 """Read and decode the records of one input reader."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -101,7 +99,7 @@ class Reader:
         """Decode one record to a training sample."""
         return self.decode(record).sample
 
-    def keeping_decoded(self) -> Reader:
+    def keeping_decoded(self) -> "Reader":
         """Return a reader with a disk cache of decoded images, if the environment variable is set.
 
         Raises:
@@ -110,7 +108,7 @@ class Reader:
         cache = image_cache()
         return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 
-    def undecoded(self) -> Reader:
+    def undecoded(self) -> "Reader":
         """Return a reader whose training samples are undecoded records, string []."""
         return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
@@ -131,7 +129,7 @@ class Reader:
     def _left_out_of(self, path: str) -> int:
         return sum(record.path == path for record in self.left_out)
 
-    def leaving_out(self, left_out: Sequence[LeftOut]) -> Reader:
+    def leaving_out(self, left_out: Sequence[LeftOut]) -> "Reader":
         """Return a reader that skips some records."""
         digests = tuple(record.digest for record in left_out)
         sequence = dataclasses.replace(self.sequence, left_out=digests)
@@ -156,12 +154,9 @@ class Reader:
         return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
     def training_samples(self, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
-        """Return `SeededElement`s of training samples.
+        """Return `SeededElement`s of training samples from `start` on, counted over all epochs.
 
-        Args:
-            seed: any integer.
-            start: number of the first sample, counted over all epochs.
-            cache_bytes: keep decoded images in memory if they need no more than this.
+        Decoded images are kept in memory if they need no more than `cache_bytes`.
 
         Raises:
             DataError: when a record is damaged.
@@ -330,11 +325,7 @@ def _image_truth(example: DecodedExample) -> Instances:
 
 
 def _run_lengths(masks: np.ndarray, height: int, width: int, source_id: str) -> np.ndarray:
-    """Return an image's masks, uint8 [G, h, w], in the form of `Instances`.
-
-    Raises:
-        DataError: when they differ from the image in size.
-    """
+    """Return masks, uint8 [G, h, w], as `Instances` has them; DataError when not of the image's size."""
     if masks.size and masks.shape[1:] != (height, width):
         raise DataError(
             f"expected masks of {height} rows and {width} columns, as the image has, found"

@@ -146,7 +146,11 @@ def check_records(file: RecordFile) -> int:
                 count += 1
         raise bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
     except _NOT_READABLE as error:
-        raise _not_readable(path, error) from error
+        raise DataError(
+            f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
+            " again or correct the path",
+            where=path,
+        ) from error
 
 
 # A missing file, an unsupported scheme, denied access.
@@ -158,20 +162,8 @@ _NOT_READABLE = (
 )
 
 
-def _not_readable(path: str, error: tf.errors.OpError) -> DataError:
-    return DataError(
-        f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
-        " again or correct the path",
-        where=path,
-    )
-
-
 def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> None:
-    """Read and decode one file, record after record.
-
-    Raises:
-        DataError: naming the first record that is damaged or cannot be decoded.
-    """
+    """Read and decode every record of a file; DataError names the first damaged or undecodable one."""
     check_records(file)
     for index, record in enumerate(read_records(file)):
         try:
@@ -234,13 +226,9 @@ CLASS_COLUMNS = ("image/object/class/text", "image/object/class/label")
 """At least one of them has an entry per box."""
 
 OPTIONAL_COLUMNS = (
-    "image/object/weight",
-    "image/object/is_crowd",
-    "image/object/area",
-    "image/object/difficult",
-    "image/object/group_of",
-    "image/object/class/confidence",
-)
+    "image/object/weight", "image/object/is_crowd", "image/object/area", "image/object/difficult",
+    "image/object/group_of", "image/object/class/confidence",
+)  # fmt: skip
 """Optional columns; if present, they have an entry per box."""
 
 

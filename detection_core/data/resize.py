@@ -48,13 +48,7 @@ class Resizer(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FixedShapeResizer(Resizer):
-    """Stretch every image to one size, whatever its aspect ratio.
-
-    Attributes:
-        height: rows.
-        width: columns.
-        resize_method: interpolation.
-    """
+    """Stretch every image to one size, whatever its aspect ratio."""
 
     height: int = 300
     width: int = 300
@@ -167,11 +161,7 @@ class ConditionalShapeResizer(Resizer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PadToMultipleResizer(Resizer):
-    """Pad below and to the right to multiples.
-
-    Attributes:
-        multiple: of pixels.
-    """
+    """Pad below and to the right to multiples of `multiple` pixels."""
 
     multiple: int = 1
 

@@ -82,11 +82,7 @@ def shuffled_epochs(
 ) -> tf.data.Dataset:
     """Chain epochs of `SeededElement`s, each shuffled from (seed, epoch).
 
-    Args:
-        epoch_elements: maps the int64 [2] seed of an epoch to its elements before shuffling.
-        options: whether and how to shuffle, number of epochs.
-        seed: any integer.
-        first_epoch: number of the first epoch.
+    The function maps the int64 [2] seed of an epoch to its elements before shuffling.
     """
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -141,13 +137,9 @@ def taken_before(weights: Sequence[float], *, seed: int, start: int) -> list[int
 def mixture(
     sequences: Sequence[Callable[[int], tf.data.Dataset]], weights: Sequence[float], *, seed: int, start: int
 ) -> tf.data.Dataset:
-    """Draw each element from one of several sequences.
+    """Draw each element from one of several sequences, by weights above 0, from position `start` on.
 
-    Args:
-        sequences: each maps a position to its elements from there on.
-        weights: of the sequences, above 0; probabilities up to scale.
-        seed: any integer.
-        start: first position in the mixture.
+    A sequence is a function of the position of its first element.
     """
     positions = taken_before(weights, seed=seed, start=start)
     parts = [sequence(position) for sequence, position in zip(sequences, positions, strict=True)]

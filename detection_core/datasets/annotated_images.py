@@ -45,11 +45,7 @@ MAX_ANNOTATION_BYTES = 1 << 33
 
 
 class Polygons(NamedTuple):
-    """A mask as the union of polygons.
-
-    Attributes:
-        rings: x, y, x, y, ... of each polygon, at least three points, in the units of the object's box.
-    """
+    """A mask as the union of polygons x, y, x, y, ... of three points or more, in the units of the box."""
 
     rings: Sequence[Sequence[float]]
 
@@ -69,11 +65,7 @@ class RunLengths(NamedTuple):
 
 
 class MaskFile(NamedTuple):
-    """A mask as an image file; nonzero pixels belong to the object.
-
-    Attributes:
-        path: of the file; the mask is resized to the image's size.
-    """
+    """A mask as an image file, resized to the image; nonzero pixels belong to the object."""
 
     path: str
 
@@ -187,11 +179,7 @@ class Rejections(list[Rejection]):
     """The rejections of a file. Too many of them mean that the file has another format."""
 
     def append(self, item: Rejection) -> None:
-        """Add a rejection.
-
-        Raises:
-            DataError: if there are too many.
-        """
+        """Add a rejection. Raises DataError if there are too many."""
         super().append(item)
         if len(self) > MAX_REJECTED:
             raise DataError(
@@ -263,21 +251,13 @@ def path_inside(folder: str, name: str) -> str:
 
 
 def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
-    """Return the bytes of an image's annotation file.
-
-    Raises:
-        Rejected: if the file is missing, too large or unreadable.
-    """
+    """Return the bytes of an image's annotation file; Rejected if missing, too large or unreadable."""
     with _rejected_if_unreadable():
         return files.read_regular(path, longest)
 
 
 def check_count(count: int, what: str = "annotations of an image", most: int = MAX_OBJECTS) -> None:
-    """Reject an image with more annotations (or other items) than fit in memory.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Reject an image with more annotations (or other items) than fit in memory, as a malformed record."""
     if count > most:
         raise Rejected("malformed_record", f"expected at most {most:,} {what}, found more")
 
@@ -324,11 +304,7 @@ def checked_text(value: object, what: str) -> str:
 
 
 def checked_id(text: str) -> str:
-    """Return an image's id as text that UTF-8 can encode.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return an image's id as text that UTF-8 can encode. Raises Rejected as a malformed record."""
     try:
         text.encode()
     except UnicodeEncodeError as e:

@@ -1,26 +1,12 @@
 """The dataset card, statistics of the examples, and the quarantine, the list of rejected annotations."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.dataset_card import (
-    QUARANTINE,
-    BoxAreas,
-    BoxSides,
-    ClassCard,
-    DatasetCard,
-    DecodingCard,
-    QuarantineCard,
-    QuarantinedEntry,
-    Range,
-    SplitCard,
-    Totals,
-)
+from detection_core.artifacts import dataset_card
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.counts import BOX_SIDES, Counts
@@ -28,7 +14,7 @@ from detection_core.datasets.encoding import DECODINGS, Decoding
 from detection_core.errors import DataError
 from detection_core.storage import files
 
-_TOTALS = tuple(field.name for field in dataclasses.fields(Totals))
+_TOTALS = tuple(field.name for field in dataclasses.fields(dataset_card.Totals))
 
 
 def make_card(
@@ -36,11 +22,11 @@ def make_card(
     label_map: LabelMap,
     counts: Mapping[str, Counts],
     shards: Mapping[str, int],
-    quarantine: Quarantine,
+    quarantine: "Quarantine",
     decoding: Decoding = DECODINGS["sample"],
     spans: Mapping[str, Sequence[str]] | None = None,
     unannotated: str = "",
-) -> DatasetCard:
+) -> dataset_card.DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
     `shards` are numbers of files; `spans` is None for data without spans. `unannotated` is the treatment of
@@ -50,22 +36,26 @@ def make_card(
         name: _describe(split, label_map, shards[name], count_reasons(quarantine.get(name, ())))
         for name, split in counts.items()
     }
-    total = Totals(**{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS})
+    total = dataset_card.Totals(
+        **{name: sum(getattr(split, name) for split in described.values()) for name in _TOTALS}
+    )
     rejected = sum(map(len, quarantine.values()))
-    return DatasetCard(
+    return dataset_card.DatasetCard(
         format=data_format,
         classes=[
-            ClassCard(id=item, name=name, objects=sum(split.classes[name] for split in described.values()))
+            dataset_card.ClassCard(
+                id=item, name=name, objects=sum(split.classes[name] for split in described.values())
+            )
             for item, name in ((c + 1, label_map.names[c]) for c in label_map.classes)
         ],
         splits=described,
         total=total,
-        decoding=DecodingCard(
+        decoding=dataset_card.DecodingCard(
             images=total.decoded_images,
             fraction=total.decoded_images / total.images,
             decoders=list(decoding.decoders),
         ),
-        quarantine=QuarantineCard(
+        quarantine=dataset_card.QuarantineCard(
             records=rejected,
             fraction=rejected / (total.images + rejected),
             reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
@@ -76,13 +66,15 @@ def make_card(
     )
 
 
-def _describe(split: Counts, label_map: LabelMap, shards: int, quarantined: Mapping[str, int]) -> SplitCard:
+def _describe(
+    split: Counts, label_map: LabelMap, shards: int, quarantined: Mapping[str, int]
+) -> dataset_card.SplitCard:
     totals: dict[str, Any] = {name: split.counts["total"][name] for name in _TOTALS}
     ranges: dict[str, Any] = {
-        name: Range(min=least, mean=round(total / count, 3), max=most)
+        name: dataset_card.Range(min=least, mean=round(total / count, 3), max=most)
         for name, (count, total, least, most) in split.ranges.items()
     }
-    return SplitCard(
+    return dataset_card.SplitCard(
         shards=shards,
         **totals,
         formats=dict(sorted(split.counts["formats"].items())),
@@ -90,8 +82,8 @@ def _describe(split: Counts, label_map: LabelMap, shards: int, quarantined: Mapp
             label_map.names[class_id - 1]: count
             for class_id, count in _count_classes(split, label_map).items()
         },
-        box_areas_px=BoxAreas(**split.counts["box_areas"]),
-        box_sides_of_image=BoxSides(
+        box_areas_px=dataset_card.BoxAreas(**split.counts["box_areas"]),
+        box_sides_of_image=dataset_card.BoxSides(
             up_to=list(BOX_SIDES), objects=[split.counts["box_sides"][str(edge)] for edge in BOX_SIDES]
         ),
         **ranges,
@@ -120,11 +112,11 @@ Quarantine = Mapping[str, Collection[Rejection]]
 def write_quarantine(path: str, quarantine: Quarantine) -> None:
     """Write one JSON object per line: split, file, record, reason, detail."""
     entries = (
-        QuarantinedEntry(split=split, **rejection._asdict())
+        dataset_card.QuarantinedEntry(split=split, **rejection._asdict())
         for split, rejections in sorted(quarantine.items())
         for rejection in rejections
     )
-    files.write_text(path, QUARANTINE.format(entries))
+    files.write_text(path, dataset_card.QUARANTINE.format(entries))
 
 
 def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """Statistics of a split, which can be merged over its shards."""
 
-from __future__ import annotations
-
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -60,7 +58,7 @@ class BoxCounter:
         if len(self._boxes) + len(self._images) > _CHUNK:
             self._count()
 
-    def merge(self, other: BoxCounter) -> None:
+    def merge(self, other: "BoxCounter") -> None:
         """Add the counts of another counter."""
         other._count()
         for name, counts in other._counts.items():
@@ -242,7 +240,7 @@ class Counts:
         known = self._ranges.setdefault(name, [0, 0, least, most])
         self._ranges[name] = [known[0] + count, known[1] + total, min(known[2], least), max(known[3], most)]
 
-    def merge(self, other: Counts) -> None:
+    def merge(self, other: "Counts") -> None:
         """Add the counts of another object."""
         self._count()
         for table, counter in other.counts.items():

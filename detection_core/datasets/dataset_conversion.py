@@ -3,8 +3,6 @@
 Fields that COCO does not have go to `attributes` of an annotation, as in CVAT, or to `detflow`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -155,7 +153,7 @@ def _read_all(
     return label_map, merge_keypoint_names(points, label_map.ids_by_text), kept
 
 
-def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) -> None:
+def _add(writer: "CocoWriter", image: AnnotatedImage, folder: str, *, copy: bool) -> None:
     part = file_part(image.path)
     if not files.exists(part.path if part else image.path):
         raise Rejected("missing_image", "the file does not exist")

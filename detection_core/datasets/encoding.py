@@ -83,11 +83,7 @@ DECODINGS = {
 
 
 def find_decoding(name: str) -> Decoding:
-    """Return the decoding that the `decode_images` parameter names.
-
-    Raises:
-        ConfigError: if the value is unknown.
-    """
+    """Return the decoding that `decode_images` names; ConfigError if the value is unknown."""
     if name not in DECODINGS:
         raise ConfigError(f"expected one of {list(DECODINGS)}, found {name!r}", where="decode_images")
     return DECODINGS[name]

@@ -84,11 +84,7 @@ class Grouping:
         self._waits(len(packed))
 
     def add_part(self, key: Any, value: Any) -> None:
-        """Add a part of an image, by the image's key.
-
-        Raises:
-            TypeError: if no image can have this key.
-        """
+        """Add a part of an image, by the image's key. Raises TypeError if no image can have this key."""
         hash(key)
         self._keys.append(key)
         self._values.append(value)

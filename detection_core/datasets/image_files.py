@@ -1,7 +1,5 @@
 """Finds image files by annotated name, reads their sizes and lists unannotated images."""
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import functools
@@ -130,11 +128,7 @@ AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
 
 
 def image_without_objects(source_id: str, filename: str, path: str) -> AnnotatedImage:
-    """Return an image without objects.
-
-    Raises:
-        Rejected: if the name or id cannot be used.
-    """
+    """Return an image without objects. Raises Rejected if the name or id cannot be used."""
     checked_text(filename, "the image's name")
     return AnnotatedImage(checked_id(source_id), filename, path, 0, 0, [])
 
@@ -231,7 +225,7 @@ def _open_beginning(path: str) -> IO[bytes]:
     return io.BufferedReader(files.open_regular(path, sys.maxsize))  # type: ignore[type-var] # as open() gives it
 
 
-def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
+def _size_of(image: "Image.Image", file: IO[bytes]) -> tuple[int, int]:
     # Pillow has already turned a TIFF. For a PNG it decodes the pixels to reach the chunks after them.
     is_noted = not {"exif", "xmp"}.isdisjoint(image.info) and image.format != "TIFF"
     is_noted = is_noted or (image.format == "PNG" and _is_noted_behind_pixels(file))

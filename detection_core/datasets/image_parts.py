@@ -56,11 +56,7 @@ def part_names(location: Any) -> list[str] | None:
 
 
 def locate_part(root: str, names: Sequence[str]) -> list[str]:
-    """Return the full paths of folders and lists.
-
-    Raises:
-        DataError: if one is missing.
-    """
+    """Return the full paths of folders and lists. Raises DataError if one is missing."""
     paths = [files.join(root, name) for name in names]
     for path in paths:
         if not files.exists(path):

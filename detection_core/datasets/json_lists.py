@@ -4,8 +4,6 @@ Python's json parser reads a window of the text: first all complete objects at o
 A window may end inside an element or a number. That element is parsed again with a longer window.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re
@@ -65,7 +63,7 @@ class JsonLists:
         except (ValueError, RecursionError) as e:
             raise DataError(f"expected JSON, found text that cannot be parsed: {e}", where=self._path) from e
 
-    def _members(self, window: _Window) -> Iterator[tuple[str, list[Any]]]:
+    def _members(self, window: "_Window") -> Iterator[tuple[str, list[Any]]]:
         if window.skip_space() == "[" and OUTERMOST in self._names:
             yield from self._list(OUTERMOST, window)
         elif window.skip_space() != "{":
@@ -88,7 +86,7 @@ class JsonLists:
         if window.skip_space():
             raise ValueError(f"extra data at character {window.position}")
 
-    def _list(self, name: str, window: _Window) -> Iterator[tuple[str, list[Any]]]:
+    def _list(self, name: str, window: "_Window") -> Iterator[tuple[str, list[Any]]]:
         self.found.update({name} & set(self._names))
         for elements in window.elements():
             if name in self._names:

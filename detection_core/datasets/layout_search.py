@@ -107,11 +107,7 @@ def _divided(listing: FolderListing, layout: Layout) -> Layout:
 
 
 def find_layout(root: str) -> Layout:
-    """Return the best data set in a folder.
-
-    Raises:
-        DataError: see `find_layouts`.
-    """
+    """Return the best data set in a folder. Raises DataError as `find_layouts`."""
     return find_layouts(root)[0]
 
 
@@ -179,11 +175,7 @@ def _recognises(data_format: str, root: str, path: str) -> bool:
 
 
 def describe_search(root: str) -> str:
-    """Describe the searched patterns and the folder's content.
-
-    Raises:
-        DataError: if the folder does not exist.
-    """
+    """Describe the searched patterns and the folder's content; DataError without the folder."""
     return _describe(list_data_set(root, bounded=True))
 
 

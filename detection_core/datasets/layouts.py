@@ -115,15 +115,9 @@ def spread(items: Sequence[T], most: int) -> Sequence[T]:
 
 
 class Reservoir(Generic[T]):
-    """A uniform sample of a stream (Vitter's algorithm R), the same in every run.
-
-    Attributes:
-        kept: the sample.
-        seen: number of items of the stream so far.
-    """
+    """A uniform sample of a stream (Vitter's algorithm R), the same in every run."""
 
     def __init__(self, size: int) -> None:
-        """Choose how many items are kept."""
         self.kept: list[T] = []
         self.seen = 0
         self._size, self._random = size, random.Random(0)

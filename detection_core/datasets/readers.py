@@ -120,11 +120,7 @@ READERS: dict[str, AnnotationReader] = {
 
 
 def register_reader(data_format: str, reader: AnnotationReader) -> None:
-    """Register an annotation format from outside the package as a value of `data.format`.
-
-    Raises:
-        ValueError: if the name is taken.
-    """
+    """Register an outside annotation format as a value of `data.format`; ValueError if the name is taken."""
     if data_format in READERS:
         raise ValueError(
             f"expected a new name for a format, found {data_format!r}, which is taken; rename it"
@@ -133,11 +129,7 @@ def register_reader(data_format: str, reader: AnnotationReader) -> None:
 
 
 def find_reader(data_format: str) -> AnnotationReader:
-    """Return the reader of a format.
-
-    Raises:
-        ConfigError: if the format is unknown.
-    """
+    """Return the reader of a format. Raises ConfigError if the format is unknown."""
     if data_format not in READERS:
         raise ConfigError(f"expected one of {sorted(READERS)}, found {data_format!r}", where="data_format")
     return READERS[data_format]

@@ -3,8 +3,6 @@
 Intermediate predictions and the number of networks are internal to each detector.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import math
@@ -23,18 +21,13 @@ TOTAL_LOSS = "Loss/total_loss"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputShape:
-    """Allowed rows and columns of a detector's images after resizing and padding.
-
-    Attributes:
-        smallest: minimum rows and columns.
-        largest: maximum rows and columns; equal to `smallest` if all images have one size.
-    """
+    """Smallest and largest rows and columns of a detector's images after resizing and padding."""
 
     smallest: tuple[int, int]
     largest: tuple[int, int]
 
     @classmethod
-    def fixed(cls, size: tuple[int, int]) -> InputShape:
+    def fixed(cls, size: tuple[int, int]) -> "InputShape":
         """Return the input shape of a detector that takes images of one size."""
         return cls(smallest=size, largest=size)
 
@@ -146,11 +139,7 @@ class OneNetworkDetector(Detector, Generic[P]):
 
 
 def check_size(pixels: tf.Tensor, size: tuple[int, int]) -> None:
-    """Check that images, float32 [B, H, W, 3], have a network's rows and columns (static check).
-
-    Raises:
-        ModelError: when they do not.
-    """
+    """Check the static rows and columns of images, float32 [B, H, W, 3]; ModelError when they differ."""
     found = tuple(pixels.shape[1:3])
     if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
         raise ModelError(

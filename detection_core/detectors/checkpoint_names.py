@@ -89,12 +89,7 @@ class Naming:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointNames:
-    """The names in both formats.
-
-    Attributes:
-        object_based: TensorFlow 2: object paths, without the suffix of their attribute.
-        name_based: TensorFlow 1: variable names.
-    """
+    """Variable names of object-based checkpoints, without attributes' suffixes, and of name-based ones."""
 
     object_based: Naming
     name_based: Naming

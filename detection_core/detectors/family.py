@@ -238,11 +238,7 @@ class Family:
     with_network: Callable[[Any, tf_keras.Model], Detector] | None = None
 
     def require_checkpoint_names(self) -> CheckpointNames:
-        """Return the names of its variables in existing checkpoints.
-
-        Raises:
-            ModelError: when the family starts from no checkpoints.
-        """
+        """Return the names of its variables in checkpoints; ModelError when it starts from none."""
         if self.checkpoints is None:
             advice = "train without fine_tune_checkpoint, or from a detector folder"
             found = self._lacking("a family whose checkpoints can be read", "checkpoints", advice)
@@ -250,21 +246,13 @@ class Family:
         return self.checkpoints.names()
 
     def require_tflite(self) -> TFLiteExport:
-        """Return its TensorFlow Lite export.
-
-        Raises:
-            ExportError: when the family has none.
-        """
+        """Return its TensorFlow Lite export. Raises ExportError when the family has none."""
         if self.tflite is None:
             raise ExportError(no_tflite(self.name), where="model")
         return self.tflite
 
     def require_quantization(self) -> QuantizationSupport:
-        """Return its quantization support.
-
-        Raises:
-            ConfigError: when the family has none.
-        """
+        """Return its quantization support. Raises ConfigError when the family has none."""
         if self.quantization is None:
             advice = "leave graph_rewriter out, and export with formats=float32 where it converts at all"
             found = self._lacking("a model that can be quantized", "quantization", advice)
@@ -365,11 +353,7 @@ def _load(name: str) -> Family:
 
 
 def family_of(model: Any) -> Family:
-    """Return the family that a `model` message configures.
-
-    Raises:
-        ConfigError: when the name is unknown.
-    """
+    """Return the family that a `model` message configures. Raises ConfigError when the name is unknown."""
     family = find_family(model)
     if family is None:
         raise ConfigError(

@@ -6,7 +6,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from detection_core.allowed_values import Range
+from detection_core import allowed_values
+from detection_core.allowed_values import Range, up_to
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import Problem
 
 Check = Callable[[Any, str], Iterator[Problem]]
@@ -41,6 +43,26 @@ class Rules:
     without_effect: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refused_values: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+
+def read_rules(module: str, checks: Mapping[str, Check]) -> dict[str, Rules]:
+    """Return the rules of the YAML table beside a module, and of the messages that have a check."""
+    table = module_table(module)
+    ranges = vars(allowed_values) | {name: Range(**entry) for name, entry in table.get("ranges", {}).items()}
+    messages: Mapping[str, Mapping[str, Any]] = table["messages"]
+    return {
+        name: _rules(messages.get(name, {}), ranges, checks.get(name, no_problems))
+        for name in {**messages, **checks}
+    }
+
+
+def _rules(entry: Mapping[str, Any], known: Mapping[str, Any], check: Check) -> Rules:
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    ranges = {
+        field: known[limits] if isinstance(limits, str) else up_to(limits[1], limits[0])
+        for field, limits in entry.get("ranges", {}).items()
+    }
+    return Rules(**{**entry, **lists, "ranges": ranges}, check=check)
 
 
 def missing_arm(

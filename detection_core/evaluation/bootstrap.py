@@ -7,8 +7,6 @@ https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement
 detectors (paired bootstrap). A difference between two detectors is then far more certain than either value.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics
@@ -199,15 +197,7 @@ def resample(
     groups: Mapping[str, Sequence[str]],
     options: BootstrapOptions | None = None,
 ) -> dict[str, Resampled]:
-    """Measure on resampled splits.
-
-    Args:
-        split: the detections of a detector.
-        baseline: another detector's on the same images, or None.
-        metrics: names; those that are not COCO's are left out.
-        groups: groups of classes by name; metrics may refer to them.
-        options: how to resample.
-    """
+    """Measure COCO's `metrics`, which may refer to `groups` of classes, on resampled splits."""
     options = options or BootstrapOptions()
     measures = find_measures(metrics, split.class_names, groups)
     if len(split.counted) < 2:

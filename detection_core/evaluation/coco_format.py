@@ -1,7 +1,5 @@
 """Objects and detections as data sets of COCO's tools, see https://cocodataset.org/#format-data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -123,14 +121,7 @@ def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[s
 def detected_objects(
     found: Instances, image: Instances, image_id: int | str, iou_type: str
 ) -> list[dict[str, Any]]:
-    """Convert the detections of an image to COCO's format.
-
-    Args:
-        found: the detections.
-        image: with the height and width of the image.
-        image_id: of the image.
-        iou_type: which shapes to add to the boxes: bbox for none, segm or keypoints.
-    """
+    """Convert an image's detections to COCO's format, with shapes if `iou_type` is segm or keypoints."""
     boxes = _xywh(found, image)
     shapes = _SHAPES[iou_type](found, image)
     return [

@@ -1,22 +1,12 @@
 """COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.evaluation import (
-    COCO_METRICS,
-    KEYPOINT_METRICS,
-    MAP,
-    MASK_METRICS,
-    NOTHING_TO_MEASURE,
-    category_metric,
-    group_metric,
-)
+from detection_core.artifacts import evaluation
 from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
 from detection_core.evaluation.results import EvaluatedImage
 
@@ -64,7 +54,7 @@ _TWELVE = (
 )
 _PRECISIONS = (Summary(), Summary(iou=0), Summary(iou=5), Summary(area="medium"), Summary(area="large"))
 _TEN = (*_PRECISIONS, *(dataclasses.replace(summary, is_precision=False) for summary in _PRECISIONS))
-SUMMARIES = dict(zip(COCO_METRICS, _TWELVE, strict=True))
+SUMMARIES = dict(zip(evaluation.COCO_METRICS, _TWELVE, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,12 +78,12 @@ class Kind:
 
 
 BOXES = Kind(iou_type="bbox", summaries=SUMMARIES)
-MASKS = Kind(iou_type="segm", summaries=dict(zip(MASK_METRICS, _TWELVE, strict=True)))
+MASKS = Kind(iou_type="segm", summaries=dict(zip(evaluation.MASK_METRICS, _TWELVE, strict=True)))
 SHAPE_KINDS = {
     "coco_mask_metrics": MASKS,
     "coco_keypoint_metrics": Kind(
         iou_type="keypoints",
-        summaries=dict(zip(KEYPOINT_METRICS, _TEN, strict=True)),
+        summaries=dict(zip(evaluation.KEYPOINT_METRICS, _TEN, strict=True)),
         areas=("all", "medium", "large"),
     ),
 }
@@ -102,12 +92,7 @@ SHAPE_KINDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """Metric and classes to average.
-
-    Attributes:
-        summary: one of the twelve COCO metrics.
-        classes: classes to average over, in [0, C).
-    """
+    """A COCO metric, and the classes in [0, C) to average over."""
 
     summary: Summary
     classes: tuple[int, ...]
@@ -116,22 +101,18 @@ class Measure:
 def find_measures(
     metrics: Sequence[str], class_names: Mapping[int, str], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Measure]:
-    """Return the definitions of COCO's metrics by name.
-
-    Args:
-        metrics: names as in `CocoResult.metrics`; others are left out.
-        class_names: class in [0, C) to name.
-        groups: as in `CocoResult.metrics`.
-    """
+    """Return the definitions of COCO's metrics by name; others are left out, arguments as in `CocoResult`."""
     everything = tuple(sorted(class_names))
     known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
     for class_, name in class_names.items():
-        known[category_metric(name)] = Measure(summary=SUMMARIES[MAP], classes=(class_,))
+        known[evaluation.category_metric(name)] = Measure(
+            summary=SUMMARIES[evaluation.MAP], classes=(class_,)
+        )
         for metric, summary in SUMMARIES.items():
             known[_by_category(metric, name)] = Measure(summary=summary, classes=(class_,))
     for group, members in groups.items():
         classes = tuple(class_ for class_ in everything if class_names[class_] in members)
-        known[group_metric(group)] = Measure(summary=SUMMARIES[MAP], classes=classes)
+        known[evaluation.group_metric(group)] = Measure(summary=SUMMARIES[evaluation.MAP], classes=classes)
     return {metric: known[metric] for metric in metrics if metric in known}
 
 
@@ -166,23 +147,20 @@ class CocoResult:
         all_per_category: bool = False,
         groups: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, float]:
-        """Return COCO's metrics, -1 for undefined values.
+        """Return COCO's metrics, -1 for undefined values; also each class's mAP, or all of its metrics.
 
-        Args:
-            per_category: add each class's mAP.
-            all_per_category: add all metrics of each class.
-            groups: add the mean mAP of each named group of classes; classes without an object are left out.
+        `groups` adds the mean mAP of each named group of classes; classes without an object are left out.
         """
         everything, summaries, map_name = range(len(self.classes)), self.kind.summaries, self.kind.map_name
         found = {name: self.summarise(summary, everything) for name, summary in summaries.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name, map_name)] = self.summarise(summaries[map_name], [k])
+                found[evaluation.category_metric(name, map_name)] = self.summarise(summaries[map_name], [k])
             if all_per_category:
                 for metric, summary in summaries.items():
                     found[_by_category(metric, name)] = self.summarise(summary, [k])
         for group, members in (groups or {}).items():
-            found[group_metric(group, map_name)] = self.summarise(
+            found[evaluation.group_metric(group, map_name)] = self.summarise(
                 summaries[map_name], [self.names.index(member) for member in members]
             )
         return found
@@ -194,8 +172,8 @@ class CocoResult:
         values = table[..., list(classes), area, summary.max_detections]
         if summary.iou is not None:
             values = values[summary.iou]
-        known = values[values > NOTHING_TO_MEASURE]
-        return float(known.mean()) if known.size else NOTHING_TO_MEASURE
+        known = values[values > evaluation.NOTHING_TO_MEASURE]
+        return float(known.mean()) if known.size else evaluation.NOTHING_TO_MEASURE
 
 
 def evaluate_coco(
@@ -231,13 +209,8 @@ def run_engine(
 ) -> CocoResult:
     """Return precision and recall of two data sets of COCO's tools.
 
-    Args:
-        truth: ground truth.
-        found: detections.
-        class_names: class in [0, C) to name.
-        kind: the compared shape.
-        most: limits of detections of a class in an image; empty: the engine's for this shape.
-        options: of the engine.
+    `most` limits the detections of a class in an image; empty: as the engine does for this shape. `options`
+    are the engine's.
     """
     from faster_coco_eval import COCO, COCOeval_faster
 

@@ -5,8 +5,6 @@ width, height] in pixels, `segmentation` (RLE of the whole image), `keypoints` [
 https://cocodataset.org/#format-results. A `category_id` is an id of the ground truth's classes.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import json
@@ -37,13 +35,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def write_coco_results(path: str, detections: Iterable[tuple[int | str, Instances]]) -> None:
-    """Write detections as COCO results JSON.
-
-    Args:
-        path: of the file.
-        detections: id of each image in the ground truth, and its detections with the image's height and
-            width.
-    """
+    """Write COCO results JSON of image ids and detections, with the height and width of the image."""
     entries = [entry for image_id, found in detections for entry in _entries(found, image_id)]
     files.write_text(path, json.dumps(entries, allow_nan=False))
 
@@ -77,18 +69,10 @@ _SETS = {"bbox": COCO_SET, "segmentation": "coco_mask_metrics", "keypoints": KEY
 
 
 class CocoResults:
-    """Detections of a COCO results file, evaluated like a detector.
-
-    Attributes:
-        path: of the file.
-    """
+    """Detections of the COCO results file `path`, evaluated like a detector."""
 
     def __init__(self, path: str, classes: Mapping[int, int]) -> None:
-        """Read the file and check its entries.
-
-        Args:
-            path: of the file.
-            classes: each `category_id` of the ground truth to its class in [0, C).
+        """Read the file; `classes` maps each `category_id` of the ground truth to its class in [0, C).
 
         Raises:
             DataError: if it is not a JSON list; for a malformed entry, names the first.
@@ -105,11 +89,7 @@ class CocoResults:
             raise DataError("expected COCO results as a JSON list, found another value", where=path)
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
-        """Return the detections of an image, as `Runner` does.
-
-        Args:
-            image: uint8 [H, W, 3]; only its size is used.
-            source_id: of the image; compared with `image_id` as text.
+        """Return the detections of an image, as `Runner` does; its id is compared with `image_id` as text.
 
         Raises:
             DataError: for a mask of another size, or a number of keypoints that differs from the first entry.
@@ -144,11 +124,7 @@ class CocoResults:
         )
 
     def check_all_seen(self) -> None:
-        """Refuse detections of images that were not evaluated.
-
-        Raises:
-            DataError: names the first of these images.
-        """
+        """Refuse detections of images that were not evaluated; DataError names the first of them."""
         unknown = next((image_id for image_id in self._entries if image_id not in self._seen), None)
         if unknown is not None:
             number, _ = self._entries[unknown][0]
@@ -224,22 +200,14 @@ def _check_entry(entry: object, classes: Container[int], where: str) -> None:
 
 
 def check_keypoints(points: Any, where: str) -> None:
-    """Refuse keypoints that are not a list of x, y and v of each.
-
-    Raises:
-        DataError: naming what was found.
-    """
+    """Refuse keypoints that are not a list of x, y and v of each. Raises DataError naming what was found."""
     check_numbers(points, "keypoints as x, y and v of each", where)
     if len(points) % KEYPOINT_NUMBERS:
         raise DataError(f"expected keypoints as x, y and v of each, found {len(points)} numbers", where=where)
 
 
 def check_numbers(values: object, what: str, where: str, count: int | None = None) -> None:
-    """Refuse what is not a list of finite numbers; `what` describes it, `count` is its length.
-
-    Raises:
-        DataError: naming what was found.
-    """
+    """Refuse all but a list of finite numbers (DataError); `what` describes it, `count` is its length."""
     is_list = isinstance(values, list) and (count is None or len(values) == count)
     numbers: list[Any] = values if isinstance(values, list) and is_list else [None]
     # A larger number would be infinite in float32; the comparison is also false for NaN.
@@ -251,11 +219,7 @@ class ImageIds:
     """Image ids by file name, from the COCO JSON of the ground truth."""
 
     def __init__(self, path: str) -> None:
-        """Read the list `images` of a COCO JSON file.
-
-        Raises:
-            DataError: if the list is missing, or an image lacks its id or file name.
-        """
+        """Read the list `images` of a COCO JSON file; DataError without it, or without an id or file name."""
         self._path = path
         self._ids: dict[str, int] = {}
         self._names: dict[str, list[str]] = collections.defaultdict(list)
@@ -277,11 +241,7 @@ class ImageIds:
             raise DataError("expected a COCO JSON object with a list 'images', found none", where=path)
 
     def find(self, image: str) -> int:
-        """Return the id of an image file.
-
-        Raises:
-            DataError: if no image of the list has this name, or several have it.
-        """
+        """Return the id of an image file; DataError if no image, or several, have this name."""
         names = longest_tails(image, self._names.get(posixpath.basename(image), ()))
         if len(names) != 1:
             found = ", ".join(names[:4]) or "none"

@@ -4,8 +4,6 @@ The lists are those of https://cocodataset.org/#format-data. LVIS's `neg_categor
 `not_exhaustive_category_ids` and `frequency` are read where they are.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -41,11 +39,7 @@ class CocoTruth:
     """
 
     def __init__(self, path: str) -> None:
-        """Read the file and check its entries.
-
-        Raises:
-            DataError: if a list is missing, or an entry lacks a field; names the first.
-        """
+        """Read the file; DataError names the first missing list, or the first entry that lacks a field."""
         self.path = path
         self._images: dict[int, dict[str, Any]] = {}
         self._objects: dict[int, list[dict[str, Any]]] = collections.defaultdict(list)
@@ -77,7 +71,6 @@ class CocoTruth:
             self._add(annotation)
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self._images)
 
     def __call__(self) -> Iterator[tuple[np.ndarray, Instances]]:

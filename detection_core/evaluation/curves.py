@@ -1,17 +1,8 @@
 """Compute the contents of curves.json: precision-recall curves, counts and confusion of each class."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from detection_core.artifacts.evaluation import (
-    MAP_50,
-    NOTHING_TO_MEASURE,
-    ClassCurve,
-    Confusion,
-    Curves,
-    is_measured,
-)
+from detection_core.artifacts import evaluation
 from detection_core.evaluation.coco_metrics import RECALLS, SUMMARIES
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCHED
@@ -19,36 +10,32 @@ from detection_core.evaluation.results import IN_CROWD, IOU_THRESHOLD, NOT_MATCH
 BACKGROUND = "background"
 
 
-def make_curves(split: EvaluatedSplit, score_threshold: float) -> Curves:
+def make_curves(split: EvaluatedSplit, score_threshold: float) -> evaluation.Curves:
     """Return the contents of curves.json.
 
     The curves are COCO's at IoU 0.5, of masks if the split compares these; their mean is the class's AP@.50.
-    Counts and confusion hold for the caller's score threshold.
-
-    Args:
-        split: the detector's findings.
-        score_threshold: detections below it are not counted.
+    Counts and confusion hold for detections from the caller's score threshold on.
     """
     coco = split.compared
-    map_50 = coco.summarise(SUMMARIES[MAP_50], range(len(coco.classes)))
-    return Curves(
+    map_50 = coco.summarise(SUMMARIES[evaluation.MAP_50], range(len(coco.classes)))
+    return evaluation.Curves(
         iou_type=coco.kind.iou_type,
         iou_threshold=IOU_THRESHOLD,
         score_threshold=score_threshold,
-        map50=map_50 if is_measured(map_50) else None,
+        map50=map_50 if evaluation.is_measured(map_50) else None,
         classes=[_class_curve(split, k, score_threshold) for k in range(len(coco.classes))],
-        confusion=Confusion(
+        confusion=evaluation.Confusion(
             labels=[*coco.names, BACKGROUND], matrix=confusion_matrix(split, score_threshold).tolist()
         ),
     )
 
 
-def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> ClassCurve:
+def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> evaluation.ClassCurve:
     coco = split.compared
     precision = coco.precision[:, :, k, 0, -1]
-    has_objects = bool((precision > NOTHING_TO_MEASURE).any())
+    has_objects = bool((precision > evaluation.NOTHING_TO_MEASURE).any())
     objects, found, false_positives = _counts(split, coco.classes[k], score_threshold)
-    return ClassCurve(
+    return evaluation.ClassCurve(
         name=coco.names[k],
         ap=float(precision.mean()) if has_objects else None,
         ap50=float(precision[0].mean()) if has_objects else None,

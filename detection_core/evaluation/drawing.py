@@ -1,7 +1,5 @@
 """Draw boxes, masks, keypoints and labels on images, readable on any background."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util
@@ -93,12 +91,9 @@ def jpeg_bytes(picture: Image.Image) -> bytes:
 def draw_boxes(
     picture: Image.Image, boxes: Sequence[LabelledBox], *, thickness: int | None = None
 ) -> Image.Image:
-    """Return the picture with boxes, masks and keypoints; the first objects are on top.
+    """Return an RGB picture with boxes, masks and keypoints; the first objects are on top.
 
-    Args:
-        picture: RGB; not changed.
-        boxes: objects to draw; a box may extend beyond the picture.
-        thickness: pixels of the coloured lines; None: by the picture's size.
+    A box may extend beyond the picture; `thickness` is in pixels, None: by the picture's size.
     """
     drawn = _with_masks(picture, boxes)
     draw = ImageDraw.Draw(drawn)

@@ -1,7 +1,5 @@
 """A detector's results on a split, with cached metrics and matches."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -9,15 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from detection_core.evaluation import results
 from detection_core.evaluation.coco_metrics import MASKS, CocoResult, evaluate_coco
-from detection_core.evaluation.results import (
-    EvaluatedImage,
-    ImageMatch,
-    best_score_threshold,
-    finds_any,
-    match_image,
-    only_labelled,
-)
 from detection_core.structures import Instances
 
 # Steps of a rounded score threshold.
@@ -38,7 +29,7 @@ class EvaluatedSplit:
         pixels: yields the images again, uint8 [H, W, 3], with their ground truth; without it none are drawn.
     """
 
-    images: tuple[EvaluatedImage, ...]
+    images: tuple[results.EvaluatedImage, ...]
     class_names: Mapping[int, str]
     frequencies: Mapping[int, str] = dataclasses.field(default_factory=dict)
     labelled_only: bool = False
@@ -46,9 +37,9 @@ class EvaluatedSplit:
     pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple
 
     @functools.cached_property
-    def counted(self) -> tuple[EvaluatedImage, ...]:
+    def counted(self) -> tuple[results.EvaluatedImage, ...]:
         """Every image once, with the detections that count for COCO's metrics."""
-        return tuple(map(only_labelled, self.images)) if self.labelled_only else self.images
+        return tuple(map(results.only_labelled, self.images)) if self.labelled_only else self.images
 
     @functools.cached_property
     def coco(self) -> CocoResult:
@@ -61,14 +52,14 @@ class EvaluatedSplit:
         return evaluate_coco(self.counted, self.class_names, MASKS) if self.compares_masks else self.coco
 
     @functools.cached_property
-    def matches(self) -> tuple[ImageMatch, ...]:
+    def matches(self) -> tuple[results.ImageMatch, ...]:
         """Detections and objects of each image, matched at IoU 0.5."""
-        return tuple(match_image(image, masks=self.compares_masks) for image in self.counted)
+        return tuple(results.match_image(image, masks=self.compares_masks) for image in self.counted)
 
     @functools.cached_property
     def best_score(self) -> float:
         """The score with the highest F1 over all classes."""
-        return best_score_threshold(self.counted, self.matches)
+        return results.best_score_threshold(self.counted, self.matches)
 
     @functools.cached_property
     def score_threshold(self) -> float:
@@ -76,6 +67,6 @@ class EvaluatedSplit:
 
         It is rounded down to four digits, so that floating-point differences hide no detection.
         """
-        if not finds_any(self.matches):
+        if not results.finds_any(self.matches):
             return 0.0
         return math.floor(self.best_score * _STEPS) / _STEPS

@@ -1,7 +1,5 @@
 """Load any SavedModel after a check; any damage raises one clear error."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -25,17 +23,9 @@ _VARIABLES, _FINGERPRINT = "variables/variables", "fingerprint.pb"
 _FINGERPRINT_BYTES = 1 << 20
 # TensorFlow raises these, besides its own errors, for damaged files of a SavedModel.
 _UNLOADABLE = (
-    OSError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    RuntimeError,
-    NotEncodableError,
-    DecodeError,
-    tf.errors.OpError,
-)
+    OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, RuntimeError,
+    NotEncodableError, DecodeError, tf.errors.OpError,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,8 +4,6 @@ In an image, only its own classes and those verified as absent are measured. Fal
 is not annotated exhaustively do not count. An image's best 300 detections of all classes are measured.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -23,11 +21,7 @@ _OVERALL, _BY_FREQUENCY = len(_PRECISIONS), len(_PRECISIONS) + len(_FREQUENCIES)
 KIND = Kind(
     iou_type="segm",
     summaries=dict(
-        zip(
-            LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:],
-            (*_PRECISIONS, *_RECALLS),
-            strict=True,
-        )
+        zip(LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:], (*_PRECISIONS, *_RECALLS), strict=True)
     ),
 )
 

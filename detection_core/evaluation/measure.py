@@ -1,7 +1,5 @@
 """Run detectors over a split, several in one pass, and map their classes to names."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping
@@ -75,8 +73,7 @@ def measure(
             raise DataError(f"expected images to measure {name} on, found none; choose another split")
     return {
         name: Measurement(
-            images=tuple(found[name]),
-            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name])),
+            images=tuple(found[name]), seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name]))
         )
         for name in runners
     }
@@ -105,12 +102,7 @@ def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Insta
 
 
 def known_classes(path: str) -> dict[int, str]:
-    """Return class in [0, C) to name; empty if the detector does not record it.
-
-    Args:
-        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors share their
-            classes.
-    """
+    """Return class in [0, C) to name, as a model of any kind, or an ensemble, records it; else empty."""
     label_map = find_extra(path, LABEL_MAP)
     if label_map:
         return load_label_map(label_map).class_names

@@ -1,7 +1,5 @@
 """The metrics of an evaluation by eval.proto's `metrics_set`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -124,13 +122,7 @@ def split_to_measure(
 def compute_metrics(
     split: EvaluatedSplit, options: MetricOptions, further: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Return the metrics of an evaluation.
-
-    Args:
-        split: the detector's findings.
-        options: what to report.
-        further: more metrics of `known_metrics` to report, because they have a threshold.
-    """
+    """Return the metrics of an evaluation, and `further` ones of `known_metrics`, which have a threshold."""
     shapes = (
         split.compared
         if kind is split.compared.kind

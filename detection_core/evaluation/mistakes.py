@@ -1,7 +1,5 @@
 """Rank the worst mistakes: confident false positives and large missed objects."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 
@@ -56,13 +54,7 @@ def worst_false_positives(split: EvaluatedSplit, count: int) -> list[Mistake]:
 
 
 def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) -> list[Mistake]:
-    """Return the largest objects without a detection of their class, at most three an image.
-
-    Args:
-        split: the detector's findings.
-        score_threshold: detections below it do not count as found.
-        count: number of misses to return.
-    """
+    """Return the largest objects that no detection from the threshold on finds, at most three an image."""
     found: list[tuple[float, int, int]] = []
     for i, (image, match) in enumerate(zip(split.counted, split.matches, strict=True)):
         hits = match.found_by[image.detections.scores >= score_threshold]
@@ -71,13 +63,7 @@ def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) ->
         areas = box_areas(to_px(image.truth.boxes, image.truth))
         found += [(float(areas[row]), i, int(row)) for row in np.flatnonzero(missed)]
     return [
-        Mistake(
-            kind=MISS,
-            image=i,
-            row=row,
-            weight=area,
-            caption=_explain_miss(split, i, row),
-        )
+        Mistake(kind=MISS, image=i, row=row, weight=area, caption=_explain_miss(split, i, row))
         for area, i, row in _spread(found, count)
     ]
 

@@ -1,7 +1,5 @@
 """Draw detections beside ground truth, and crops of the worst mistakes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools
@@ -70,19 +68,13 @@ class PicturePlan:
 
 
 def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> PicturePlan:
-    """Choose images spread over the split, and the worst mistakes.
+    """Choose images spread over the split, and the worst mistakes; `count` of each kind.
 
-    Args:
-        split: the detector's findings.
-        count: number of pictures of each kind.
-        score_threshold: detections below it are not drawn, and do not count as found.
+    Detections below the threshold are not drawn, and do not count as found.
     """
     return PicturePlan(
         side_by_side=spread_evenly(len(split.counted), count),
-        mistakes=(
-            *worst_false_positives(split, count),
-            *largest_misses(split, score_threshold, count),
-        ),
+        mistakes=(*worst_false_positives(split, count), *largest_misses(split, score_threshold, count)),
         score_threshold=score_threshold,
     )
 
@@ -97,16 +89,9 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 def write_pictures(
     plan: PicturePlan, split: EvaluatedSplit, folder: str, options: PictureOptions | None = None
 ) -> list[PictureEntry]:
-    """Draw the planned pictures as JPEG files and write their `index.json`.
+    """Draw the planned pictures as JPEG files and write their `index.json`; return its contents.
 
-    Args:
-        plan: what to draw.
-        split: ground truth, detections and pixels, which are read only as far as needed.
-        folder: output folder.
-        options: sizes and labels.
-
-    Returns:
-        The contents of `index.json`, in the order of the plan.
+    Pixels of the split are read only as far as needed.
     """
     options, images, class_names = options or PictureOptions(), split.counted, split.class_names
     drawn: dict[tuple[str, int, int], PictureEntry] = {}
@@ -174,12 +159,8 @@ def truth_boxes(
 ) -> list[LabelledBox]:
     """Return the boxes to draw for ground truth, with dashed crowds.
 
-    Args:
-        truth: of an image.
-        class_names: class in [0, C) to name.
-        names: draw class names at the boxes.
-        colour: RGB; None: the colour of each class.
-        edges: pairs of keypoint indices to draw a line between.
+    `class_names` maps a class in [0, C) to its name; `colour` is RGB, None: that of each class; lines are
+    drawn between the keypoints of `edges`.
     """
     texts = [class_names[label] if names else "" for label in truth.classes.tolist()]
     return _labelled(truth, texts, edges=edges, colour=colour)

@@ -1,7 +1,5 @@
 """Ground truth and detections of each evaluated image, without pixels, and their matches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -13,12 +11,7 @@ from detection_core.structures import Instances
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedImage:
-    """An image's ground truth and detections.
-
-    Attributes:
-        truth: the ground truth.
-        detections: the detections.
-    """
+    """An image's ground truth and detections."""
 
     truth: Instances
     detections: Instances
@@ -94,10 +87,7 @@ def match_image(
 ) -> ImageMatch:
     """Match as COCO does: by descending score, each detection takes the best free object.
 
-    Args:
-        image: detections by descending score.
-        iou_threshold: least overlap of a match.
-        masks: compare masks, which all objects and detections have, instead of boxes.
+    The threshold is the least overlap; with `masks`, which all must have, masks are compared, not boxes.
     """
     truth, found = image.truth, image.detections
     if masks:
@@ -123,11 +113,7 @@ def finds_any(matches: Sequence[ImageMatch]) -> bool:
 
 
 def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
-    """Return the score with the highest F1 over all classes.
-
-    Returns:
-        A score of a detection; 0.5 if nothing was found.
-    """
+    """Return the detection score with the highest F1 over all classes; 0.5 if nothing was found."""
     objects = sum(int((~image.truth.is_crowd).sum()) for image in images)
     counted = [match.found_by != IN_CROWD for match in matches]
     scores = np.concatenate(

@@ -1,7 +1,5 @@
 """Run a detector as deployed: a SavedModel's serving signature or a TensorFlow Lite file."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os
@@ -31,11 +29,7 @@ class SavedModelRunner(SignatureRunner):
     """A SavedModel with the Object Detection API's `image_tensor` signature."""
 
     def __init__(self, path: str, *, trust: bool = False) -> None:
-        """Load the model.
-
-        Args:
-            path: its folder, or a detector's.
-            trust: run it even if its graph does more than compute.
+        """Load the model of a folder; `trust` it even if its graph does more than compute.
 
         Raises:
             ModelError: if it is not a SavedModel or not a detector, is damaged, or does more than compute.
@@ -69,12 +63,8 @@ def _check_signature(loaded: LoadedModel, path: str) -> None:
             )
 
 
-def _load_tflite(path: str, threads: int, _: bool) -> Runner:
-    return TFLiteRunner(path, threads=threads)
-
-
 _LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {
-    ".tflite": _load_tflite,
+    ".tflite": lambda path, threads, _: TFLiteRunner(path, threads=threads),
     "": lambda path, _, trust: SavedModelRunner(path, trust=trust),
 }
 

@@ -1,7 +1,5 @@
 """Call a SavedModel like its clients, batches in and boxes in pixels out, and a .tflite file likewise."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -47,11 +45,7 @@ class ServedModel:
     """
 
     def __init__(self, path: str, *, trust: bool = False) -> None:
-        """Load the model.
-
-        Args:
-            path: a detector folder or a SavedModel's.
-            trust: run it even if its graph does more than compute.
+        """Load a detector folder or a SavedModel; `trust` it even if it does more than compute.
 
         Raises:
             ModelError: if it does not take images, cannot be loaded, or does more than compute.
@@ -78,10 +72,7 @@ class ServedModel:
         return dict(self._loaded.signatures)
 
     def __call__(self, images: np.ndarray) -> BatchDetections:
-        """Detect objects.
-
-        Args:
-            images: uint8 [B, H, W, 3], RGB; for a model with a fixed batch size they are split.
+        """Detect objects in uint8 [B, H, W, 3], RGB, split to a fixed batch size.
 
         Raises:
             ModelError: if their number is not a multiple of the model's batch size.

@@ -1,7 +1,5 @@
 """Run a detector that is a function of one image; check the outputs of any."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -41,12 +39,9 @@ class SignatureRunner:
     """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
 
     def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
-        """Take the function.
+        """Take a function from an image, uint8 [1, H, W, 3], to `OUTPUTS`, and its source, for errors.
 
-        Args:
-            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`; optionally also detection_masks and
-                detection_keypoints.
-            path: its source, for errors.
+        It may also give detection_masks and detection_keypoints.
         """
         self.path = path
         self._function = function

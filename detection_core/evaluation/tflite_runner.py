@@ -1,7 +1,5 @@
 """Run a TensorFlow Lite detector in LiteRT."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -107,12 +105,7 @@ _HALF_A_LEVEL = 0.51
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """The network's input: (pixel - mean) / std, pixels in 0..255.
-
-    Attributes:
-        mean: of each channel, or one for all.
-        std: of each channel, or one for all.
-    """
+    """The network's input: (pixel - mean) / std, pixels in 0..255; one value per channel, or one for all."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -127,12 +120,7 @@ class TFLiteRunner:
     """
 
     def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:
-        """Load the file.
-
-        Args:
-            path: of the file.
-            threads: of the interpreter.
-            normalisation: None: from the file's metadata.
+        """Load the file; without a normalisation the one in its metadata applies.
 
         Raises:
             ModelError: if it is not a TensorFlow Lite detector, or its normalisation is unknown.

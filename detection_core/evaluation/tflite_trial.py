@@ -4,8 +4,6 @@ LiteRT is native code: a damaged file may crash the process, exhaust its memory 
 of memory and time, imports only LiteRT, and costs some tenths of a second and one inference.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import signal
@@ -25,12 +23,7 @@ _REFUSED = 3
 
 
 def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
-    """Load a file and run it on noise, with LiteRT's own kernels and with XNNPACK.
-
-    Args:
-        content: a TensorFlow Lite file that `verify_tflite` passed.
-        where: its path, for errors.
-        threads: that LiteRT may use.
+    """Run a verified file on noise, with LiteRT's own kernels and XNNPACK; `where` is its path, for errors.
 
     Raises:
         ModelError: if LiteRT refuses it, crashes, or takes too much memory or time.

@@ -1,7 +1,5 @@
 """Thresholds that a detector must pass to be blessed."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

@@ -1,7 +1,5 @@
 """Pascal VOC's and Open Images' metrics under the Object Detection API's names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
@@ -99,13 +97,9 @@ def evaluate_voc(
 def average_precision(
     scores: np.ndarray, hits: np.ndarray, objects: int, recall_bounds: tuple[float, float] = WHOLE_CURVE
 ) -> float:
-    """Return the area under the precision-recall curve, made monotonically decreasing.
+    """Return the area under the precision-recall curve of N detections, made monotonically decreasing.
 
-    Args:
-        scores: [N].
-        hits: bool [N].
-        objects: number of objects; 0 gives NaN.
-        recall_bounds: the curve counts as 0 outside of them.
+    0 `objects` give NaN; the curve counts as 0 outside of the bounds of the recall.
     """
     if not objects:
         return float("nan")

@@ -31,12 +31,7 @@ class ColdStart:
 
 
 def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
-    """Load a file and run it once in a new process.
-
-    Args:
-        path: local path of a TensorFlow Lite file.
-        threads: threads that LiteRT may use.
-        delegate: of `operator_times.DELEGATES`.
+    """Load a local file and run it once in a new process, with a delegate of `operator_times.DELEGATES`.
 
     Raises:
         ModelError: if the process fails, with its last output.

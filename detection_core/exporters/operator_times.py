@@ -26,20 +26,13 @@ _DELEGATE_NODE = "DELEGATE"
 
 
 def make_interpreter(model: bytes | str, *, threads: int, delegate: str, keep_tensors: bool = False) -> Any:
-    """Return a LiteRT interpreter with allocated tensors.
+    """Return a LiteRT interpreter of a file's content or local path, memory-mapped, with allocated tensors.
 
-    Args:
-        model: a TensorFlow Lite file, or its local path, which is memory-mapped.
-        threads: threads that it may use.
-        delegate: of `DELEGATES`.
-        keep_tensors: whether each tensor can be read after a run.
+    The delegate is one of `DELEGATES`. With `keep_tensors` each tensor can be read after a run.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    resolvers = {
-        "xnnpack": OpResolverType.AUTO,
-        "none": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    }
+    resolvers = {"xnnpack": OpResolverType.AUTO, "none": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
     interpreter = Interpreter(
         model_path=model if isinstance(model, str) else None,
         model_content=None if isinstance(model, str) else model,
@@ -96,26 +89,13 @@ WARM_UP_RUNS = 3
 
 
 def measure_latency(path: str, *, threads: int, runs: int = 20) -> float:
-    """Return the median time of an inference with XNNPACK, post-processing included, in milliseconds.
-
-    Args:
-        path: of a TensorFlow Lite file.
-        threads: threads that the interpreter may use.
-        runs: timed inferences, after a few warm-up runs.
-    """
+    """Return a file's median milliseconds with XNNPACK, post-processing included, after warm-up runs."""
     content = files.read_bytes(path)
     return statistics.median(time_inferences(content, threads=threads, delegate="xnnpack", runs=runs))
 
 
 def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -> list[float]:
-    """Return the times of single inferences on noise, in milliseconds and in order.
-
-    Args:
-        content: a TensorFlow Lite file.
-        threads: threads that the interpreter may use.
-        delegate: of `operator_times.DELEGATES`.
-        runs: timed inferences, after a few warm-up runs.
-    """
+    """Return the milliseconds of inferences on noise, in order, after a few warm-up runs."""
     interpreter = make_interpreter(content, threads=threads, delegate=delegate)
     fill_inputs(interpreter)
     times = []
@@ -145,12 +125,7 @@ _WARM_UP_RUNS = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """The time of one operation.
-
-    Attributes:
-        index: in the graph's operators.
-        milliseconds: median; None for an operation that cannot run alone.
-    """
+    """Index of an operation in the graph, and its median milliseconds; None if it cannot run alone."""
 
     index: int
     milliseconds: float | None

@@ -27,10 +27,9 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def fingerprint_saved_model(directory: str) -> str:
-    """Return a fingerprint of what is served: graph, weights, assets and the label map beside them.
+    """Return hexadecimal digits of what is served: graph, weights, assets and the label map beside them.
 
-    Returns:
-        Hexadecimal digits. For an unreadable saved_model.pb, its bytes count.
+    For an unreadable saved_model.pb, its bytes count.
 
     Raises:
         ModelError: if the weights cannot be read.

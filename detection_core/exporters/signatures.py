@@ -81,11 +81,7 @@ INPUT_TYPES: Mapping[str, ServedInput] = {
 
 
 def find_input_type(name: str) -> ServedInput:
-    """Return an input type.
-
-    Raises:
-        ExportError: for an unknown name.
-    """
+    """Return an input type. Raises ExportError for an unknown name."""
     if name not in INPUT_TYPES:
         reason = (
             "; boxes as input are for detectors that predict masks for given boxes, which none here does"
@@ -105,13 +101,7 @@ def largest_batch(served: ServedInput, resizer: Resizer) -> int | None:
 
 
 def served_images(batch: tf.Tensor, served: ServedInput, resizer: Resizer) -> Images:
-    """Decode and resize a batch.
-
-    Args:
-        batch: as `served.spec` says.
-        served: its input type.
-        resizer: turns an image into the network's input, as in training.
-    """
+    """Decode a batch, as `served.spec` says, and resize it to the network's input, as in training."""
 
     def prepare(element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         image = served.pixels(element)
@@ -146,10 +136,7 @@ _LISTED_NAMES = 5
 def write_saved_model(model: Detector, resizer: Resizer, directory: str) -> None:
     """Write `directory/saved_model.pb` with the image_tensor serving signature, for batches of any size.
 
-    Args:
-        model: detector; its networks are exported in inference form.
-        resizer: turns an image of any size into the network's input, as in training.
-        directory: folder to fill.
+    The networks are in inference form; the resizer makes their input, as in training.
     """
     save_signatures({SERVING_DEFAULT: serving_function(model, resizer)}, directory)
 

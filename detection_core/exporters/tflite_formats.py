@@ -1,7 +1,5 @@
 """Formats of TensorFlow Lite files: one record a format, and their table."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
@@ -58,7 +56,7 @@ class FileFormat:
 
     description: str
     network: Network
-    convert: Callable[[Conversion], bytes]
+    convert: "Callable[[Conversion], bytes]"
     tolerance: Tolerance
     quantized: bool = True
 

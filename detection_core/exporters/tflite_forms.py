@@ -10,14 +10,7 @@ import tensorflow as tf
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.detectors.family import Normalisation
-from detection_core.exporters.tflite_post_process import (
-    PostProcessed,
-    PostProcessOptions,
-    kept_in_float,
-    kernel_is_right,
-    plain_post_process,
-    suppression_function,
-)
+from detection_core.exporters import tflite_post_process
 
 PIXELS: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 """No normalisation: pixels 0..255.
@@ -95,7 +88,7 @@ class HeadOptions:
         integer: whether the network's outputs will be integers.
     """
 
-    post_process: PostProcessOptions
+    post_process: tflite_post_process.PostProcessOptions
     anchors: tf.Tensor
     to_scores: Callable[[tf.Tensor], tf.Tensor]
     sigmoid: bool
@@ -103,15 +96,10 @@ class HeadOptions:
 
 
 def heads_function(form: str, options: HeadOptions) -> Heads:
-    """Make a function from a network's heads to a file's outputs.
+    """Make a function from a network's heads to a file's outputs; the form is one of `TFLITE_FORMS`.
 
-    Args:
-        form: of `allowed_values.TFLITE_FORMS`.
-        options: meaning of the heads.
-
-    Returns:
-        (box codes [1, A, 4], class logits [1, A, C] or [1, A, C + 1]) -> count, scores, classes, boxes;
-        without post-processing, the outputs by name.
+    It maps box codes [1, A, 4] and class logits [1, A, C] or [1, A, C + 1] to count, scores, classes and
+    boxes; without post-processing, to the outputs by name.
     """
     return _FORMS[form](options)
 
@@ -124,13 +112,15 @@ def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tenso
     """
     if not options.integer:
         return options.to_scores(logits)
-    scores = options.to_scores(kept_in_float(logits))
-    return kept_in_float(scores) if moved else scores
+    scores = options.to_scores(tflite_post_process.kept_in_float(logits))
+    return tflite_post_process.kept_in_float(scores) if moved else scores
 
 
 def _post_processed(
-    make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
-    by_kernel: Callable[[PostProcessOptions], bool],
+    make: Callable[
+        [tflite_post_process.PostProcessOptions], Callable[..., tflite_post_process.PostProcessed]
+    ],
+    by_kernel: Callable[[tflite_post_process.PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
@@ -162,8 +152,8 @@ _FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
     zip(
         TFLITE_FORMS,
         (
-            _post_processed(suppression_function, kernel_is_right),
-            _post_processed(plain_post_process, lambda _: False),
+            _post_processed(tflite_post_process.suppression_function, tflite_post_process.kernel_is_right),
+            _post_processed(tflite_post_process.plain_post_process, lambda _: False),
             _headless,
         ),
         strict=True,

@@ -5,8 +5,6 @@ Each operation's output is compared with that node's output; in integer files, w
 Operations run in LiteRT's own kernels, because delegates do not expose their inner tensors.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -50,12 +48,7 @@ class LayerParity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkComparison:
-    """Comparison of a file's network.
-
-    Attributes:
-        layers: in the order in which the operations run.
-        unmatched_heads: names of the network's output tensors that have no counterpart.
-    """
+    """Layers of a file in running order, and outputs of the network without a counterpart in it."""
 
     layers: list[LayerParity]
     unmatched_heads: tuple[str, ...]
@@ -67,7 +60,7 @@ def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity |
 
 
 def compare_layers(
-    content: bytes, reference: ReferenceNetwork, inputs: Iterable[np.ndarray]
+    content: bytes, reference: "ReferenceNetwork", inputs: Iterable[np.ndarray]
 ) -> NetworkComparison:
     """Compare each operation of a file with its source network.
 
@@ -141,7 +134,7 @@ class ReferenceNetwork:
         given = function.structured_outputs
         self._outputs = {n: t.name for n, t in given.items()} if isinstance(given, Mapping) else {}
 
-    def __enter__(self) -> ReferenceNetwork:
+    def __enter__(self) -> "ReferenceNetwork":
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -150,9 +143,7 @@ class ReferenceNetwork:
     def node_of(self, tensor: TensorInfo, output: str = "") -> str:
         """Return the name of the function's tensor behind a file's tensor; "" if there is none.
 
-        Args:
-            tensor: of the file.
-            output: its name in the file's signature, for an output, which has no node's name.
+        An output, which has no node's name, is found by its name in the file's signature.
         """
         if output in self._outputs:
             node = self._graph.get_tensor_by_name(self._outputs[output])

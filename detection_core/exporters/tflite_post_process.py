@@ -204,16 +204,7 @@ def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcess
 
 
 def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOptions) -> tf.Tensor:
-    """Decode boxes.
-
-    Args:
-        box_codes: float32 [A, 4], ty, tx, th, tw.
-        anchors: float32 [A, 4], y, x, height, width.
-        options: with the box coder's scales.
-
-    Returns:
-        float32 [A, 4]: ymin, xmin, ymax, xmax.
-    """
+    """Decode float32 [A, 4] codes ty, tx, th, tw at anchors y, x, height, width to ymin, xmin, ymax, xmax."""
     # One multiplication first, which dequantizes the codes of an integer network.
     codes = box_codes * tf.constant([1 / scale for scale in options.scales], tf.float32)
     centres = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
@@ -320,12 +311,9 @@ KERNEL_DETECTIONS_PER_CLASS = 100
 
 
 def suppression_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
-    """Make a post-processing function whose results do not depend on the number of threads.
+    """Make a function like `post_process_function`, whose results do not depend on the number of threads.
 
-    Returns:
-        (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
-        y, x, h, w) -> `PostProcessed`. It uses the operation, or built-in ones if the operation's results
-        would differ.
+    It uses the operation, or built-in ones if the operation's results would differ.
     """
     return post_process_function(options) if kernel_is_right(options) else plain_post_process(options)
 

@@ -5,8 +5,6 @@ scale of one of them. Heads shared by pyramid levels are then wrong on all level
 the post-processing, with classes and their number. It cannot quantize only the weights.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io
@@ -14,8 +12,8 @@ import logging
 import re
 import types
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.schema_py_generated import BufferT, BuiltinOperator, TensorType
@@ -164,9 +162,6 @@ def _scale(tensor: Any) -> float:
     return float(scale)
 
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 KERNEL_BITS_8: Mapping[str, int] = dict.fromkeys(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_2D_TRANSPOSE"), 8
 )
@@ -180,11 +175,9 @@ _SIGNATURE = "serving_default"
 
 
 def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
-    """Quantize the kernels of a float file to integers, with a scale for each output channel.
+    """Quantize the kernels of a float32 file to integers, with a scale for each output channel.
 
-    Args:
-        content: a TensorFlow Lite file in float32 without an archive at its end.
-        bits: in the form of `KERNEL_BITS_8`.
+    The file has no archive at its end; `bits` are as in `KERNEL_BITS_8`.
 
     Raises:
         ExportError: if the package is missing, or refuses the file.

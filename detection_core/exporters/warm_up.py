@@ -22,13 +22,7 @@ _PREDICT_LOG, _REQUEST, _MODEL_SPEC, _INPUTS, _NAME, _SIGNATURE_NAME, _KEY, _VAL
 
 
 def prediction_log(inputs: dict[str, tf.Tensor], *, model: str, signature: str) -> bytes:
-    """Return a serialised `PredictionLog` with a predict request.
-
-    Args:
-        inputs: name of an input of the signature to its value.
-        model: name of the model.
-        signature: name of the signature.
-    """
+    """Return a serialised `PredictionLog` of a predict request for a signature and its named inputs."""
     spec = _field(_NAME, model.encode()) + _field(_SIGNATURE_NAME, signature.encode())
     request = _field(_MODEL_SPEC, spec)
     for name, value in inputs.items():

@@ -22,12 +22,7 @@ Status = Literal["finished", "failed", "stopped"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Distribution of a tensor's values.
-
-    Attributes:
-        edges: float [N + 1], increasing.
-        counts: float [N], number of values in [edge, next edge).
-    """
+    """A tensor's values: N + 1 increasing edges, and the number of values from each to the next."""
 
     edges: np.ndarray
     counts: np.ndarray

@@ -188,11 +188,7 @@ _PACKAGES = {"mlflow": "detection_core.optional.mlflow", "wandb": "detection_cor
 
 
 def check_loggers(options: LoggerOptions) -> None:
-    """Refuse a tracking server whose package is not installed.
-
-    Raises:
-        ConfigError: naming the package and how to install it.
-    """
+    """Refuse a tracking server without its package; ConfigError says how to install it."""
     for tracker in options.trackers:
         if importlib.util.find_spec(tracker) is None:
             raise ConfigError(

@@ -85,11 +85,7 @@ def negative_squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdedIou:
-    """Compares boxes by score where the IoU is high enough.
-
-    Attributes:
-        iou_threshold: lowest IoU of two boxes of the same object.
-    """
+    """Compares boxes by score where their IoU is at least `iou_threshold`."""
 
     iou_threshold: float
 

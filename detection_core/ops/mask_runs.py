@@ -23,11 +23,7 @@ def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
 def paste_masks(masks: np.ndarray, boxes: np.ndarray, height: int, width: int) -> np.ndarray:
     """Stretch masks bilinearly to their boxes and encode them as run lengths, object [N] of bytes.
 
-    Args:
-        masks: float32 [N, h, w], 0..1.
-        boxes: float32 [N, 4], normalised; parts outside the image are cut off.
-        height: rows of the image, pixels.
-        width: columns of the image, pixels.
+    Masks are float32 [N, h, w], 0..1; boxes float32 [N, 4], normalised, cut off at the image, in pixels.
     """
     pairs = zip(masks, boxes.tolist(), strict=True)
     return encode_masks(_pasted(mask, box, height, width) for mask, box in pairs)

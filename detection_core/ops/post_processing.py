@@ -10,12 +10,7 @@ from detection_core.ops.nms import NmsOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PiecewiseLinear:
-    """Linear interpolation between given points; beyond the ends it is constant.
-
-    Attributes:
-        x: scores of the points, rising.
-        y: calibrated scores of the points.
-    """
+    """Linear between points of rising scores and calibrated scores; constant beyond the ends."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -35,11 +30,7 @@ class PiecewiseLinear:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PerClass:
-    """A separate calibration for some classes; the others keep their scores.
-
-    Attributes:
-        functions: maps an index in the scores' last axis to its calibration.
-    """
+    """A calibration for some indices of the scores' last axis; the others keep their scores."""
 
     functions: Mapping[int, PiecewiseLinear]
 
@@ -96,12 +87,7 @@ class ScoreConverter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PostProcessing:
-    """How raw predictions become detections.
-
-    Attributes:
-        score_converter: class logits to scores.
-        nms: options of non-maximum suppression.
-    """
+    """How raw predictions become detections: class logits to scores, then non-maximum suppression."""
 
     score_converter: ScoreConverter
     nms: NmsOptions

@@ -1,7 +1,5 @@
 """An optimizer with its learning-rate schedule, and moving averages of the weights."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
@@ -84,7 +82,6 @@ class ManualStep(Schedule):
     warmup: bool = False
 
     def __post_init__(self) -> None:
-        """Check the boundaries."""
         if not self.boundaries or len(self.boundaries) != len(self.learning_rates):
             raise ValueError(
                 f"a manual schedule needs at least one step with its rate, found {len(self.boundaries)} steps"
@@ -253,7 +250,7 @@ class AutomlStepwise(_Warmed):
         return tf.where(step < first, 1.0, tf.where(step < second, 0.1, 0.01))
 
 
-def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.AbstractContextManager[None]:
+def with_average(average: "MovingAverage | None", *, asked: bool) -> contextlib.AbstractContextManager[None]:
     """Return a context in which averages, if kept and `asked`, replace the weights."""
     return average.swapped_in() if average is not None and asked else contextlib.nullcontext()
 

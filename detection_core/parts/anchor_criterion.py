@@ -31,12 +31,7 @@ class AnchorPredictions(NamedTuple):
 
 
 class CriterionLosses(NamedTuple):
-    """Weighted and normalised losses of a batch.
-
-    Attributes:
-        localization: float32 [].
-        classification: float32 [].
-    """
+    """Weighted and normalised losses of a batch, float32 []."""
 
     localization: tf.Tensor
     classification: tf.Tensor

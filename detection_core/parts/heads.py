@@ -13,12 +13,7 @@ from detection_core.parts.layers.network_layers import LayerCall, NetworkLayers
 
 
 class LevelPredictions(NamedTuple):
-    """Outputs of a head over all feature maps.
-
-    Attributes:
-        box_codes: float32 [B, A, code size], feature maps in sequence, row by row.
-        class_logits: float32 [B, A, class slots], in the same order.
-    """
+    """Box codes, float32 [B, A, code size], and logits, [B, A, class slots], map by map, row by row."""
 
     box_codes: tf.Tensor
     class_logits: tf.Tensor

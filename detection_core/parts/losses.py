@@ -32,15 +32,9 @@ class ColumnLoss(Protocol):
     """A classification loss with a faster form for targets that are 0 except for at most one 1 per anchor."""
 
     def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor, the sum over its classes.
+        """Compute the loss of every anchor, float32 [B, A], the sum over its classes, from logits, [B, A, K].
 
-        Args:
-            prediction: float32 [B, A, K], logits.
-            columns: int32 [B, A], index of the target that is 1; -1 if none is.
-            weights: float32 [B, A].
-
-        Returns:
-            float32 [B, A].
+        Columns are int32 [B, A], index of the target that is 1, or -1; weights are float32 [B, A].
         """
         ...
 
@@ -131,11 +125,7 @@ class BootstrappedSigmoidLoss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftmaxLoss:
-    """Softmax cross entropy over the class axis.
-
-    Attributes:
-        logit_scale: the logits are divided by it.
-    """
+    """Softmax cross entropy over the class axis, of logits divided by `logit_scale`."""
 
     logit_scale: float
 
@@ -339,16 +329,7 @@ class L1Loss:
         return tf.reduce_sum(self.elementwise(prediction, target, weights[..., tf.newaxis]), axis=-1)
 
     def elementwise(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every number of the code.
-
-        Args:
-            prediction: float32 [..., K].
-            target: float32 [..., K].
-            weights: float32, broadcastable to [..., K].
-
-        Returns:
-            float32 [..., K].
-        """
+        """Compute the loss of every number of the code, float32 [..., K]; weights broadcast to it."""
         return tf.abs(prediction - target) * weights
 
 

@@ -36,14 +36,10 @@ class Matcher(abc.ABC):
         """
 
     def match(self, similarity: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """Choose a row for every anchor of every image from a similarity tensor.
+        """Choose a row for every anchor, int32 [B, A]: its number, UNMATCHED or IGNORED.
 
-        Args:
-            similarity: float32 [B, G, A], larger is more similar; -inf in padding rows.
-            valid: bool [B, G], as for `match_rows`.
-
-        Returns:
-            int32 [B, A], the row, UNMATCHED or IGNORED.
+        The similarity is float32 [B, G, A], larger is more similar, -inf in padding rows; valid is bool [B,
+        G].
         """
         similarity = tf.convert_to_tensor(similarity)
 

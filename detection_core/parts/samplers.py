@@ -23,15 +23,9 @@ class BalancedSampler:
     positive_fraction: float
 
     def sample(self, candidates: tf.Tensor, positive: tf.Tensor, size: int | None = None) -> tf.Tensor:
-        """Choose the anchors that count.
+        """Choose the anchors that count, bool [B, A], among candidates, some of them positive, bool [B, A].
 
-        Args:
-            candidates: bool [B, A], anchors that may be drawn.
-            positive: bool [B, A], which of them are positives.
-            size: anchors to draw from each image; None: all positives, and negatives in proportion.
-
-        Returns:
-            bool [B, A].
+        `size` are drawn from each image; None: all positives, and negatives in proportion.
         """
         positive &= candidates
         negative = candidates & ~positive
@@ -98,12 +92,7 @@ class HardExampleOptions:
 
 
 class MinedLosses(NamedTuple):
-    """Sums over the anchors that count.
-
-    Attributes:
-        localization: float32 [].
-        classification: float32 [].
-    """
+    """Sums over the anchors that count, float32 []."""
 
     localization: tf.Tensor
     classification: tf.Tensor
@@ -121,16 +110,10 @@ class HardExampleMiner:
     def select(
         self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
     ) -> tf.Tensor:
-        """Choose the anchors that count.
+        """Choose the anchors that count, bool [B, A], by their losses, float32 [B, A].
 
-        Args:
-            localization: float32 [B, A], loss of each anchor.
-            classification: float32 [B, A], loss of each anchor.
-            boxes: float32 [B, A, 4], decoded.
-            matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
-
-        Returns:
-            bool [B, A].
+        Boxes are float32 [B, A, 4], decoded; matched is int32 [B, A], row of the ground truth, -1 unmatched,
+        -2 ignored.
         """
         hardness = tf.stop_gradient(self._hardness(localization, classification))
         kept = tf.map_fn(

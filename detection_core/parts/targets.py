@@ -76,12 +76,9 @@ class AnchorTargetAssigner:
         return self.num_classes + self._background_columns
 
     def match(self, anchors: tf.Tensor, truth: GroundTruth) -> tf.Tensor:
-        """Match each anchor with an object.
+        """Match each anchor with an object: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
 
         Anchors are float32 [A, 4] shared by all images, or [B, A, 4] per image, in the frame of the boxes.
-
-        Returns:
-            int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
         """
         # Shared anchors keep one row, which the similarity broadcasts.
         columns = anchors if len(anchors.shape) == 3 else anchors[tf.newaxis]
@@ -177,12 +174,9 @@ class AnchorTargetAssigner:
 
 
 def gather_matched(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
-    """Gather the matched row of each anchor, and zeros where there is none.
+    """Gather the matched row of each anchor, [B, A, ...], and zeros where there is none.
 
     The rows are [B, G, ...], matched is int32 [B, A], and positive is bool [B, A].
-
-    Returns:
-        [B, A, ...].
     """
     # The leading zero row is for anchors without an object, also in a batch without any.
     padding = [[0, 0], [1, 0]] + [[0, 0]] * (len(rows.shape) - 2)
@@ -199,13 +193,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     """
 
     def __init__(self, *, implicit_class_weight: float = 1.0, **parts: Any) -> None:
-        """Create an assigner from its parts.
-
-        Args:
-            implicit_class_weight: weight of a class that was not verified.
-            parts: similarity, matcher, box_coder, num_classes and add_background_class, as
-                `AnchorTargetAssigner` takes them.
-        """
+        """Create an assigner from parts, and the weight of a class that was not verified."""
         super().__init__(**parts)
         self._implicit_class_weight = implicit_class_weight
 
@@ -213,9 +201,6 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         """Compute the targets of a batch; anchors are as for `match`.
 
         An object without class scores was verified for its own class only.
-
-        Returns:
-            The targets.
         """
         if truth.class_scores.shape[-1] != 0:
             scores = truth.class_scores[..., -self.num_classes :]
@@ -227,15 +212,9 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
     def assign_confidences(
         self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
     ) -> AnchorTargets:
-        """Compute the targets of a batch.
+        """Compute the targets of a batch, whose classes are not used; class_weights is float32 [B, A, C + 1].
 
-        Args:
-            anchors: as for `match`.
-            truth: ground truth of a batch; its classes are not used.
-            confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
-
-        Returns:
-            The targets; class_weights is float32 [B, A, C + 1].
+        Confidences are float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
         """
         matched = tf.stop_gradient(self.match(anchors, truth))
         matched_confidences = gather_matched(confidences, matched, matched >= 0)

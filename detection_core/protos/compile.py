@@ -18,13 +18,9 @@ PACKAGE_PATH = FOLDER.relative_to(SOURCE_ROOT)
 
 
 def compile_protos(output_root: Path) -> list[Path]:
-    """Compile every .proto file of this folder to a module and its type stub.
+    """Compile every .proto file of this folder to a module and its type stub; return these files, sorted.
 
-    Args:
-        output_root: folder that takes the place of the source root; it must exist.
-
-    Returns:
-        The generated files, sorted.
+    `output_root` takes the place of the source root; it must exist.
 
     Raises:
         RuntimeError: when the compiler refuses a file; it has then said why on stderr.

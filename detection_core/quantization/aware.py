@@ -10,21 +10,10 @@ import tf_keras
 
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
+from detection_core.quantization import quantizers
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.placement import Placement, Quantized, RangeSource, place_quantizers
-from detection_core.quantization.quantizers import (
-    ActivationQuantizer,
-    BiasRule,
-    CallConfig,
-    Clock,
-    FactorQuantizer,
-    InputQuantizer,
-    KernelQuantizer,
-    ProductQuantizer,
-    QuantizedCall,
-    SigmoidQuantizer,
-)
 
 PREFIX = "quant_"
 
@@ -62,7 +51,7 @@ def add_fake_quantization(
     """
     graph = read_graph(folded.network)
     placement = place_quantizers(graph, float_calls, hard_swish=options.hard_swish)
-    make_layer = _LayerMaker(placement, options, Clock(options.delay, step), input_range)
+    make_layer = _LayerMaker(placement, options, quantizers.Clock(options.delay, step), input_range)
     network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
     return AwareNetwork(network=network, placement=placement)
 
@@ -74,26 +63,28 @@ class _LayerMaker:
         self,
         placement: Placement,
         options: QuantizationOptions,
-        clock: Clock,
+        clock: quantizers.Clock,
         input_range: tuple[float, float],
     ) -> None:
         self._placement, self._options, self._clock = placement, options, clock
         self._input_range = input_range
-        self._made: dict[str, InputQuantizer | QuantizedCall] = {}
+        self._made: dict[str, quantizers.InputQuantizer | quantizers.QuantizedCall] = {}
 
     def __call__(self, call: LayerCall) -> tf_keras.layers.Layer:
         """Make the layer; calls must come in the order of the network."""
         if not call.inputs:
             name = PREFIX + call.name
-            self._made[call.name] = InputQuantizer(self._options, self._clock, self._input_range, name=name)
+            self._made[call.name] = quantizers.InputQuantizer(
+                self._options, self._clock, self._input_range, name=name
+            )
             return self._made[call.name]
         copy = _copy_of(call)
         entry = self._placement.quantized.get(call.name)
         if entry is None or not (entry.weights or entry.range_source is not RangeSource.SHARED):
             return copy
         output = self._output_quantizer(call, copy, entry)
-        config = CallConfig(entry.weights, self._weight_quantizer(call, copy, entry), output)
-        wrapped = QuantizedCall(copy, config, name=PREFIX + call.name)
+        config = quantizers.CallConfig(entry.weights, self._weight_quantizer(call, copy, entry), output)
+        wrapped = quantizers.QuantizedCall(copy, config, name=PREFIX + call.name)
         if output is not None:
             self._made[call.name] = wrapped
         return wrapped
@@ -102,35 +93,33 @@ class _LayerMaker:
         if not entry.weights:
             return None
         if entry.range_source is RangeSource.PRODUCT:
-            return FactorQuantizer(self._options.small_weight_bits, self._clock)
+            return quantizers.FactorQuantizer(self._options.small_weight_bits, self._clock)
         depthwise = entry.weights == "depthwise_kernel"
         bits = self._options.small_weight_bits if depthwise else self._options.weight_bits
         rule = self._bias_rule(call, layer)
-        return KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
+        return quantizers.KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
 
-    def _bias_rule(self, call: LayerCall, layer: Any) -> BiasRule | None:
+    def _bias_rule(self, call: LayerCall, layer: Any) -> quantizers.BiasRule | None:
         source = self._source(call)
         if source is None or not layer.use_bias:
             return None
-        return BiasRule(
-            bias=layer.bias,
-            input_range=source.output_range,
-            activation_bits=self._options.activation_bits,
+        return quantizers.BiasRule(
+            bias=layer.bias, input_range=source.output_range, activation_bits=self._options.activation_bits
         )
 
     def _output_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
         if entry.range_source is RangeSource.OWN:
-            return ActivationQuantizer(self._options, self._clock)
+            return quantizers.ActivationQuantizer(self._options, self._clock)
         if entry.range_source is RangeSource.FIXED:
-            return SigmoidQuantizer(self._options, self._clock)
+            return quantizers.SigmoidQuantizer(self._options, self._clock)
         if entry.range_source is RangeSource.PRODUCT:
             source = self._made[_range_owner(self._placement, call.inputs[0])]
-            return ProductQuantizer(
+            return quantizers.ProductQuantizer(
                 self._options, self._clock, factor=layer.factor, input_range=source.output_range
             )
         return None
 
-    def _source(self, call: LayerCall) -> InputQuantizer | QuantizedCall | None:
+    def _source(self, call: LayerCall) -> quantizers.InputQuantizer | quantizers.QuantizedCall | None:
         """Return the quantizer of the call's input; None for a float input."""
         return self._made.get(_range_owner(self._placement, call.inputs[0]))
 
@@ -153,12 +142,9 @@ def _range_owner(placement: Placement, name: str) -> str:
 def observe_ranges(
     folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
 ) -> dict[str, tuple[float, float]]:
-    """Measure the extremes of every tensor with a separate range.
+    """Measure the extremes of every tensor with a separate range, averaged over batches.
 
-    Args:
-        folded: network in inference form.
-        placement: the tensors to measure.
-        batches: float32 [B, H, W, 3], preprocessed; the extremes are averaged over batches.
+    Batches are float32 [B, H, W, 3], preprocessed.
 
     Raises:
         ModelError: if there is no batch.

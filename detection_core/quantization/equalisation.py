@@ -232,12 +232,7 @@ def correct_biases(
 
 
 def add_to_biases(aware: AwareNetwork, corrections: dict[str, np.ndarray]) -> None:
-    """Add corrections to the biases of convolutions that run in integers.
-
-    Args:
-        aware: its biases change.
-        corrections: from `correct_biases`.
-    """
+    """Add corrections from `correct_biases` to the biases of convolutions that run in integers."""
     for name, correction in corrections.items():
         if name in aware.placement.quantized:
             aware.network.get_layer(PREFIX + name).layer.bias.assign_add(correction)

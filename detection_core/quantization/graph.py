@@ -122,13 +122,10 @@ def rebuild(
 
 
 def split_sums(graph: NetworkGraph) -> NetworkGraph:
-    """Return the same computation with sums of two tensors each.
+    """Return the same computation with sums of two tensors each; the last partial sum keeps the sum's name.
 
     TensorFlow Lite adds two tensors at a time. If a layer adds more, the intermediate sums have no range, and
     the converter leaves all of them in float.
-
-    Args:
-        graph: network to change; the last partial sum keeps the sum's name.
     """
     calls: dict[str, LayerCall] = {}
     for call in graph.calls.values():

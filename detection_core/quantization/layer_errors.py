@@ -34,12 +34,9 @@ _PARTS = {
 
 
 def layer_groups(graph: NetworkGraph) -> dict[str, str]:
-    """Return the part of the network of each call, without inputs.
+    """Return the part of the network of each call, without inputs; each layer has one call.
 
     The backbone is split by the stride of its feature maps: `backbone, stride 8`.
-
-    Args:
-        graph: of a network whose layers have one call each.
     """
     groups: dict[str, str] = {}
     strides: dict[str, int] = {}
@@ -118,12 +115,7 @@ class OutputNoise:
     """Measures the noise that quantization adds to a network's outputs, by present weights and ranges."""
 
     def __init__(self, folded: FoldedNetwork, aware: AwareNetwork) -> None:
-        """Build the function that measures.
-
-        Args:
-            folded: the float network.
-            aware: its copy with fake quantization; run as in inference.
-        """
+        """Build the function that measures a float network and its copy with fake quantization."""
 
         @tf.function(reduce_retracing=True)
         def measure(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
@@ -136,10 +128,7 @@ class OutputNoise:
         self._measure = measure
 
     def decibels(self, batches: Iterable[Any]) -> float:
-        """Return the mean signal-to-noise ratio of the outputs.
-
-        Args:
-            batches: float32 [B, H, W, 3], preprocessed.
+        """Return the mean signal-to-noise ratio of the outputs on float32 [B, H, W, 3], preprocessed.
 
         Raises:
             ModelError: if there is no batch.

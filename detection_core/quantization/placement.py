@@ -23,27 +23,13 @@ _layers = tf_keras.layers
 WEIGHTED = {_layers.Conv2D: "kernel", _layers.DepthwiseConv2D: "depthwise_kernel", _layers.Dense: "kernel"}
 FACTORS = {ScaledMap: "factor"}
 COMPUTING = (
-    _layers.Add,
-    _layers.Subtract,
-    _layers.Multiply,
-    _layers.ReLU,
-    _layers.GlobalAveragePooling2D,
-    AddConstant,
-    MultiplyByConstant,
-    ScaledMap,
-    WeightedFusion,
-)
+    _layers.Add, _layers.Subtract, _layers.Multiply, _layers.ReLU, _layers.GlobalAveragePooling2D,
+    AddConstant, MultiplyByConstant, ScaledMap, WeightedFusion,
+)  # fmt: skip
 MOVING = (
-    _layers.Reshape,
-    _layers.Flatten,
-    _layers.Permute,
-    _layers.ZeroPadding2D,
-    _layers.Cropping2D,
-    _layers.MaxPooling2D,
-    _layers.AveragePooling2D,
-    _layers.Dropout,
-    NearestResize,
-)
+    _layers.Reshape, _layers.Flatten, _layers.Permute, _layers.ZeroPadding2D, _layers.Cropping2D,
+    _layers.MaxPooling2D, _layers.AveragePooling2D, _layers.Dropout, NearestResize,
+)  # fmt: skip
 FUSING = (*WEIGHTED, _layers.Add, AddConstant)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
 LEFT_IN_FLOAT = "left in float on demand"
@@ -114,13 +100,7 @@ class Placement:
 def place_quantizers(
     graph: NetworkGraph, float_calls: Collection[str] = (), *, hard_swish: bool = True
 ) -> Placement:
-    """Decide for each call of a folded network whether and where it is quantized.
-
-    Args:
-        graph: of the folded network.
-        float_calls: names of quantizable calls that stay in float.
-        hard_swish: whether a hard swish is quantized.
-    """
+    """Decide for each call of a folded network whether and where it is quantized; `float_calls` are not."""
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():

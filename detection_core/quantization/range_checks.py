@@ -23,11 +23,7 @@ LEAST_USED = 0.25
 
 
 def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
-    """Run a quantized network and measure each output before quantization.
-
-    Args:
-        aware: the network, run as in inference.
-        batches: float32 [B, H, W, 3], preprocessed.
+    """Run a quantized network on float32 [B, H, W, 3] and measure each output before quantization.
 
     Raises:
         ModelError: if there is no batch.

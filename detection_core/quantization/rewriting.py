@@ -10,15 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.quantization import (
-    QUANTIZATION,
-    Coverage,
-    FloatLayer,
-    LayerError,
-    Quantization,
-    QuantizationSettings,
-    QuantizedLayer,
-)
+from detection_core.artifacts import quantization
 from detection_core.detectors.base import OneNetworkDetector
 from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
 from detection_core.quantization.aware import (
@@ -104,7 +96,7 @@ class RewrittenDetector(Generic[D]):
         else:
             self.corrections.update(corrections)
 
-    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
+    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[quantization.LayerError]:
         """Measure the error of each layer's output in the order of the network; see `QuantizedDetector`."""
         return layer_errors(self.folded, self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
@@ -167,14 +159,14 @@ class RewrittenDetector(Generic[D]):
         """Compare the ranges with the quantized network's tensors; see `QuantizedDetector.check_ranges`."""
         return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
 
-    def describe(self, check: RangeCheck | None = None) -> Quantization:
+    def describe(self, check: RangeCheck | None = None) -> quantization.Quantization:
         """Describe the quantization: settings, quantized tensors with their ranges, and float ones."""
         ranges, folded = read_ranges(self.aware), self.folded.folded
         float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
-        return Quantization(
-            settings=QuantizationSettings(**dataclasses.asdict(self.options)),
+        return quantization.Quantization(
+            settings=quantization.QuantizationSettings(**dataclasses.asdict(self.options)),
             quantized=[
-                QuantizedLayer(
+                quantization.QuantizedLayer(
                     **entry.record(),
                     folded=folded.get(entry.layer),
                     range=ranges.get(entry.layer),
@@ -182,18 +174,20 @@ class RewrittenDetector(Generic[D]):
                 )
                 for entry in self.aware.placement.quantized.values()
             ],
-            not_quantized=[FloatLayer(layer=layer, reason=reason) for layer, reason in float_layers.items()],
+            not_quantized=[
+                quantization.FloatLayer(layer=layer, reason=reason) for layer, reason in float_layers.items()
+            ],
             warnings=list(check.warnings) if check else [],
             coverage=self._coverage(),
         )
 
-    def _coverage(self) -> Coverage:
+    def _coverage(self) -> quantization.Coverage:
         """Count convolutions and their weights, in total and quantized."""
         calls, quantized = read_graph(self.folded.network).calls, self.aware.placement.quantized
         weighted = [name for name, call in calls.items() if type(call.layer) in WEIGHTED]
         integer = [name for name in weighted if name in quantized]
         weights, quantized_weights = self.weight_count(weighted), self.weight_count(integer)
-        return Coverage(
+        return quantization.Coverage(
             convolutions=len(weighted),
             quantized_convolutions=len(integer),
             weights=weights,
@@ -247,25 +241,18 @@ def input_range(model: OneNetworkDetector[Any]) -> tuple[float, float]:
 
 
 def read_options(text: str, *, where: str = "") -> QuantizationOptions:
-    """Read the quantization options from a detector's record.
-
-    Args:
-        text: content of quantization.json.
-        where: its path, for errors.
+    """Read the quantization options from the text of quantization.json; `where` is its path, for errors.
 
     Raises:
         ContractError: if the text does not describe a quantization.
     """
-    return QuantizationOptions(**dataclasses.asdict(QUANTIZATION.parse(text, where).settings))
+    return QuantizationOptions(**dataclasses.asdict(quantization.QUANTIZATION.parse(text, where).settings))
 
 
 def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:
-    """Return a quantization-aware network in float, with the original layer names.
+    """Return a quantization-aware network, possibly trained, in float, with the original layer names.
 
-    Args:
-        network: from `aware.add_fake_quantization`, possibly trained; not changed.
-        name: of the new network.
-        rounded: round kernels to the grid of their bits; otherwise keep the trained variables.
+    Rounded kernels lie on the grid of their bits; otherwise the trained variables are kept.
     """
 
     def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:

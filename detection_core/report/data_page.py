@@ -6,25 +6,11 @@ import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 
+from detection_core.artifacts import dataset_card
 from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, AnchorMatches, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
-from detection_core.artifacts.dataset_card import (
-    CARD,
-    QUARANTINE,
-    ClassCard,
-    DatasetCard,
-    QuarantinedEntry,
-    SplitCard,
-)
 from detection_core.artifacts.pictures import FOLDER, SAMPLE, SMALLEST, PictureEntry, list_pictures
-from detection_core.report.figures import (
-    Chart,
-    HeatMap,
-    anchor_charts,
-    anchor_maps,
-    profile_charts,
-    profile_maps,
-)
+from detection_core.report import figures
 from detection_core.report.page import Picture, PictureBudget, render
 from detection_core.storage import files
 
@@ -34,12 +20,7 @@ _FINDING_BYTES = 1_500_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShownFinding:
-    """A finding with its pictures.
-
-    Attributes:
-        finding: from findings.json.
-        pictures: of its examples.
-    """
+    """A finding of findings.json, with pictures of its examples."""
 
     finding: Finding
     pictures: Sequence[Picture]
@@ -52,12 +33,7 @@ class ShownFinding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FindingsSummary:
-    """The findings' section of a page.
-
-    Attributes:
-        found: content of findings.json.
-        folder: with findings.json and the pictures.
-    """
+    """The findings' section of a page: content of findings.json, and its folder with the pictures."""
 
     found: DataFindings
     folder: str
@@ -119,8 +95,8 @@ class DatasetSummary:
             anchors.
     """
 
-    card: DatasetCard
-    quarantined: Sequence[QuarantinedEntry] = ()
+    card: dataset_card.DatasetCard
+    quarantined: Sequence[dataset_card.QuarantinedEntry] = ()
     folder: str = ""
     profiles: BoxProfiles | None = None
     samples: Mapping[str, Sequence[Picture]] = dataclasses.field(default_factory=dict)
@@ -128,29 +104,29 @@ class DatasetSummary:
     anchors: AnchorMatches | None = None
 
     @property
-    def splits(self) -> dict[str, SplitCard]:
+    def splits(self) -> dict[str, dataset_card.SplitCard]:
         """The splits, `train` first."""
         return dict(sorted(self.card.splits.items(), key=lambda item: item[0] != TRAIN))
 
     @property
-    def charts(self) -> list[Chart]:
+    def charts(self) -> list[figures.Chart]:
         """Charts of the boxes; empty if unknown."""
-        return profile_charts(self.profiles.splits) if self.profiles else []
+        return figures.profile_charts(self.profiles.splits) if self.profiles else []
 
     @property
-    def maps(self) -> list[HeatMap]:
+    def maps(self) -> list[figures.HeatMap]:
         """Maps of the boxes; empty if unknown."""
-        return profile_maps(self.profiles.splits) if self.profiles else []
+        return figures.profile_maps(self.profiles.splits) if self.profiles else []
 
     @property
-    def anchor_charts(self) -> list[Chart]:
+    def anchor_charts(self) -> list[figures.Chart]:
         """Charts of the anchors' fit; empty if unknown."""
-        return anchor_charts(self.anchors) if self.anchors else []
+        return figures.anchor_charts(self.anchors) if self.anchors else []
 
     @property
-    def anchor_maps(self) -> list[HeatMap]:
+    def anchor_maps(self) -> list[figures.HeatMap]:
         """Maps of boxes and anchors; empty if unknown."""
-        return anchor_maps(self.anchors) if self.anchors else []
+        return figures.anchor_maps(self.anchors) if self.anchors else []
 
     @functools.cached_property
     def most_objects(self) -> int:
@@ -158,7 +134,7 @@ class DatasetSummary:
         return max((c.objects for c in self.card.classes), default=0) or 1
 
     @functools.cached_property
-    def classes(self) -> Sequence[ClassCard]:
+    def classes(self) -> Sequence[dataset_card.ClassCard]:
         """The listed classes, in order: all, or in large sets those with the most objects."""
         found = self.card.classes
         if len(found) <= _CLASSES:
@@ -172,7 +148,7 @@ class DatasetSummary:
         return len(self.card.classes) - len(self.classes)
 
     @property
-    def rows(self) -> Sequence[QuarantinedEntry]:
+    def rows(self) -> Sequence[dataset_card.QuarantinedEntry]:
         """The listed entries."""
         return self.quarantined[:_ROWS]
 
@@ -184,7 +160,7 @@ class DatasetSummary:
     @property
     def list(self) -> str:
         """Path of the complete list."""
-        return QUARANTINE.path(self.folder)
+        return dataset_card.QUARANTINE.path(self.folder)
 
 
 def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
@@ -222,13 +198,13 @@ def read_dataset(folder: str, sample_bytes: int = SAMPLE_BYTES) -> DatasetSummar
     Raises:
         ContractError: for a file with other content.
     """
-    card = CARD.find(folder)
+    card = dataset_card.CARD.find(folder)
     if card is None:
         return None
     samples, smallest = embed_samples(folder, PictureBudget(sample_bytes))
     return DatasetSummary(
         card=card,
-        quarantined=QUARANTINE.read_whole_lines(folder),
+        quarantined=dataset_card.QUARANTINE.read_whole_lines(folder),
         folder=folder,
         profiles=BOX_PROFILES.find(folder),
         anchors=ANCHOR_MATCHES.find(folder),
@@ -246,9 +222,5 @@ def data_page(folder: str, *, title: str = "", sample_bytes: int = SAMPLE_BYTES)
         ContractError: for a missing file or one with other content.
     """
     validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder)
-    context = {
-        "title": title,
-        "dataset": read_dataset(folder, sample_bytes),
-        "validation": validation,
-    }
+    context = {"title": title, "dataset": read_dataset(folder, sample_bytes), "validation": validation}
     return render("data_report_page.html", context)

@@ -4,21 +4,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.evaluation import (
-    COCO_METRICS,
-    KEYPOINT_METRICS,
-    MASK_METRICS,
-    Confusion,
-    Curves,
-    EvalReport,
-    ThresholdVerdict,
-)
+from detection_core.artifacts import evaluation
 from detection_core.report.figures import SERIES, Chart, Line, line_chart
 from detection_core.report.page import Picture
 
 WORDS = dict(
     zip(
-        COCO_METRICS,
+        evaluation.COCO_METRICS,
         (
             "mAP, IoU .50 to .95",
             "mAP at IoU .50",
@@ -39,7 +31,10 @@ WORDS = dict(
 """COCO's metrics of boxes in words, in the order of the table."""
 SHAPE_WORDS = {
     name: f"{what}, mAP{at}"
-    for what, score, names in (("masks", "IoU", MASK_METRICS), ("keypoints", "OKS", KEYPOINT_METRICS))
+    for what, score, names in (
+        ("masks", "IoU", evaluation.MASK_METRICS),
+        ("keypoints", "OKS", evaluation.KEYPOINT_METRICS),
+    )
     for name, at in zip(
         names, (f", {score} .50 to .95", f" at {score} .50", f" at {score} .75"), strict=False
     )
@@ -69,15 +64,15 @@ class EvaluationSummary:
 
     id: str
     title: str
-    report: EvalReport
+    report: evaluation.EvalReport
     pictures: Mapping[str, Sequence[Picture]]
     folder: str = ""
-    curves: Curves | None = None
+    curves: evaluation.Curves | None = None
     chart: Chart | None = None
     left_out: int = 0
 
     @property
-    def verdicts(self) -> list[ThresholdVerdict]:
+    def verdicts(self) -> list[evaluation.ThresholdVerdict]:
         """Verdicts on thresholds; the text omits the metric's name, which stands beside it."""
         return [_short(verdict) for verdict in self.report.thresholds]
 
@@ -108,11 +103,11 @@ def metric_table(
     return {"columns": [title for title, _ in columns], "rows": rows}
 
 
-def _short(verdict: ThresholdVerdict) -> ThresholdVerdict:
+def _short(verdict: evaluation.ThresholdVerdict) -> evaluation.ThresholdVerdict:
     return dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
 
 
-def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
+def curve_chart(curves: evaluation.Curves, title: str) -> tuple[Chart | None, int]:
     """Return the chart of the weakest classes' curves, and the number of omitted classes."""
     drawn = [c for c in curves.classes if c.precision]
     weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:SERIES]
@@ -124,7 +119,7 @@ def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
     return chart, len(drawn) - len(kept)
 
 
-def _confusion(confusion: Confusion | None) -> dict[str, Any] | None:
+def _confusion(confusion: evaluation.Confusion | None) -> dict[str, Any] | None:
     """Return the matrix with each count as a percentage of its row, for the cell's shade."""
     if not confusion or len(confusion.labels) > MATRIX_LABELS:
         return None

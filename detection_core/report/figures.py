@@ -151,14 +151,9 @@ def bar_chart(
 def line_chart(
     title: str, x_label: str, lines: Sequence[Line], *, unit_square: bool = False, log_y: bool = False
 ) -> Chart:
-    """Draw lines; non-finite values are left out.
+    """Draw lines; non-finite values are left out, and colours recur after `SERIES` lines.
 
-    Args:
-        title: name of the chart.
-        x_label: label of the x axis.
-        lines: up to `SERIES`; more lines reuse colours.
-        unit_square: both axes run from 0 to 1.
-        log_y: logarithmic y axis; values of 0 or less are left out.
+    A unit square has both axes from 0 to 1; a logarithmic y axis leaves out values of 0 or less.
     """
     points = [_points(line, log_y=log_y) for line in lines]
     columns = _grid([0, 1] if unit_square else [x for line in points for x, _ in line])
@@ -277,7 +272,8 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
         return []
     first = next(iter(profiles.values()))
     per_image = [
-        f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}" for low, up in _bins(first.per_image)
+        f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}"
+        for low, up in zip([-1.0, *first.per_image.up_to], first.per_image.up_to, strict=False)
     ]
     return [
         bar_chart(
@@ -315,10 +311,6 @@ def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
                 size_map(f"{name}: height over width, % of the image", profile.sizes),
             ]
     return maps
-
-
-def _bins(histogram: Histogram) -> list[tuple[float, float]]:
-    return list(zip([-1.0, *histogram.up_to], histogram.up_to, strict=False))
 
 
 def _up_to(edges: Sequence[float]) -> list[str]:

@@ -10,13 +10,9 @@ from detection_core.storage.object_store import PARTS_AT_ONCE, ObjectStore
 from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
 
 _VARIABLES = (
-    "AZURE_STORAGE_CONNECTION_STRING",
-    "AZURE_STORAGE_ACCOUNT_NAME",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_STORAGE_CLIENT_ID",
-    "AZURE_STORAGE_TENANT_ID",
-)
+    "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_TENANT_ID",
+)  # fmt: skip
 _COPY_SECONDS = 3600.0
 
 

@@ -121,11 +121,7 @@ def entry_key(*parts: str | bytes) -> str:
 
 
 def gigabytes_of(variable: str, default: str) -> float:
-    """Return the gigabytes in an environment variable.
-
-    Raises:
-        ConfigError: when it is not a number.
-    """
+    """Return the gigabytes in an environment variable. Raises ConfigError when it is not a number."""
     text = os.environ.get(variable) or default
     try:
         return float(text)

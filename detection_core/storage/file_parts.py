@@ -178,11 +178,7 @@ class PackedFiles:
         self._lock = threading.Lock()
 
     def read(self, path: str, open_file: Callable[[], IO[bytes]], offset: int, length: int) -> bytes:
-        """Return a range of a file's unpacked content.
-
-        Raises:
-            OSError: when the file cannot be read, is damaged, or is truncated.
-        """
+        """Return a range of a file's unpacked content; OSError when unreadable, damaged, or truncated."""
         with self._lock:
             file = self._files.setdefault(_identity(path), PackedFile(open_file))
             found = file.read(offset, length)

@@ -51,11 +51,7 @@ def is_remote(path: str) -> bool:
 
 
 def store_of(path: str) -> ObjectStore:
-    """Return the store of a remote path.
-
-    Raises:
-        DataError: for an unsupported scheme, and for a path with credentials.
-    """
+    """Return the store of a remote path; DataError for an unsupported scheme or credentials in it."""
     scheme = path.partition("://")[0]
     if scheme not in _STORES:
         known = ", ".join(f"{name}://" for name in sorted(_STORES))

@@ -195,14 +195,9 @@ class LocalDisk:
                 os.remove(path)
 
     def remove_leftovers(self, folder: str, name: str = "") -> int:
-        """Remove unlocked partial files and folders of killed writers from a folder.
+        """Remove unlocked partial files and folders of killed writers from a folder; return their number.
 
-        Args:
-            folder: searched without its subfolders.
-            name: of the file or folder that was being written; "" for any.
-
-        Returns:
-            Number removed.
+        Only those of a name, or of any if it is "", are removed, and none from subfolders.
         """
         try:
             entries = [entry.path for entry in os.scandir(folder)]

@@ -122,11 +122,7 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """Return whether a lock file is held.
-
-    Raises:
-        OSError: when this cannot be determined, for instance without free descriptors.
-    """
+    """Return whether a lock file is held; OSError when unknown, for instance without free descriptors."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

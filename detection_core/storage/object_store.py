@@ -199,12 +199,9 @@ class ObjectStore(StoreConnection):
         self.file_system.put_file(local_path, name)
 
     def write_if(self, path: str, data: bytes, version: str = "") -> str | None:
-        """Write an object if its version is unchanged when the store writes it.
+        """Write an object if its version is unchanged; return the new one, or None.
 
         `data` must differ for every write. A `version` of "" requires that the object does not exist.
-
-        Returns:
-            The new version; None if the condition failed.
         """
         try:
             with self._answering(path):

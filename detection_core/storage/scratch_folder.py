@@ -30,11 +30,9 @@ class ScratchFolder:
         self.remove = weakref.finalize(self, _remove, self.name, descriptor, process)
 
     def __enter__(self) -> str:
-        """Return its path."""
         return self.name
 
     def __exit__(self, *exception: object) -> None:
-        """Remove it with all its content."""
         self.remove()
 
 

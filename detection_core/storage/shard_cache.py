@@ -118,11 +118,7 @@ class ShardCache(Cache):
 
 @functools.cache
 def shard_cache() -> ShardCache:
-    """Return the cache that the environment variables configure.
-
-    Raises:
-        ConfigError: when the size is not a number.
-    """
+    """Return the cache that the environment variables configure; ConfigError when the size is no number."""
     default = os.path.join(tempfile.gettempdir(), f"detflow-shards-{os.getuid()}")
     folder, limit = os.environ.get(FOLDER) or default, gigabytes_of(GIGABYTES, "20")
     _logger.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)

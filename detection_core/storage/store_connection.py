@@ -36,12 +36,7 @@ class StoredObject:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Listing:
-    """One page of a listing.
-
-    Attributes:
-        objects: objects with the prefix.
-        folders: prefixes of deeper objects up to the next slash, without it; empty in a deep listing.
-    """
+    """One page of a listing: objects, and prefixes of deeper ones up to the next slash (unless deep)."""
 
     objects: Sequence[StoredObject]
     folders: Sequence[str] = ()

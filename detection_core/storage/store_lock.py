@@ -92,11 +92,7 @@ class _Held:
         self._over = threading.Event()
 
     def renew(self) -> None:
-        """Write the lock again.
-
-        Raises:
-            StorageError: when another process has taken it over.
-        """
+        """Write the lock again. Raises StorageError when another process has taken it over."""
         with self._writing:
             if self._version is not None:
                 self._version = self._write(unique_content(), self._version)

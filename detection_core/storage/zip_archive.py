@@ -33,11 +33,7 @@ def is_zip(path: str) -> bool:
 
 
 def describe_zip(archive: str) -> str:
-    """Return a text that differs for archives with different files.
-
-    Raises:
-        DataError: for a damaged archive.
-    """
+    """Return a text that differs for archives with other files; DataError for a damaged archive."""
     digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(archive) as opened:

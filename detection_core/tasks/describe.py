@@ -82,11 +82,7 @@ class Description:
 
 
 def describe(config: CheckedConfig) -> Description:
-    """Build everything of a config that needs no data, and describe it.
-
-    Raises:
-        ConfigError: if the config cannot be used.
-    """
+    """Build all of a config that needs no data, and describe it; ConfigError for an unusable config."""
     given, config = configured_classes(config), check_classes_filled_in(config, 1)
     build_without_data(config)
     configured = configured_model(config)

@@ -36,11 +36,7 @@ from detection_core.tasks.exporting.export_networks import (
     ExportSource,
     FloatLayerChoice,
 )
-from detection_core.tasks.exporting.parity import (
-    Candidate,
-    TFLiteExportOptions,
-    measure_parity,
-)
+from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions, measure_parity
 
 _logger = logging.getLogger(__name__)
 

@@ -51,7 +51,6 @@ class BenchOptions:
     operators: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured."""
         if not self.threads or min(self.threads) < 1:
             raise ConfigError(f"expected numbers from 1, found {list(self.threads)}", where="threads")
         unknown = [name for name in self.delegates if name not in DELEGATES]
@@ -94,11 +93,7 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
 
 
 def tflite_files(paths: Sequence[str]) -> list[str]:
-    """Return the files that paths name, each once.
-
-    Raises:
-        ConfigError: if a path does not exist, or a folder has no .tflite file.
-    """
+    """Return the files that paths name, each once; ConfigError for a missing path or .tflite file."""
     found: list[str] = []
     for path in paths:
         if not files.exists(path):

@@ -52,10 +52,7 @@ def import_checkpoint(
     file = CheckpointFile(start.path)
     named = not file.is_object_based
     options = FineTuneOptions(
-        kind="detection" if named else "full",
-        named=named,
-        extractor=configured.extractor,
-        heads=True,
+        kind="detection" if named else "full", named=named, extractor=configured.extractor, heads=True
     )
     names = configured.family.require_checkpoint_names()
     report = restore_fine_tune_checkpoint(model, names, options, file)

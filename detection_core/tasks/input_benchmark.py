@@ -56,11 +56,7 @@ class InputBenchOptions:
     step: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured.
-
-        Raises:
-            ConfigError: for an option out of range.
-        """
+        """Refuse options that cannot be measured. Raises ConfigError for an option out of range."""
         if self.images < 1 or self.seconds <= 0:
             raise ConfigError(
                 f"expected at least one image and a time above 0, found {self.images} and {self.seconds:g}",
@@ -139,11 +135,7 @@ class InputBenchmark:
 
 
 def bench_input(config: CheckedConfig, options: InputBenchOptions) -> InputBenchmark:
-    """Measure the input pipeline of a training.
-
-    Args:
-        config: a checked config; its train_input_reader is filled in.
-        options: what to measure.
+    """Measure the input pipeline of a training with a filled train_input_reader.
 
     Raises:
         ConfigError: if the config cannot be used.

@@ -73,10 +73,7 @@ def predict(
     if output_dir:
         files.make_dirs(output_dir)
     drawing = _Drawing(
-        folder=output_dir,
-        names=known_classes(model_path),
-        edges=known_edges(model_path),
-        min_score=min_score,
+        folder=output_dir, names=known_classes(model_path), edges=known_edges(model_path), min_score=min_score
     )
     results, found = _predict_each(runner, images, ids, drawing)
     if ids:
@@ -152,10 +149,7 @@ def _is_same_folder(one: str, other: str) -> bool:
 
 
 def read_image(path: str) -> np.ndarray:
-    """Read an image file and apply its EXIF orientation.
-
-    Returns:
-        uint8 [H, W, 3], RGB.
+    """Read an image file as uint8 [H, W, 3], RGB, and apply its EXIF orientation.
 
     Raises:
         DataError: if the file is missing, not an image, damaged, or implausibly large.
@@ -207,13 +201,7 @@ def all_names(found: Instances, names: Mapping[int, str]) -> dict[int, str]:
 def detected_objects(
     found: Instances, names: Mapping[int, str], min_score: float
 ) -> tuple[DetectedObject, ...]:
-    """Return the detections that reach a score, best first.
-
-    Args:
-        found: detections of an image.
-        names: class in [0, C) to name.
-        min_score: detections below it are left out.
-    """
+    """Return the detections that reach a score, best first; `names` maps a class in [0, C) to its name."""
     found = found.take(found.scores >= min_score)
     size = (found.height, found.width)
     rows = zip(

@@ -57,7 +57,6 @@ class SensitivityOptions:
     accuracy: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured."""
         for name, least in (("examples", 1), ("images", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"expected a number from {least}, found {getattr(self, name)}", where=name)
@@ -104,10 +103,7 @@ def _layer_errors(
 
 
 def _accuracy(
-    rewritten: QuantizedDetector,
-    config: CheckedConfig,
-    detector: LoadedDetector,
-    options: SensitivityOptions,
+    rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, options: SensitivityOptions
 ) -> Accuracy:
     """Measure the float network, the integer network, and one with each part in float, in one pass."""
     labels = detector.label_map
@@ -141,17 +137,9 @@ def _accuracy(
 def coco_metrics_of(
     models: Mapping[str, Detector], config: CheckedConfig, labels: LabelMap, *, job: str, total: int
 ) -> dict[str, dict[str, float]]:
-    """Measure detectors in one pass over a config's evaluation images.
+    """Measure detectors in one pass over the images of a config's first eval_input_reader.
 
-    Args:
-        models: name to detector.
-        config: its first eval_input_reader names the images.
-        labels: class text to class id.
-        job: name in the progress lines.
-        total: number of images.
-
-    Returns:
-        Name to COCO's metrics; -1 for undefined values.
+    The result maps a detector's name to COCO's metrics, -1 for undefined ones; `total` counts the images.
     """
     resizer = configured_model(config).build_resizer()
     runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}

@@ -159,11 +159,7 @@ def _write_record(
 
 
 def _report(
-    rewritten: QuantizedDetector,
-    described: Quantization,
-    result: TrainingResult,
-    steps: int,
-    folder: str,
+    rewritten: QuantizedDetector, described: Quantization, result: TrainingResult, steps: int, folder: str
 ) -> QuantizationReport:
     return QuantizationReport(
         **fit_facts(result, steps=steps, work_folder=folder),

@@ -17,13 +17,7 @@ _NEAR_DUPLICATE_IMAGES = 1_000_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataReport:
-    """Results of the report.
-
-    Attributes:
-        page: the HTML file.
-        card: statistics of the data.
-        findings: problems of the data.
-    """
+    """The report's HTML page, the statistics of the data and its problems."""
 
     page: str
     card: DatasetCard

@@ -30,11 +30,7 @@ class ServingBenchOptions:
     trust: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot be measured.
-
-        Raises:
-            ConfigError: for an option out of range.
-        """
+        """Refuse options that cannot be measured. Raises ConfigError for an option out of range."""
         if not self.batch_sizes or min(*self.batch_sizes, self.runs, *self.image_size) < 1:
             raise ConfigError(
                 f"expected batches, runs and image sides from 1, found {list(self.batch_sizes)},"

@@ -1,7 +1,5 @@
 """Offer google/automl's ServingDriver interface for a detector."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import logging
@@ -10,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 
 from detection_core.artifacts.detector import read_info
 from detection_core.config.automl.hparams import load_hyperparameters, resolve_label_map
@@ -71,7 +70,7 @@ class ServingDriver:
         batch_size: int | None = None,
         only_network: bool = False,
         model_params: dict[str, Any] | None = None,
-    ) -> ServingDriver:
+    ) -> "ServingDriver":
         """Make a driver from the arguments of google/automl's driver.
 
         Args:
@@ -156,13 +155,7 @@ class ServingDriver:
         return self.serve_files([_from_base64(text, place) for place, text in enumerate(image_files)])
 
     def predict(self, image_arrays: np.ndarray) -> list[np.ndarray]:
-        """Run only the network, on resized and normalised images.
-
-        Args:
-            image_arrays: float32 [B, h, w, 3].
-
-        Returns:
-            Class outputs of each level, then box outputs.
+        """Run only the network on float32 [B, h, w, 3], normalised; class outputs first, then boxes.
 
         Raises:
             ExportError: if the SavedModel lacks this signature.
@@ -179,11 +172,7 @@ class ServingDriver:
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Rows and columns of the network's input, for `predict`.
-
-        Raises:
-            ContractError: if the model is not a detector folder.
-        """
+        """Rows and columns of the network's input; ContractError if the model is no detector folder."""
         return read_info(self._path).input_size
 
     def benchmark(
@@ -260,8 +249,6 @@ class ServingDriver:
         Returns:
             uint8 [H, W, 3], RGB.
         """
-        from PIL import Image
-
         sides = np.tile(np.float32(image.shape[:2]), 2)
         shown = [
             LabelledBox(

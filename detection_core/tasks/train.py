@@ -101,11 +101,7 @@ def train(
 
 
 def _request(
-    config: CheckedConfig,
-    label_map: LabelMap,
-    plan: TrainPlan,
-    folder: str,
-    strategy: tf.distribute.Strategy,
+    config: CheckedConfig, label_map: LabelMap, plan: TrainPlan, folder: str, strategy: tf.distribute.Strategy
 ) -> FitRequest:
     """Build the training request, with the number format of the config or the device."""
     with strategy.scope():
@@ -169,11 +165,6 @@ def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
     """Refuse a label map whose number of classes differs from the model's.
 
-    Args:
-        model: the detector as built.
-        label_map: of the examples, or of the checkpoint.
-        where: path of the config's field.
-
     Raises:
         ConfigError: names both numbers.
     """
@@ -216,11 +207,7 @@ def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
 
 
 def _write_model(
-    model: Detector,
-    config: CheckedConfig,
-    label_map: LabelMap,
-    model_dir: str,
-    report: TrainReport,
+    model: Detector, config: CheckedConfig, label_map: LabelMap, model_dir: str, report: TrainReport
 ) -> None:
     summary: dict[str, Any] = {
         "steps": report.steps,

@@ -208,12 +208,9 @@ class ProgressLines(TrainingAction):
         reporter: Reporter | None = None,
         loss_names: Mapping[str, str] | None = None,
     ) -> None:
-        """Set up the lines.
+        """Set up lines that begin with `job`; `loss_names` maps losses to short names.
 
-        Args:
-            job: first word of the lines.
-            reporter: shows progress; by default chosen by where standard error goes.
-            loss_names: loss name -> its short name, as the family lists them.
+        Without a reporter, it is chosen by where standard error goes.
         """
         self._job = job
         self._loss_names = loss_names or {}

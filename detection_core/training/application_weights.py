@@ -30,12 +30,9 @@ _SHARE = 0.5
 
 
 def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], int]:
-    """Find batch norms that only add an offset to their input.
+    """Return the batch norms that only add an offset to their input, and the number of all restored ones.
 
     Newly initialised norms always add only an offset, so only the restored variables (`taken`) count.
-
-    Returns:
-        Names of the layers, and the number of all restored batch norms.
     """
     names, found, count = set(taken), [], 0
     for network in model.networks.values():
@@ -52,12 +49,9 @@ def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], in
 
 
 def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: bool) -> bool:
-    """Warn if a training starts from weights with folded batch norms.
+    """Warn if a training starts from weights with folded batch norms; return whether it does.
 
     Training is `frozen` if it normalises with the initial statistics.
-
-    Returns:
-        Whether a warning was logged.
     """
     found, count = folded_norms(model, taken)
     if not found or len(found) < _SHARE * count:

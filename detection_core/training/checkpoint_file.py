@@ -170,11 +170,7 @@ class CheckpointFile:
         return OBJECT_GRAPH in self.shapes
 
     def read(self, key: str) -> np.ndarray:
-        """Read a value; bytes for a string.
-
-        Raises:
-            ModelError: when the file is damaged.
-        """
+        """Read a value; bytes for a string. Raises ModelError when the file is damaged."""
         try:
             return self._reader.get_tensor(key)
         except _DAMAGE as error:

@@ -9,8 +9,7 @@ from detection_core.storage import files
 def find_prefix(path: str) -> str:
     """Find the checkpoint of a path: a prefix, one of its files, or a folder with a newest checkpoint.
 
-    Returns:
-        Its prefix; for the single-file format before 2017, that file.
+    For the single-file format before 2017, that file is its prefix.
 
     Raises:
         ModelError: when there is none, or one of its files is missing.
@@ -40,12 +39,7 @@ _OTHER_FILES = (
         "a TensorFlow Lite file",
         "it runs with `detflow predict` and `evaluate`; to train on, give the checkpoint that it was made of",
     ),
-    (
-        0,
-        b"\x89HDF",
-        "Keras weights (HDF5)",
-        "give a TensorFlow checkpoint, or the word imagenet",
-    ),
+    (0, b"\x89HDF", "Keras weights (HDF5)", "give a TensorFlow checkpoint, or the word imagenet"),
     (0, b"PK\x03\x04", "a zip archive, as Keras and PyTorch write", "give a TensorFlow checkpoint"),
     (0, b"\x1f\x8b", "a compressed archive", "unpack it, and give the checkpoint in it"),
     (0, b"\x80", "a pickle, as PyTorch writes", "give a TensorFlow checkpoint"),
@@ -96,11 +90,7 @@ def _latest(folder: str) -> str:
 
 
 def check_shards(prefix: str) -> None:
-    """Refuse a checkpoint with missing files.
-
-    Raises:
-        ModelError: naming the first data file that is missing.
-    """
+    """Refuse a checkpoint with missing files; ModelError names the first missing data file."""
     folder, _, name = prefix.rpartition("/")
     shard = re.compile(re.escape(name) + r"\.data-(\d{5})-of-(\d{5})")
     shards = [match.groups() for match in map(shard.fullmatch, files.list_dir(folder or ".")) if match]

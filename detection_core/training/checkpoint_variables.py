@@ -182,11 +182,7 @@ class ObjectCheckpoint:
     """
 
     def __init__(self, file: CheckpointFile) -> None:
-        """Read the object graph of an opened checkpoint.
-
-        Raises:
-            ModelError: when it is damaged, or not object-based.
-        """
+        """Read the object graph of an opened checkpoint; ModelError when damaged or not object-based."""
         self.prefix, self.read = file.prefix, file.read
         self.shapes = {key: shape for key, shape in file.shapes.items() if key != OBJECT_GRAPH}
         if not file.is_object_based:

@@ -48,14 +48,10 @@ class TrainingCheckpoints:
         keep_every_n_hours: float = 10000.0,
         optional: Collection[str] = (),
     ) -> None:
-        """Prepare the folder; nothing is read yet.
+        """Prepare the folder of the parts' checkpoints; nothing is read yet.
 
-        Args:
-            parts: name -> object to save and restore.
-            directory: of the checkpoints.
-            keep: number of newest checkpoints to keep.
-            keep_every_n_hours: besides those, keep one per this many hours.
-            optional: parts that keep their values where a checkpoint lacks them.
+        The `keep` newest stay, and one per `keep_every_n_hours`. Optional parts keep their values where a
+        checkpoint lacks them.
         """
         self.directory = directory
         self._parts, self._optional = parts, frozenset(optional)
@@ -166,10 +162,7 @@ class TrainingCheckpoints:
         return f"{self.path(step)}_temp"
 
     def restore(self, step: int) -> bool:
-        """Restore the checkpoint of a step; move a damaged one away with a warning.
-
-        Returns:
-            Whether it was restored.
+        """Restore the checkpoint of a step, and return whether it was; move a damaged one away.
 
         Raises:
             ModelError: when it is of another model.

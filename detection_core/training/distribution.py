@@ -13,12 +13,7 @@ from detection_core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The rank of this process among the workers of a training.
-
-    Attributes:
-        index: 0 is the chief, which alone writes the results.
-        count: 1 for training on one machine.
-    """
+    """The rank of this process among a training's workers; 0 is the chief, which alone writes results."""
 
     index: int = 0
     count: int = 1
@@ -55,13 +50,10 @@ def this_worker() -> Worker:
 
 
 def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
-    """Return the strategy to build model and optimizer in.
+    """Return the strategy to build model and optimizer in; None: this process trains alone.
 
     Several workers: MultiWorkerMirroredStrategy, which must be created before any other TensorFlow op runs.
     Several GPUs: MirroredStrategy. Otherwise TensorFlow's default.
-
-    Args:
-        worker: rank of this process; None: it trains alone.
     """
     if worker is not None and worker.count > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -79,12 +71,9 @@ def current_worker() -> Worker:
 def distributed(
     make_dataset: Callable[[int], tf.data.Dataset], start: int
 ) -> tf.distribute.DistributedDataset:
-    """Distribute a dataset over the replicas.
+    """Distribute a dataset, made from the first step, over the replicas.
 
-    Args:
-        make_dataset: start step -> dataset. On one machine it yields global batches. On several it yields
-            this worker's share, in batches for one replica.
-        start: first step.
+    On one machine it yields global batches, on several this worker's share, in batches for one replica.
     """
     strategy = tf.distribute.get_strategy()
     if current_worker().count > 1:

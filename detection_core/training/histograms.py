@@ -17,12 +17,9 @@ GRADIENTS, PARAMETERS = "gradients", "parameters"
 def measured_histograms(
     due: tf.Tensor, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor], replicas: int
 ) -> dict[str, tf.Tensor]:
-    """Compute histograms of variables and of gradients summed over the replicas, if due.
+    """Compute histograms of variables and of gradients summed over the replicas, if `due`, bool [].
 
-    `due` is bool [], the same in all replicas.
-
-    Returns:
-        Name -> float32 [BINS, 3]: lower edge, upper edge and count; all zero where not due.
+    They are float32 [BINS, 3] by name: lower edge, upper edge and count; all zero where not due.
     """
     names = [scoped_name(variable) for variable in variables]
     if replicas > 1:  # all replicas take part in a sum, due or not

@@ -77,7 +77,6 @@ class TrainOptions:
         return self.backbone_rate_decay != 1.0 or self.freeze_backbone_stages > 0
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
         for name in ("num_steps", "log_every", "checkpoint_every", "checkpoints_to_keep", "steps_per_call"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")

@@ -1,7 +1,5 @@
 """Multi-scale training: images of several sizes, with one set of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,13 +22,9 @@ class MultiScaleModel:
     def __init__(
         self, model: TrainableModel, losses: Sequence[Losses], *, seed: int, steps_per_scale: int
     ) -> None:
-        """Set up the sizes.
+        """Set up the sizes: one of the losses for each, the largest first.
 
-        Args:
-            model: the model to train.
-            losses: one per size, the largest first; the choice depends on the seed and the step alone.
-            seed: of the training.
-            steps_per_scale: updates at one size before the next is drawn.
+        The choice, which holds for a number of updates, depends on the seed and the step alone.
         """
         self.model = model
         self._losses = tuple(losses)
@@ -38,7 +32,7 @@ class MultiScaleModel:
         self._steps = steps_per_scale
 
     @classmethod
-    def of_one_size(cls, model: TrainableModel) -> MultiScaleModel:
+    def of_one_size(cls, model: TrainableModel) -> "MultiScaleModel":
         """Wrap a model with a single size."""
         return cls(model, [model.losses], seed=0, steps_per_scale=_FOR_EVER)
 

@@ -58,12 +58,9 @@ def variables_in_checkpoint(
 def restore_variables(
     variables: Variables, checkpoint: str, *, include_global_step: bool = True
 ) -> list[str]:
-    """Restore variables from a TensorFlow 1 checkpoint where it has them with the same shape.
+    """Restore variables from a TensorFlow 1 checkpoint where it has them in this shape; return their names.
 
     The variables are as in `variables_in_checkpoint`. Without include_global_step, the step stays unchanged.
-
-    Returns:
-        The names of the restored variables.
 
     Raises:
         ModelError: when the checkpoint is missing, damaged or object-based.

@@ -189,12 +189,7 @@ class PlainUpdates:
 
 
 class LossScale(tf.Module):
-    """The dynamic loss scale.
-
-    Attributes:
-        factor: float32 [].
-        good: int64 [], consecutive updates with finite gradients since the factor last changed.
-    """
+    """The loss scale, float32 [], and consecutive finite updates since its last change, int64 []."""
 
     def __init__(self, initial: float) -> None:
         super().__init__(name=LOSS_SCALE)

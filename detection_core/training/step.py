@@ -1,7 +1,5 @@
 """One update of the weights, and the compiled function that makes several."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import re
@@ -134,7 +132,7 @@ class TrainState:
         # Create the slots before a checkpoint is read, so that a damaged one fails at once.
         optimization.optimizer._create_all_weights(self.variables)
 
-    def with_losses(self, losses: Losses) -> TrainState:
+    def with_losses(self, losses: Losses) -> "TrainState":
         """Return the same state, with the losses of another network that shares the variables."""
         other = copy.copy(self)
         other.losses = losses
@@ -318,11 +316,8 @@ def compile_steps(
 ) -> Callable[[Iterator[Batch], tf.Tensor], StepOutputs]:
     """Compile the loop's function: (iterator, number of updates) -> outputs of the last one.
 
-    Args:
-        state: what the updates change.
-        options: as for `train_step`.
-        watch: called in the graph with each update's outputs, for checks without host synchronisation.
-        draw: takes a batch from the iterator, in the graph.
+    In the graph, `draw` takes a batch from the iterator, and `watch` gets each update's outputs, so that
+    checks need no host synchronisation.
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync

@@ -1,7 +1,5 @@
 """Handle SIGTERM and Ctrl-C: finish the step, save, exit."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading
@@ -13,7 +11,7 @@ _logger = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-active: list[StopSignal] = []
+active: "list[StopSignal]" = []
 """Active handlers, the innermost last."""
 
 
@@ -32,15 +30,13 @@ class StopSignal:
         self.at_once = at_once
         self._previous: dict[int, Any] = {}
 
-    def __enter__(self) -> StopSignal:
-        """Install the handlers."""
+    def __enter__(self) -> "StopSignal":
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
             active.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Restore the previous handlers."""
         self._give_back()
         if self in active:
             active.remove(self)

@@ -105,14 +105,9 @@ class Validation:
         *,
         job: str = "train",
     ) -> None:
-        """Prepare the folder of the best weights.
+        """Prepare the folder of the best weights, in the unfinished training's.
 
-        Args:
-            options: schedule and consequences.
-            measure: returns the metrics of the model's current weights.
-            model: whose weights are kept.
-            work_folder: durable folder of the unfinished training.
-            job: first word of the log's lines.
+        `measure` returns the metrics of the model's current weights.
         """
         self.options = options
         self._measure = measure

@@ -7,6 +7,7 @@ from typing import Any
 
 from detection_core.artifacts.data_findings import STOP, WARN, Finding, FoundExample
 from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ConfigError, shorten
 
 OFF = "off"
@@ -31,69 +32,13 @@ class Check:
     largest: float = 1.0
 
 
-CHECKS: dict[str, Check] = {
-    "class_without_objects": Check(
-        threshold=0, measures="classes of the label map without an object in `train`", largest=1e6
-    ),
-    "class_not_trained": Check(
-        threshold=0, measures="classes with objects in another split and none in `train`", largest=1e6
-    ),
-    "class_not_measured": Check(
-        threshold=0, measures="classes with objects in `train` and none in the split", largest=1e6
-    ),
-    "rare_class": Check(
-        threshold=10, measures="objects in `train` that a class should have at least", largest=1e9
-    ),
-    "empty_images": Check(threshold=0.5, measures="fraction of images without an object"),
-    "leakage": Check(threshold=0, measures="fraction of the split's images that are in `train` too"),
-    "near_leakage": Check(
-        threshold=0, measures="fraction of the split's images that look like one of `train`"
-    ),
-    "duplicates": Check(threshold=0.01, measures="fraction of images that repeat another one of the split"),
-    "near_duplicates": Check(
-        threshold=0.1, measures="fraction of images that look like another one of the split"
-    ),
-    "contradicting_copies": Check(
-        threshold=0, measures="fraction of copies of an image that have other objects than it"
-    ),
-    "contradictions": Check(threshold=0, measures="fraction of images with one box of two classes"),
-    "repeated_boxes": Check(threshold=0, measures="fraction of images with one box twice"),
-    "undecodable_images": Check(threshold=0, measures="fraction of the decoded images that are damaged"),
-    "schema": Check(
-        threshold=0,
-        measures="columns of a split that do not fit the schema, `validation.schema_file` or that of `train`",
-        largest=1e6,
-    ),
-    "tiny_boxes": Check(threshold=0.02, measures="fraction of boxes below 4 pixels at the network's input"),
-    "unmatched_boxes": Check(
-        threshold=0.05, measures="fraction of boxes that no anchor of the config matches at IoU 0.5"
-    ),
-    "vanished_class": Check(
-        threshold=0, measures="classes that the data before had and these lack", largest=1e6
-    ),
-    "new_class": Check(threshold=0, measures="classes that the data before had not", largest=1e6),
-    "span_drift": Check(
-        threshold=0.02, measures="divergence, in bits, of the newest span from the spans before it"
-    ),
-    "baseline_drift": Check(
-        threshold=0.02, measures="divergence, in bits, from what the deployed model was trained on"
-    ),
-    "split_drift": Check(threshold=0.02, measures="divergence, in bits, of a split from `train`"),
-    "folder_drift": Check(
-        threshold=0.1, measures="divergence, in bits, of a folder's images from all others"
-    ),
-}
+CHECKS = {name: Check(**entry) for name, entry in module_table(__file__).items()}
 """Name to check. All of them warn by default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The configured limit of a check.
-
-    Attributes:
-        threshold: largest allowed measure.
-        severity: `off`, `warn` or `stop`.
-    """
+    """The limit of a check: the largest allowed measure, and its severity, `off`, `warn` or `stop`."""
 
     threshold: float
     severity: str = WARN

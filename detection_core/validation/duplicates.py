@@ -85,12 +85,9 @@ Copies = Mapping[tuple[str, str], Sequence[Pair]]
 
 
 def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> Copies:
-    """Look for images that are in a split twice, or in `train` and in another split.
+    """Return the images that are in a split twice, or in `train` and in another split, by pair of splits.
 
     The ids of the findings' examples are filled in later.
-
-    Returns:
-        Every duplicate image, by pair of splits.
     """
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():
@@ -134,10 +131,7 @@ _DIGITS = 3
 def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
     """Return which boxes are duplicates: their intersection over union reaches `overlap`.
 
-    Boxes are float [G, 4], ymin, xmin, ymax, xmax.
-
-    Returns:
-        bool [G, G], False on the diagonal.
+    Boxes are float [G, 4], ymin, xmin, ymax, xmax; the result is bool [G, G], False on the diagonal.
     """
     boxes = np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
     low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])

@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 from tensorflow.core.example.example_pb2 import Example
 
+from detection_core.data import records
 from detection_core.data.label_map import LabelMap
-from detection_core.data.records import (
-    READING_ERRORS,
-    SIDES,
-    check_records,
-    column_fault,
-    expand_patterns,
-    image_name,
-    read_records,
-)
 from detection_core.errors import DataError
 from detection_core.storage import files
 
@@ -89,11 +81,7 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
 
 
 def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
-    """Yield the examples with these numbers; the others are not parsed.
-
-    Raises:
-        DataError: see `read_split`.
-    """
+    """Yield the examples with these numbers; the others are not parsed. Raises DataError as `read_split`."""
     last = max(numbers, default=-1)
     for number, record in zip(range(last + 1), _records(pattern), strict=False):
         if number in numbers:
@@ -101,26 +89,24 @@ def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> It
 
 
 def _records(pattern: str) -> Iterator[bytes]:
-    for file in expand_patterns([pattern]):
+    for file in records.expand_patterns([pattern]):
         try:
-            yield from read_records(file).prefetch(16).as_numpy_iterator()
-        except READING_ERRORS as error:
-            check_records(file)  # names a damaged record
+            yield from records.read_records(file).prefetch(16).as_numpy_iterator()
+        except records.READING_ERRORS as error:
+            records.check_records(file)  # names a damaged record
             raise DataError(f"expected TFRecord files, found {error}", where=pattern) from error
 
 
 def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:
-    """Return a record as an image with its objects.
-
-    Raises:
-        DataError: if parsing fails, or the columns differ in length.
-    """
-    fault = column_fault(record)
+    """Return a record as an image with its objects; DataError if malformed, or of unequal columns."""
+    fault = records.column_fault(record)
     if fault:
-        raise DataError(f"{fault}; make the examples again", where=f"record {number}, {image_name(record)}")
+        raise DataError(
+            f"{fault}; make the examples again", where=f"record {number}, {records.image_name(record)}"
+        )
     features = Example.FromString(record).features.feature
-    sides = [_floats(features, key) for key in SIDES if key in features]
-    boxes = np.stack(sides, axis=-1) if len(sides) == len(SIDES) else np.zeros((0, 4), np.float32)
+    sides = [_floats(features, key) for key in records.SIDES if key in features]
+    boxes = np.stack(sides, axis=-1) if len(sides) == len(records.SIDES) else np.zeros((0, 4), np.float32)
     crowd = np.asarray(_integers(features, "image/object/is_crowd"), bool)
     return LabelledImage(
         record=number,

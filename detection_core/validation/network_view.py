@@ -66,12 +66,7 @@ class BoxSample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkView:
-    """A network's preprocessing and anchors.
-
-    Attributes:
-        resizer: resizes images to the network's input.
-        anchors: float32 [A, 4], normalised to the input; None for a detector without fixed anchors.
-    """
+    """A network's resizer and anchors, float32 [A, 4], normalised; None without fixed anchors."""
 
     resizer: Resizer
     anchors: np.ndarray | None

@@ -3,8 +3,6 @@
 Image files are decoded and hashed in threads.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import dataclasses
@@ -106,11 +104,11 @@ class SplitPass:
     features: Any
     digests: DigestList
     hashes: Sequence[bytes | None]
-    files: ImageFiles
+    files: "ImageFiles"
     annotations: AnnotationChecker
     boxes: SampledBoxes
     profile: BoxProfile
-    objects: ObjectCounter
+    objects: "ObjectCounter"
 
 
 def pass_over(
@@ -121,11 +119,7 @@ def pass_over(
     folders: FolderCounters,
     progress: Progress,
 ) -> SplitPass:
-    """Read every example of a split once; `folders` counts over all splits.
-
-    Raises:
-        DataError: if examples are damaged.
-    """
+    """Read every example of a split once; `folders` counts over all splits; DataError if damaged."""
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
     sample, profile, objects = BoxSample(), BoxCounter(), ObjectCounter()
@@ -237,7 +231,7 @@ class ImageFiles:
         self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
-    def __enter__(self) -> ImageFiles:
+    def __enter__(self) -> "ImageFiles":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -26,14 +26,8 @@ _CHUNK = 1 << 20
 _NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 # tarfile converts numbers without checks, and reads headers of headers by recursion.
 _DAMAGE = (
-    tarfile.TarError,
-    EOFError,
-    zlib.error,
-    gzip.BadGzipFile,
-    ValueError,
-    OverflowError,
-    RecursionError,
-)
+    tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 def unpack_detector(archive: str, folder: str, *, top: str = "", checkpoint: str = "ckpt-0") -> None:

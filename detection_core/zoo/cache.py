@@ -63,12 +63,7 @@ class PublishedFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FetchedModel:
-    """A detector of the zoo on this machine.
-
-    Attributes:
-        model: the published detector.
-        folder: with `checkpoint/` and `pipeline.config`.
-    """
+    """A detector of the zoo on this machine: `folder` has `checkpoint/` and `pipeline.config`."""
 
     model: PublishedModel
     folder: str

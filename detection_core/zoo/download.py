@@ -53,12 +53,7 @@ class _NoConnection(_Interrupted):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Patience:
-    """Retry settings for a server.
-
-    Attributes:
-        attempts: maximum number of consecutive attempts below the minimum rate.
-        wait_seconds: before the second attempt; it doubles with each attempt.
-    """
+    """Retries: consecutive attempts below the minimum rate, and the first wait, which then doubles."""
 
     attempts: int = 5
     wait_seconds: float = 1.0

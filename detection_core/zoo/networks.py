@@ -83,7 +83,6 @@ class Kind:
     keypoint_class: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse unknown values."""
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
         _one_of("finds", self.finds, FINDINGS)
         _one_of("optimizer", self.optimizer, ("momentum_optimizer", "adam_optimizer"))
@@ -157,7 +156,6 @@ class Network:
     values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse unknown values."""
         _one_of("speed", self.speed, SPEEDS)
         if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
             raise ValueError("expected positive numbers, found others; correct them")
@@ -253,11 +251,7 @@ def list_models() -> tuple[PublishedModel, ...]:
 
 
 def find_network(name: str) -> Network:
-    """Return a network by its name.
-
-    Raises:
-        ConfigError: when the name is unknown, with similar names.
-    """
+    """Return a network by its name. Raises ConfigError when the name is unknown, with similar names."""
     expected, advice = "a detector that is built here", "`detflow init --list-models` shows them"
     return _find(name, list_networks(), (expected, advice), "--model")
 
@@ -305,11 +299,7 @@ def nearest_model(
 
 
 def find_kind(name: str) -> Kind:
-    """Return a kind of networks by its name in its family's file.
-
-    Raises:
-        KeyError: when the name is unknown.
-    """
+    """Return a kind of networks by its name in its family's file; KeyError for an unknown name."""
     return _read_all().kinds[name]
 
 
@@ -346,11 +336,7 @@ class _File:
 
 
 def read_networks(text: str, where: str) -> Networks:
-    """Read the text of a family's file.
-
-    Raises:
-        ConfigError: naming the file and the entry that is wrong.
-    """
+    """Read the text of a family's file. Raises ConfigError naming the file and the entry that is wrong."""
     try:
         file = _decode(_File, parse_yaml(text, where), "")
         kinds = {name: _kind(name, entry, file.parts) for name, entry in file.kinds.items()}

@@ -1,7 +1,5 @@
 """Verbs of the command line: results, arguments, groups, shared arguments and output folders."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -83,11 +81,8 @@ def verb(
 ) -> Callable[[Callable[[argparse.Namespace], Result]], Verb]:
     """Return a decorator that makes a verb of the function that runs it, with its docstring as summary.
 
-    Args:
-        example: one command line that works.
-        arguments: its arguments.
-        name: word that the user types; empty: the function's name, with hyphens.
-        resumes: whether repeating an interrupted command resumes it.
+    The example is one command line that works. Without a name the function's applies, with hyphens. `resumes`
+    says whether repeating an interrupted command resumes it.
     """
 
     def decorate(command: Callable[[argparse.Namespace], Result]) -> Verb:
@@ -133,7 +128,7 @@ OVERRIDE_FILE = argument(
 OVERRIDES = (SET, OVERRIDE_FILE)
 
 
-def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> PipelineSettings:
+def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -> "PipelineSettings":
     """Return the settings of the arguments, with their `OVERRIDES`; errors as of `load_settings`."""
     from pipeline.settings.settings_file import load_settings
 
@@ -142,11 +137,7 @@ def given_settings(arguments: argparse.Namespace, *, check_files: bool = True) -
 
 
 def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
-    """Return `KEY=VALUE` texts as pipeline.config field paths and values, in order.
-
-    Raises:
-        ConfigError: for a text without `=`.
-    """
+    """Return `KEY=VALUE` texts as field paths and values, in order; ConfigError for a text without `=`."""
     for text in texts:
         if not text.partition("=")[1]:
             raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
@@ -230,10 +221,7 @@ TRUST = argument(
 
 
 def representative_examples(purpose: str, default: int = 100) -> Argument:
-    """Return the argument for the calibration images.
-
-    The help begins with their `purpose`.
-    """
+    """Return the argument for the calibration images. The help begins with their `purpose`."""
     return argument(
         "--representative-examples",
         type=int,
@@ -264,7 +252,6 @@ def one_model(arguments: argparse.Namespace) -> str:
     if len(models) == 1:
         return models[0]
     from detection_core.capabilities import capability
-    from detection_core.storage import files
 
     folder = files.join(arguments.output, "ensemble")
     capability("detection_core.optional.ensembles").write_ensemble(folder, models)
@@ -323,11 +310,7 @@ def _missing_folders(path: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder if it does not exist.
-
-    Raises:
-        ConfigError: when it cannot be created.
-    """
+    """Create a folder if it does not exist. Raises ConfigError when it cannot be created."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as e:

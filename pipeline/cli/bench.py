@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from detection_core.artifacts.benchmark import BENCHMARK, Benchmark, BenchmarkedFile, Timing
 from detection_core.errors import ConfigError
-from detection_core.report.page import DASH, metric, size
+from detection_core.report.page import BENCHMARK_PAGE, DASH, benchmark_page, metric, size
+from detection_core.storage import files
 from pipeline.cli.base import (
     OVERRIDES,
     TRUST,
@@ -26,7 +28,6 @@ from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Timing
     from detection_core.tasks.input_benchmark import InputBenchmark, Throughput
     from detection_core.tasks.serving_benchmark import ServingTiming
 
@@ -107,7 +108,6 @@ def _image_size(text: str) -> tuple[int, int]:
 
 def _bench_files(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull):
-        from detection_core.artifacts.benchmark import BENCHMARK
         from detection_core.tasks.file_benchmark import BenchOptions
         from detection_core.tasks.file_benchmark import bench as measure
 
@@ -131,10 +131,6 @@ def _numbers(text: str, where: str) -> tuple[int, ...]:
 
 
 def _write(found: Benchmark, folder: str) -> None:
-    from detection_core.artifacts.benchmark import BENCHMARK
-    from detection_core.report.page import BENCHMARK_PAGE, benchmark_page
-    from detection_core.storage import files
-
     with output_folder(folder) as output:
         BENCHMARK.write(output, found)
         files.write_text(files.join(output, BENCHMARK_PAGE), benchmark_page(found))

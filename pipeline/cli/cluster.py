@@ -8,6 +8,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.cli import workflow
 from pipeline.cli.base import OVERRIDES, SETTINGS, Group, Result, Verb, argument, given_settings, verb
 from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
@@ -81,12 +83,7 @@ def publish_source(
 )
 def submit(arguments: argparse.Namespace) -> Result:
     """Run a workflow on a Kubeflow Pipelines server."""
-    from pipeline.kubeflow.submission import (
-        default_run_name,
-        ensure_experiment,
-        open_source,
-        start_run,
-    )
+    from pipeline.kubeflow.submission import default_run_name, ensure_experiment, open_source, start_run
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         connection, version, values = publish_source(arguments, source)
@@ -134,11 +131,7 @@ def follow(
         return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
     try:
         state = wait_for(
-            connection,
-            run_id,
-            poll_seconds=arguments.poll,
-            limit_seconds=arguments.wait_limit,
-            before=before,
+            connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit, before=before
         )
     except KeyboardInterrupt:
         _logger.warning("run | %s continues; `detflow runs cancel %s` stops it", run_id, run_id)
@@ -223,7 +216,6 @@ def retry_run(arguments: argparse.Namespace) -> Result:
 )
 def show_log(arguments: argparse.Namespace) -> Result:
     """Print the end of a step's log, where the server keeps it."""
-    from detection_core.errors import ConfigError
     from pipeline.kubeflow.runs import read_run
     from pipeline.kubeflow.step_log import no_log, step_log
 
@@ -280,7 +272,6 @@ def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, 
 )
 def compile_workflow(arguments: argparse.Namespace) -> Result:
     """Write a workflow as a Kubeflow Pipelines package (YAML) that a cluster runs."""
-    from detection_core.storage import files
     from pipeline.kubeflow.kfp_backend import render_pipeline
 
     # Other files that the settings name are on the cluster; only the pipeline.config is read here.

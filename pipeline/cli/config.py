@@ -1,7 +1,5 @@
 """The verb `config`: convert, show and join pipeline.config files, or make one from hyper-parameters."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os
@@ -9,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
     OVERRIDES,
     Argument,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 def _convert(arguments: argparse.Namespace) -> Result:
     from detection_core.config.legacy.conversion import convert_config
-    from detection_core.storage import files
 
     path = _file(arguments)
     converted = convert_config(files.read_user_text(path, what="pipeline.config"), where=path)
@@ -50,7 +49,6 @@ def _convert(arguments: argparse.Namespace) -> Result:
 def _refusal(text: str) -> str:
     """Return why `detflow validate` would refuse a config; "" if it is valid."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG
-    from detection_core.storage.scratch_folder import ScratchFolder
     from pipeline.descriptions import describe_config
 
     with ScratchFolder() as scratch:
@@ -113,10 +111,9 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
     return _written(arguments, format_pipeline_config(config), lines, data)
 
 
-def _write_label_map(path: str, label_map: LabelMap) -> None:
+def _write_label_map(path: str, label_map: "LabelMap") -> None:
     """Write a label map if the file is missing; an existing file must be equal."""
     from detection_core.data.label_map import format_label_map
-    from detection_core.storage import files
 
     text = format_label_map(label_map)
     if files.exists(path) and files.read_text(path) != text:
@@ -139,8 +136,6 @@ def _written(arguments: argparse.Namespace, text: str, lines: list[str], data: d
     if not arguments.output:
         comments = "".join(f"# {line}\n" for line in lines)
         return Result(text=comments + text.rstrip("\n"), data={**data, "text": text})
-    from detection_core.storage import files
-
     files.write_text(arguments.output, text)
     return Result(text="\n".join([*lines, arguments.output]), data={**data, "output": arguments.output})
 

@@ -125,7 +125,6 @@ def report(arguments: argparse.Namespace) -> Result:
         from detection_core.artifacts.data_findings import FINDINGS
         from detection_core.artifacts.dataset_card import CARD
         from detection_core.report.data_page import PAGE
-        from detection_core.storage import files
         from detection_core.tasks.report_data import report_examples
 
         made = report_examples(
@@ -170,7 +169,6 @@ def preview(arguments: argparse.Namespace) -> Result:
         examples_of(source, arguments, output) as examples,
     ):
         from detection_core.config.input_paths import point_at_examples
-        from detection_core.storage import files
         from detection_core.tasks.preview import PAGE, SHEET, preview_training_input
 
         made = preview_training_input(
@@ -209,7 +207,6 @@ def convert(arguments: argparse.Namespace) -> Result:
     from detection_core.artifacts.dataset_card import QUARANTINE
     from detection_core.config.label_map_file import find_label_map
     from detection_core.datasets.dataset_conversion import convert_to_coco
-    from detection_core.storage import files
 
     label_map = find_label_map(arguments.data)
     made = convert_to_coco(

@@ -5,7 +5,9 @@ import logging
 import os
 from typing import Any
 
+from detection_core.artifacts.json_values import encode
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
+from detection_core.storage import files
 from pipeline.cli.base import (
     OUTPUT,
     TRUST,
@@ -100,7 +102,6 @@ def _files_of(path: str) -> list[str]:
     """Return the images and videos of a folder, sorted by name, or the file itself."""
     from detection_core.artifacts.prediction import VIDEO_ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
-    from detection_core.storage import files
 
     if not files.is_dir(path):
         return [path]
@@ -119,7 +120,6 @@ def _videos(
     """Detect in each video; report an unusable one and continue."""
     if not videos:
         return []
-    from detection_core.artifacts.json_values import encode
     from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.capabilities import capability
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.page import DASH, metric, signed, size
+from detection_core.storage import files
 from pipeline.cli.base import (
     EXAMPLES,
     OUTPUT,
@@ -68,7 +69,6 @@ def _lints(path: str, names: str) -> list[Any]:
         return []
     from detection_core.artifacts.tflite_file import read_tflite
     from detection_core.capabilities import capability
-    from detection_core.storage import files
 
     accelerators = capability("detection_core.optional.accelerators")
     known = accelerators.families()

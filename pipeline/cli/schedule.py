@@ -12,14 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
+from pipeline.cli import cluster
 from pipeline.cli.base import OVERRIDES, SET, SETTINGS, Group, Result, argument, verb
-from pipeline.cli.cluster import (
-    EXPERIMENT,
-    SERVICE_ACCOUNT,
-    experiment_of,
-    publish_source,
-    service_account_of,
-)
 from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
 from pipeline.tables import Table
 
@@ -56,8 +50,8 @@ _WHEN = (
     argument("--catch-up", action="store_const", const=True, help="make up for missed slots later"),
     argument("--paused", action="store_const", const=True, help="create it paused"),
     PARAM,
-    EXPERIMENT,
-    SERVICE_ACCOUNT,
+    cluster.EXPERIMENT,
+    cluster.SERVICE_ACCOUNT,
     *SERVER,
 )
 def create(arguments: argparse.Namespace) -> Result:
@@ -72,7 +66,7 @@ def create(arguments: argparse.Namespace) -> Result:
         require_future(trigger, source.path)
         if not schedule_settings.catch_up:
             trigger = trigger.without_past_start(datetime.datetime.now(datetime.UTC))
-        connection, version, values = publish_source(arguments, source, schedule_settings.parameters)
+        connection, version, values = cluster.publish_source(arguments, source, schedule_settings.parameters)
     applied = schedules.apply(
         connection,
         schedules.ScheduleSpec(
@@ -82,8 +76,8 @@ def create(arguments: argparse.Namespace) -> Result:
             catch_up=schedule_settings.catch_up,
             parameters=values,
             version=version,
-            experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
-            service_account=service_account_of(arguments, source),
+            experiment_id=ensure_experiment(connection, cluster.experiment_of(arguments, source)),
+            service_account=cluster.service_account_of(arguments, source),
             paused=schedule_settings.paused,
         ),
     )

@@ -79,11 +79,7 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
 def server_options(
     arguments: argparse.Namespace, settings: PipelineSettings | None = None
 ) -> ConnectionOptions:
-    """Return the connection options, as in `open_connection`.
-
-    Raises:
-        ConfigError: for an invalid settings file.
-    """
+    """Return the connection options, as in `open_connection`; ConfigError for invalid settings."""
     from pipeline.kubeflow.connection_options import resolve_options
     from pipeline.settings.kubeflow_settings import ConnectionOptions
 

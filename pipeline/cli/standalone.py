@@ -1,7 +1,5 @@
 """Verbs that run one step: train, import, evaluate, quantize, export."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os
@@ -9,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import (
     EXAMPLES,
@@ -50,7 +49,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 
 
 def _run_step(
-    component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
+    component: str, report: "JsonFile[Any]", written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
     """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
@@ -100,8 +99,7 @@ def _gate_arguments() -> Iterator[Argument]:
         help=f"maximum number of boxes of a file (default: {TFLiteExporterJob.max_detections})",
     )
     yield representative_examples(
-        "training images that calibrate post-training quantization",
-        TFLiteExporterJob.representative_examples,
+        "training images that calibrate post-training quantization", TFLiteExporterJob.representative_examples
     )
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
@@ -136,7 +134,7 @@ def train(arguments: argparse.Namespace) -> Result:
     return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
 
 
-def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
+def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
@@ -208,11 +206,7 @@ def _published_config(checkpoint: str) -> str:
         metavar="DIR_OR_JSON",
         help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
     ),
-    option(
-        "--detections",
-        "FILE",
-        "COCO results (.json) of any program to measure instead of a model",
-    ),
+    option("--detections", "FILE", "COCO results (.json) of any program to measure instead of a model"),
     option("--annotations", "FILE", "COCO JSON of the ground truth of --detections; images are not needed"),
     option(
         "--metrics-set",
@@ -308,7 +302,6 @@ def _evaluation_result(data: dict[str, Any], arguments: argparse.Namespace) -> R
 def _watch(arguments: argparse.Namespace) -> Result:
     if arguments.model:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
-    from detection_core.storage import files
     from detection_core.tasks.watch import WatchOptions, watch
     from detection_core.training.validation import best_lines
 

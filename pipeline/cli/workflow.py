@@ -1,12 +1,11 @@
 """Verbs on a workflow and its local runs: run, validate, report, rollback, tune; `runs` is in `cluster`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from detection_core.artifacts.run_info import REPORT_FILE, RUN, RunInfo
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import (
@@ -24,7 +23,6 @@ from pipeline.cli.server import PARAM
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.artifacts.run_info import RunInfo
     from pipeline.tuning.settings_search import TuneResult
 
 
@@ -78,13 +76,13 @@ def run(arguments: argparse.Namespace) -> Result:
     return _describe(run)
 
 
-def _write_report(run: RunInfo, path: str) -> None:
+def _write_report(run: "RunInfo", path: str) -> None:
     from pipeline.report.writer import write_report
 
     write_report(run, path)
 
 
-def _describe(run: RunInfo) -> Result:
+def _describe(run: "RunInfo") -> Result:
     from pipeline.local.run_summary import summarise
 
     page, data = summarise(run)
@@ -156,8 +154,6 @@ def runs(arguments: argparse.Namespace) -> Result:
         states = [s.state for s in run.steps]
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
         rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
-    from detection_core.artifacts.run_info import RUN
-
     data = [RUN.encode(run) for run in found]
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
@@ -172,7 +168,6 @@ def report(arguments: argparse.Namespace) -> Result:
     """Write the HTML report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
-    from detection_core.artifacts.run_info import REPORT_FILE
     from pipeline.report.writer import write_report
 
     path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)
@@ -239,7 +234,7 @@ def tune(arguments: argparse.Namespace) -> Result:
     return _describe_search(search(settings, space, folder, options), arguments.settings)
 
 
-def _describe_search(found: TuneResult, settings: str) -> Result:
+def _describe_search(found: "TuneResult", settings: str) -> Result:
     names = list(found.best.overrides)
     short = [name.rpartition(".")[2] for name in names]
     rows = [("trial", "state", "score", *(short if len(set(short)) == len(short) else names))]

@@ -1,7 +1,5 @@
 """Verbs on published detectors: list, show, get."""
 
-from __future__ import annotations
-
 import argparse
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +40,7 @@ def list_models(arguments: argparse.Namespace) -> Result:
     return Result(text=Page((Table((_HEADER, *rows)), note)), data=[_facts(model) for model in models])
 
 
-def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
+def _row(model: "PublishedModel", is_here: bool) -> tuple[str, ...]:
     return (
         model.name,
         model.kind.finds,
@@ -56,13 +54,13 @@ def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
     )
 
 
-def _coco_map(model: PublishedModel) -> str:
+def _coco_map(model: "PublishedModel") -> str:
     """Return the mAP of boxes, and of what a detector finds beside them."""
     found = [model.coco_map] if model.shape_map is None else [model.coco_map, model.shape_map]
     return " / ".join("-" if value is None else f"{value:.1f}" for value in found)
 
 
-def _facts(model: PublishedModel) -> dict[str, Any]:
+def _facts(model: "PublishedModel") -> dict[str, Any]:
     facts = {"input_side" if name == "side" else name: getattr(model, name) for name in _FACTS.split()}
     return facts | {"finds": model.kind.finds}
 

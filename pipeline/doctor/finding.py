@@ -29,12 +29,7 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's report.
-
-    Attributes:
-        remedy: what to do; may be empty only for `ok`.
-        check: name of the check that found it.
-    """
+    """One line of the doctor's report; only `ok` may have an empty remedy."""
 
     state: State
     found: str
@@ -54,12 +49,7 @@ problem = functools.partial(Finding, State.PROBLEM)
 
 @dataclasses.dataclass(frozen=True)
 class Check(Generic[Subject]):
-    """A check of a table.
-
-    Attributes:
-        look: function that examines the subject and returns findings.
-        essential: whether later checks are skipped if this one fails to run.
-    """
+    """A check of a table; if an `essential` one fails to run, later checks are skipped."""
 
     name: str
     look: Callable[[Subject], Iterable[Finding]]

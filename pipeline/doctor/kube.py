@@ -26,10 +26,7 @@ class Kube:
         self.host: str = api_client.configuration.host
 
     def get(self, path: str, **query: str) -> dict[str, Any] | None:
-        """Read an object or a list.
-
-        Returns:
-            The answer; None if it does not exist (404).
+        """Read an object or a list; None if it does not exist (404).
 
         Raises:
             ForbiddenError: when the account may not read it.

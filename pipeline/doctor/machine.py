@@ -143,12 +143,7 @@ _PATIENCE = 10  # timeout of system programs in seconds
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The machine under examination.
-
-    Attributes:
-        folders: folders for runs, data and temporary files.
-        system: root of the kernel's information files.
-    """
+    """The machine: folders for runs, data and temporary files, and the root of the kernel's files."""
 
     folders: tuple[str, ...]
     images: tuple[str, ...] = ()
@@ -284,8 +279,7 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
             yield problem(what, "make room, or choose another workspace; TMPDIR moves temporary files")
         elif free < 10 * GIB:
             yield note(
-                what,
-                "enough for small data; a larger data set needs more for examples and checkpoints",
+                what, "enough for small data; a larger data set needs more for examples and checkpoints"
             )
         else:
             yield ok(what)

@@ -26,10 +26,7 @@ _WORKSPACE = "workspace"
 
 def write_documents(plan: Plan) -> dict[str, bytes]:
     """Return file name to content; the picture is left out if no image can be read."""
-    contents = {
-        SETTINGS: settings_text(plan).encode(),
-        PIPELINE_CONFIG: config_text(plan).encode(),
-    }
+    contents = {SETTINGS: settings_text(plan).encode(), PIPELINE_CONFIG: config_text(plan).encode()}
     grid = draw_sample_grid(plan.seen.examples, list(plan.seen.classes))
     return contents if grid is None else {**contents, GRID: grid}
 
@@ -59,11 +56,7 @@ def settings_text(plan: Plan) -> str:
             f"A first workflow for {plan.request.data}; every choice has its reason above it.",
             f"Look at {GRID} first: boxes should lie where the objects are. Then: detflow run {SETTINGS}",
         ),
-        (
-            Choice(path="name", value=name),
-            Choice(path="workspace", value=_WORKSPACE),
-            *plan.settings,
-        ),
+        (Choice(path="name", value=name), Choice(path="workspace", value=_WORKSPACE), *plan.settings),
     )
 
 

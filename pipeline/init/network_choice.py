@@ -15,14 +15,7 @@ from detection_core.datasets.survey import Survey
 from detection_core.detectors.family import AnchorFit, model_message
 from detection_core.errors import ConfigError
 from detection_core.zoo.fine_tuning import FLIPS, Choice
-from detection_core.zoo.networks import (
-    Finding,
-    Network,
-    Speed,
-    find_network,
-    list_networks,
-    nearest_model,
-)
+from detection_core.zoo.networks import Finding, Network, Speed, find_network, list_networks, nearest_model
 from pipeline.init.hardware import Hardware
 
 SMALLEST_OBJECT = 24
@@ -136,11 +129,7 @@ def found_shapes(seen: Survey) -> tuple[Finding, str]:
 
 
 def check_shapes(network: Network, seen: Survey) -> None:
-    """Refuse a network for masks or keypoints that the data lack.
-
-    Raises:
-        ConfigError: naming the network.
-    """
+    """Refuse a network for masks or keypoints that the data lack. Raises ConfigError naming the network."""
     available = {"boxes": True, "masks": seen.masks, "keypoints": sum(seen.keypoints.values())}
     if not available[network.kind.finds]:
         text = f"expected objects with {network.kind.finds} for {network.name}, found none"
@@ -214,12 +203,7 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
     resizer_path = f"{model_message(config.model)[1]}.image_resizer"
     choices = [
         Choice(path="model", value=network.name, reason=f"{network.name}, {why}"),
-        Choice(
-            path=resizer_path,
-            value=resizer,
-            reason=f"{side_reason}; {size_reason}",
-            source="the data",
-        ),
+        Choice(path=resizer_path, value=resizer, reason=f"{side_reason}; {size_reason}", source="the data"),
         *keypoint_choices(network, seen),
     ]
     config = apply_overrides(config, {choice.path: choice.value for choice in choices[1:]})

@@ -17,15 +17,8 @@ from detection_core.errors import DataError, ModelError, StorageError, one_line
 from detection_core.zoo.cache import fetch_model, find_model_files
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.networks import Network, PublishedModel, Speed
-from pipeline.init import settings_choice
+from pipeline.init import network_choice, settings_choice
 from pipeline.init.hardware import Hardware
-from pipeline.init.network_choice import (
-    NetworkChoice,
-    choose_network,
-    fit_network,
-    found_shapes,
-    from_scratch,
-)
 from pipeline.init.training_choice import (
     choose_batch,
     choose_training,
@@ -47,12 +40,7 @@ _NOT_FETCHED = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartingWeights:
-    """The result of looking for initial weights.
-
-    Attributes:
-        found: whether they are on this machine.
-        remedy: the problem and how to solve it; "" without a problem.
-    """
+    """Whether the initial weights are on this machine; otherwise the problem and how to solve it."""
 
     found: bool
     reason: str
@@ -92,12 +80,7 @@ _LISTED_CLASSES = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """The user's request.
-
-    Attributes:
-        model: name of a network; "" to choose one.
-        speed: one of `SPEEDS`; None: by the machine.
-    """
+    """The user's choices: a network ("" to choose one), and one of `SPEEDS` (None: by the machine)."""
 
     data: str
     folder: str
@@ -124,7 +107,7 @@ class Plan:
     layouts: tuple[Layout, ...]
     seen: Survey
     hardware: Hardware
-    network: NetworkChoice
+    network: network_choice.NetworkChoice
     weights: StartingWeights
     config: PipelineConfig
     config_choices: tuple[Choice, ...]
@@ -145,11 +128,11 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     layouts = find_layouts(request.data)
     layout, seen = _look(layouts[0])
     splits, why_splits = _splits(layout, seen)
-    network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
+    network, why = network_choice.choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
     if not weights.found and not request.model:
-        network, why = from_scratch(weights.reason, found_shapes(seen)[0])
-    chosen = fit_network(network, why, seen, hardware)
+        network, why = network_choice.from_scratch(weights.reason, network_choice.found_shapes(seen)[0])
+    chosen = network_choice.fit_network(network, why, seen, hardware)
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
@@ -209,7 +192,9 @@ def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:
     return settings_choice.choose_ratios(seen)
 
 
-def _config(chosen: NetworkChoice, choices: tuple[Choice, ...], *, quantized: bool) -> PipelineConfig:
+def _config(
+    chosen: network_choice.NetworkChoice, choices: tuple[Choice, ...], *, quantized: bool
+) -> PipelineConfig:
     fields = {choice.path: choice.value for choice in choices}
     measured = list(chosen.config.eval_config.metrics_set) or [_METRICS]
     rewriter = {"graph_rewriter": _QUANTIZATION} if quantized else {}
@@ -239,10 +224,4 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
             if choice.path.startswith("train.")
         ]
     remedy = f". {weights.remedy}" if weights.remedy else ""
-    return [
-        Choice(
-            path="train.start_from",
-            value="",
-            reason=f"from scratch, as {weights.reason}{remedy}",
-        )
-    ]
+    return [Choice(path="train.start_from", value="", reason=f"from scratch, as {weights.reason}{remedy}")]

@@ -74,12 +74,7 @@ def _cell(
     picture = fit(np.asarray(picture), longest=CELL)
     boxes = [
         LabelledBox(
-            box=(
-                item.box[1] / rows,
-                item.box[0] / columns,
-                item.box[3] / rows,
-                item.box[2] / columns,
-            ),
+            box=(item.box[1] / rows, item.box[0] / columns, item.box[3] / rows, item.box[2] / columns),
             label=labels.get(item.name, 0),
             text=item.name if len(image.objects) <= _NAMED else "",
             dashed=bool(item.crowd or item.difficult),

@@ -41,11 +41,7 @@ def name_of_data(data: str) -> str:
 
 
 def choose_ratios(seen: Survey) -> tuple[dict[str, float], str]:
-    """Return the split ratios for a data set without splits, and why.
-
-    Raises:
-        DataError: for fewer images than splits.
-    """
+    """Return split ratios for data without splits, and why; DataError for fewer images than splits."""
     for ratios in _RATIOS:
         counts = {name: seen.count(name, ratios) for name in ratios}
         least = min(seen.count_annotated(name, ratios) for name in ratios)

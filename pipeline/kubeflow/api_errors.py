@@ -134,10 +134,7 @@ def _way_out(said: str) -> str:
     )
 
 
-_REMEDIES = {
-    404: "check the id, the namespace and the host",
-    409: "it exists already: choose another name",
-}
+_REMEDIES = {404: "check the id, the namespace and the host", 409: "it exists already: choose another name"}
 
 
 def _unreachable(error: Exception, doing: str) -> str:

@@ -30,10 +30,7 @@ def resolve_options(
 ) -> ConnectionOptions:
     """Merge the three sources: flags override the environment, which overrides the settings file.
 
-    Args:
-        flags: option to value; None or empty for a missing flag.
-        settings: option to value, from the settings file.
-        environment: variables; default: those of the process.
+    A missing flag is None or empty. Without `environment` the variables of the process apply.
 
     Raises:
         ConfigError: naming an invalid option.
@@ -52,11 +49,7 @@ def resolve_options(
 
 
 def refuse_unusable_options(options: ConnectionOptions) -> None:
-    """Refuse a missing file, and two ways to sign in.
-
-    Raises:
-        ConfigError: naming the option.
-    """
+    """Refuse a missing file, and two ways to sign in. Raises ConfigError naming the option."""
     if options.ca_file and not os.path.isfile(options.ca_file):
         raise ConfigError(f"no file {options.ca_file}; check the path", where="ca_file")
     given = [n for n in _SIGN_IN if getattr(options, n)]
@@ -73,12 +66,7 @@ _COOKIE, _TOKEN = re.compile(r"[\x20-\x7e]+"), re.compile(r"[\x21-\x7e]+")
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """Credentials for a connection.
-
-    Attributes:
-        source: their source, for messages; empty: no credentials.
-        arguments: arguments of `kfp.Client`.
-    """
+    """The arguments of `kfp.Client`, and their source, for messages; empty without credentials."""
 
     source: str = ""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -123,11 +111,7 @@ class TokenFile:
         self._path = path
 
     def read(self) -> str:
-        """Return the token.
-
-        Raises:
-            ConfigError: when it is missing or invalid.
-        """
+        """Return the token. Raises ConfigError when it is missing or invalid."""
         try:
             with open(self._path, encoding="utf-8") as f:
                 text = f.read(_MOST_CHARACTERS + 1)

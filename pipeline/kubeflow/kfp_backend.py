@@ -135,7 +135,7 @@ def _add_tasks(
         # cached: their keys change when another version is deployed, or the published one is gone.
         declared = job_fields(JOBS[step.component]).parameters
         values: dict[str, Any] = {
-            name: tasks[_producer(value)].outputs[value.name]
+            name: tasks[CHECKER if isinstance(value, FromCheck) else value.step].outputs[value.name]
             if isinstance(value, FromCheck | FromResult)
             else declared[name].encode(value)
             for name, value in step.parameters.items()
@@ -148,10 +148,6 @@ def _add_tasks(
         tasks[step.id].after(*(tasks[earlier] for earlier in step.after))
         _configure(tasks[step.id], step.id, settings)
     return tasks
-
-
-def _producer(value: FromCheck | FromResult) -> str:
-    return CHECKER if isinstance(value, FromCheck) else value.step
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:

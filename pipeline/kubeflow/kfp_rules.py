@@ -206,16 +206,9 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 RULES: tuple[Rule, ...] = (
-    _schema_version,
-    _name,
-    _component_names,
-    _parameter_types,
-    _artifact_types,
-    _executor_kinds,
-    _containers,
-    _arguments,
-    _constants,
-)
+    _schema_version, _name, _component_names, _parameter_types, _artifact_types, _executor_kinds, _containers,
+    _arguments, _constants,
+)  # fmt: skip
 
 
 LIMIT_BYTES = 1024 * 1024
@@ -234,12 +227,7 @@ _INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_se
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkflowSize:
-    """The size of a run's Workflow, in bytes of JSON.
-
-    Attributes:
-        frame: the part that does not depend on tasks.
-        tasks: bytes that each task adds to the whole Workflow.
-    """
+    """Bytes of JSON of a run's Workflow: its frame, and what each task adds."""
 
     frame: int
     tasks: Mapping[str, int]
@@ -260,8 +248,7 @@ def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, 
     # Workflow, root and root's driver.
     frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
     return WorkflowSize(
-        frame=frame,
-        tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()},
+        frame=frame, tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()}
     )
 
 

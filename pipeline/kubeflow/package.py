@@ -1,7 +1,5 @@
 """A compiled pipeline file: documents, name, steps, parameters, and the placeholders in them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import graphlib
@@ -50,11 +48,7 @@ class Package:
 
 
 def read_package(path: str) -> Package:
-    """Read a compiled pipeline file.
-
-    Raises:
-        ConfigError: when it is not one, or no server accepts it.
-    """
+    """Read a compiled pipeline file. Raises ConfigError when it is not one, or no server accepts it."""
     spec, documents = read_documents(path)
     return Package(
         path=path,
@@ -123,17 +117,10 @@ def _root(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _COMPONENT = (
-    "dag",
-    "dag.tasks",
-    "dag.tasks.*",
-    "dag.tasks.*.componentRef",
-    "dag.tasks.*.inputs",
-    "dag.tasks.*.inputs.parameters",
-    "dag.tasks.*.inputs.parameters.*",
-    "inputDefinitions",
-    "inputDefinitions.parameters",
-    "inputDefinitions.parameters.*",
-)
+    "dag", "dag.tasks", "dag.tasks.*", "dag.tasks.*.componentRef", "dag.tasks.*.inputs",
+    "dag.tasks.*.inputs.parameters", "dag.tasks.*.inputs.parameters.*", "inputDefinitions",
+    "inputDefinitions.parameters", "inputDefinitions.parameters.*",
+)  # fmt: skip
 # Paths whose value, if any, must be a mapping; `*` matches every key.
 _MAPPINGS = (
     "pipelineInfo",
@@ -149,10 +136,7 @@ _MAPPINGS = (
 
 
 def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
-    """Read a compiled pipeline file.
-
-    Returns:
-        The pipeline, and all documents of the file, including the pipeline.
+    """Read a compiled pipeline file; return the pipeline, and all documents of the file, including it.
 
     Raises:
         ConfigError: when it is not a compiled pipeline, or no server accepts it; naming the key.
@@ -278,7 +262,7 @@ def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def check_schedule_time(
-    connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
+    connection: "Connection", parameters: Mapping[str, Any], timed: Collection[str], where: str
 ) -> None:
     """Refuse `[[ScheduledTime]]` on a server that is known not to pass the scheduled time to a run.
 

@@ -89,10 +89,7 @@ _ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
 
 
 def remove(connection: Connection, schedule: Schedule) -> list[str]:
-    """Delete a schedule; if that would stop an active run, pause it instead.
-
-    Returns:
-        Ids of the active runs that prevent deletion; empty: it is deleted.
+    """Delete a schedule; if that would stop active runs, pause it instead, and return their ids.
 
     Raises:
         ClusterError: from the server.

@@ -267,10 +267,7 @@ def _ended_already(state: RunState) -> ConfigError:
 
 
 def retry(connection: Connection, run_id: str) -> RunState:
-    """Retry the failed steps of a run; results of the others are kept.
-
-    Returns:
-        The run before the retry.
+    """Retry the failed steps of a run; results of the others are kept. Return the run before the retry.
 
     Raises:
         ConfigError: when it has not failed.

@@ -16,16 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from detection_core.errors import ConfigError
+from pipeline.kubeflow import package
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.package import (
-    artifact_root,
-    check_placeholders,
-    check_schedule_time,
-    filled_parameters,
-    schedule_timed,
-    spec_parameters,
-)
 from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, filter_by_name, pages, start_run
 from pipeline.run_parameters import check_parameters, parse_parameters
@@ -61,12 +54,7 @@ class ScheduleSpec:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Applied:
-    """The result of `apply`.
-
-    Attributes:
-        action: `created`, `unchanged` or `replaced`.
-        changes: differences, one sentence each.
-    """
+    """The result of `apply`: `created`, `unchanged` or `replaced`, and differences, one sentence each."""
 
     action: str
     changes: tuple[str, ...]
@@ -118,11 +106,7 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
 
 
 def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
-    """Return the schedule with a name or an id.
-
-    Raises:
-        ConfigError: when there is none, with the nearest name, or several.
-    """
+    """Return the schedule with a name or an id; ConfigError for none, with the nearest, or several."""
     every = list_schedules(connection)
     named = _without_replaced([s for s in every if s.name == name_or_id])
     found = named or [s for s in every if s.schedule_id == name_or_id]
@@ -190,18 +174,18 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         schedule.version_id,
     )
     spec = version.pipeline_spec or {}
-    declared = spec_parameters(spec)
+    declared = package.spec_parameters(spec)
     values = {**schedule.parameters, **parse_parameters(declared, texts)}
     values = check_parameters(declared, values, schedule.name)
-    check_placeholders(values, filled_parameters(spec), schedule.name)
-    check_schedule_time(connection, values, schedule_timed(spec), schedule.name)
+    package.check_placeholders(values, package.filled_parameters(spec), schedule.name)
+    package.check_schedule_time(connection, values, package.schedule_timed(spec), schedule.name)
     now = datetime.datetime.now(datetime.UTC)
     pinned = PipelineVersion(
         pipeline_id=schedule.pipeline_id,
         version_id=schedule.version_id,
         name=version.display_name or "",
         reused=True,
-        root=artifact_root(version.pipeline_spec or {}),
+        root=package.artifact_root(version.pipeline_spec or {}),
     )
     return start_run(
         connection,

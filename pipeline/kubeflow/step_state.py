@@ -180,12 +180,7 @@ class StepState:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ending:
-    """The run's end, on which the states of its steps depend.
-
-    Attributes:
-        ended: whether it has ended.
-        cancelled: time when its cancellation began; None: not cancelled.
-    """
+    """Whether the run has ended, and when its cancellation began; None: not cancelled."""
 
     ended: bool
     cancelled: datetime.datetime | None

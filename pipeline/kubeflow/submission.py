@@ -48,11 +48,7 @@ class PipelineVersion:
 
 
 def check_names(pipeline: str, experiment: str) -> None:
-    """Refuse names that the server would refuse only after creating other parts.
-
-    Raises:
-        ConfigError: naming the maximum length.
-    """
+    """Refuse names that a server would refuse later; ConfigError names the maximum length."""
     for what, name, most in (
         ("pipeline's name", pipeline, NAME_CHARACTERS),
         ("experiment's name", experiment, _EXPERIMENT_CHARACTERS),
@@ -66,11 +62,7 @@ def check_names(pipeline: str, experiment: str) -> None:
 
 
 def publish(connection: Connection, package: Package) -> PipelineVersion:
-    """Upload a pipeline version, or find the one with the same content.
-
-    Raises:
-        ClusterError: from the server.
-    """
+    """Upload a pipeline version, or find one with the same content; ClusterError from the server."""
     pipeline_id = _ensure_pipeline(connection, package.name)
     name = f"{package.name}-{package.digest}"
     upload = functools.partial(
@@ -193,11 +185,7 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """A pipeline to submit.
-
-    Attributes:
-        settings: settings of the workflow; None for a compiled file.
-    """
+    """A pipeline to submit; `settings` is None for a compiled file."""
 
     path: str
     package: Package

@@ -1,7 +1,5 @@
 """One local run of a workflow."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -49,8 +47,7 @@ class LiveReport:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="report", daemon=True)
 
-    def __enter__(self) -> LiveReport:
-        """Start the thread."""
+    def __enter__(self) -> "LiveReport":
         self._thread.start()
         return self
 

@@ -80,11 +80,7 @@ class Workspace:
         return sorted(found, key=lambda r: r.run_id)
 
     def run(self, run_id: str = "") -> RunInfo:
-        """Return a run; without an id the newest one.
-
-        Raises:
-            ConfigError: when it does not exist.
-        """
+        """Return a run; without an id the newest one. Raises ConfigError when it does not exist."""
         runs = [r for r in self.runs() if r.run_id == run_id or not run_id]
         if not runs:
             expected = f"the run {run_id}" if run_id else "a run"
@@ -129,10 +125,7 @@ class Workspace:
 
 
 def new_run_id(after: str = "") -> str:
-    """Return a unique id that sorts by time.
-
-    It sorts after the id `after`, even if the clock was set back.
-    """
+    """Return a unique id that sorts by time, and after the id `after`, even if the clock was set back."""
     moment = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):
         last = datetime.datetime.strptime(after[: len("20260101-000000")], _MOMENT)

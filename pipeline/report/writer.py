@@ -8,33 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from detection_core.artifacts import model_run
 from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.evaluation import CURVES, MAP, MAP_50, METRICS, SHAPE_MAP_50, EvalReport
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.model_run import (
-    HISTORY,
-    QUANTIZATION_REPORT,
-    TRAIN_REPORT,
-    VALIDATIONS,
-    HistoryLine,
-    ValidationLine,
-)
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE, PictureEntry, list_pictures
 from detection_core.artifacts.published import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.redaction import redact
-from detection_core.report.data_page import (
-    SAMPLE_BYTES,
-    DatasetSummary,
-    FindingsSummary,
-    embed_samples,
-    read_dataset,
-)
+from detection_core.report import data_page
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart, metric_table
 from detection_core.report.figures import Chart, Line, line_chart
 from detection_core.report.page import Picture, PictureBudget, metric, render, seconds_between, size
@@ -137,17 +124,17 @@ def _context(run: RunInfo) -> dict[str, Any]:
     }
 
 
-def _dataset(run: RunInfo) -> DatasetSummary | None:
+def _dataset(run: RunInfo) -> data_page.DatasetSummary | None:
     """Return the data section of DataValidator, or of ExampleGen without it."""
     validated = folder_of(run, "data_validator", "anomalies")
     if CARD.find_usable(validated) is not None:
-        return read_dataset(validated)
+        return data_page.read_dataset(validated)
     folder = folder_of(run, "example_gen", "examples")
     card = CARD.find_usable(folder)
     if card is None:
         return None
-    samples, smallest = embed_samples(validated, PictureBudget(SAMPLE_BYTES))
-    return DatasetSummary(
+    samples, smallest = data_page.embed_samples(validated, PictureBudget(data_page.SAMPLE_BYTES))
+    return data_page.DatasetSummary(
         card=card,
         samples=samples,
         smallest=smallest,
@@ -157,10 +144,10 @@ def _dataset(run: RunInfo) -> DatasetSummary | None:
     )
 
 
-def _validation(run: RunInfo) -> FindingsSummary | None:
+def _validation(run: RunInfo) -> data_page.FindingsSummary | None:
     folder = folder_of(run, "data_validator", "anomalies")
     found = FINDINGS.find_usable(folder)
-    return FindingsSummary(found=found, folder=folder) if found else None
+    return data_page.FindingsSummary(found=found, folder=folder) if found else None
 
 
 def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
@@ -267,8 +254,8 @@ def metric_columns(evaluated: list[EvaluationSummary]) -> list[tuple[str, Metric
 
 
 TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
-    "trainer": ("Training", "model_run", TRAIN_REPORT),
-    "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
+    "trainer": ("Training", "model_run", model_run.TRAIN_REPORT),
+    "quantization_rewriter": ("Quantization-aware training", "quantized_run", model_run.QUANTIZATION_REPORT),
 }
 _STEPS_SHOWN, _PICTURE_BYTES = 3, 900_000
 _TOTAL_LOSS = "Loss/total_loss"
@@ -280,7 +267,7 @@ def trainings(run: RunInfo) -> list[dict[str, Any]]:
     found = []
     for component, (title, output, report_file) in TRAININGS.items():
         folder = folder_of(run, component, output) or unfinished_training(run, component)
-        history = HISTORY.read_whole_lines(folder)
+        history = model_run.HISTORY.read_whole_lines(folder)
         report = report_file.find_usable(folder)
         if history or report:
             found.append(
@@ -289,7 +276,9 @@ def trainings(run: RunInfo) -> list[dict[str, Any]]:
                     "report": report,
                     "loss_chart": _loss_chart(history, title) if history else None,
                     "rate_chart": _rate_chart(history, title) if history else None,
-                    "validation_chart": _validation_chart(VALIDATIONS.read_whole_lines(folder), title),
+                    "validation_chart": _validation_chart(
+                        model_run.VALIDATIONS.read_whole_lines(folder), title
+                    ),
                     "last": history[-1] if history else None,
                     "config": read_text(folder, PIPELINE_CONFIG) or "",
                     "pictures": _pictures(folder),
@@ -311,7 +300,7 @@ def _pictures(folder: str) -> list[Picture]:
     return [picture for picture in found if picture is not None]
 
 
-def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:
+def _loss_chart(history: list[model_run.HistoryLine], title: str) -> Chart | None:
     steps = [line.step for line in history]
     lines = [Line(label="total", x=steps, y=[line.loss for line in history], thick=True)]
     names = sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS})
@@ -325,7 +314,7 @@ def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:
     return line_chart(f"{title}: loss", "step", lines, log_y=wide)
 
 
-def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
+def _rate_chart(history: list[model_run.HistoryLine], title: str) -> Chart | None:
     known = [line for line in history if line.learning_rate is not None]
     if not known:
         return None
@@ -333,7 +322,7 @@ def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
     return line_chart(f"{title}: learning rate", "step", [Line(label="learning rate", x=x, y=y)])
 
 
-def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | None:
+def _validation_chart(validations: list[model_run.ValidationLine], title: str) -> Chart | None:
     """Draw the score that selects weights, and common metrics beside it."""
     values = {"score": [(line.step, line.score) for line in validations]} | {
         label: [(line.step, line.metrics.get(name)) for line in validations]
@@ -356,7 +345,7 @@ def unfinished_training(run: RunInfo, component: str) -> str:
     if step is None or not os.path.isdir(work):
         return ""
     began = _seconds(step.started)
-    histories = [HISTORY.path(os.path.join(work, name)) for name in os.listdir(work)]
+    histories = [model_run.HISTORY.path(os.path.join(work, name)) for name in os.listdir(work)]
     written = {path: os.path.getmtime(path) for path in histories if os.path.exists(path)}
     newest = max(written, key=lambda path: written[path], default="")
     return os.path.dirname(newest) if newest and written[newest] >= began else ""

@@ -58,12 +58,7 @@ class LocalSchedule:
         self._run: subprocess.Popen | None = None
 
     def serve(self, max_runs: int = 0) -> int:
-        """Wait and run until stopped, until the trigger's end, or for a number of runs.
-
-        `max_runs` of 0 means no limit.
-
-        Returns:
-            The number of runs.
+        """Wait and run until stopped, the trigger's end, or `max_runs` (0: no limit); return their number.
 
         Raises:
             ConfigError: when another scheduler uses the workspace.

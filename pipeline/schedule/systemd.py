@@ -65,11 +65,7 @@ def crontab_line(trigger: Trigger, command: Sequence[str], folder: str, lock: st
     """
     _refuse_window(trigger, "a crontab")
     fields = five_fields(trigger.cron) if trigger.cron else _interval_fields(trigger.interval_seconds)
-    words = (
-        ["cd", folder],
-        ["mkdir", "-p", os.path.dirname(lock)],
-        ["flock", "--nonblock", lock, *command],
-    )
+    words = (["cd", folder], ["mkdir", "-p", os.path.dirname(lock)], ["flock", "--nonblock", lock, *command])
     run = " && ".join(map(shlex.join, words)).replace("%", r"\%")
     return f"# The times are in the zone of the machine, which must be {trigger.zone}.\n{fields} {run}"
 

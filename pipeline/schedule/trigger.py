@@ -6,8 +6,6 @@ and steps `a-b/n`; `a/n` means from a to the field's end. `*` and `?` mean any; 
 have English names. If day of month and day of week are both restricted, one match is enough.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import itertools
@@ -258,7 +256,7 @@ class Trigger:
             times.append(found)
         return times
 
-    def without_past_start(self, moment: datetime.datetime) -> Trigger:
+    def without_past_start(self, moment: datetime.datetime) -> "Trigger":
         """Return the trigger without a start in the past.
 
         A cluster would run the last missed slot as soon as it gets the schedule.
@@ -300,11 +298,7 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
 
 
 def find_zone(time_zone: str) -> zoneinfo.ZoneInfo:
-    """Return a zone by its IANA name.
-
-    Raises:
-        ConfigError: for an unknown name; `Europe` is a folder of the database.
-    """
+    """Return a zone by its IANA name; ConfigError for others: `Europe` is a folder of the database."""
     try:
         return zoneinfo.ZoneInfo(time_zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
@@ -314,11 +308,7 @@ def find_zone(time_zone: str) -> zoneinfo.ZoneInfo:
 
 
 def require_future(trigger: Trigger, where: str) -> None:
-    """Refuse a trigger that will not fire again.
-
-    Raises:
-        ConfigError: when its end is past, or before its first time.
-    """
+    """Refuse a trigger that will not fire again; ConfigError when it ended, or ends before its start."""
     if trigger.next_after(datetime.datetime.now(datetime.UTC)) is None:
         raise ConfigError(
             "the schedule would never fire: its end is past, or before its first time; correct schedule.end",
@@ -327,11 +317,7 @@ def require_future(trigger: Trigger, where: str) -> None:
 
 
 def parse_interval(text: str, where: str) -> int:
-    """Return the seconds of a text such as `45s`, `90m`, `6h`, `1d` or `1h30m`.
-
-    Raises:
-        ConfigError: for anything else, and for 0.
-    """
+    """Return the seconds of `45s`, `90m`, `6h`, `1d` or `1h30m`; ConfigError for all else, and for 0."""
     body = text.strip().removeprefix("@every ").strip()
     parts = re.findall(r"(\d{1,9})([dhms])", body)
     seconds = sum(int(number) * _UNITS[unit] for number, unit in parts)

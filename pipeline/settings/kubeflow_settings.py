@@ -1,7 +1,5 @@
 """Settings of a run on Kubeflow Pipelines, of the connection to it, and of each step's pod."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -252,7 +250,7 @@ class KubeflowSettings(Settings):
     )
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> KubeflowSettings:
+    def _check(self) -> "KubeflowSettings":
         tasks = {"defaults": self.defaults} | {f"steps.{step}": self.task(step) for step in self.steps}
         found = [(f"{key}.{n}", text) for key, task in tasks.items() for n, text in task.contradictions()]
         if found:

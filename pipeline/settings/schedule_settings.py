@@ -1,7 +1,5 @@
 """Settings of a schedule."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import pydantic
@@ -41,8 +39,7 @@ class ScheduleSettings(Settings):
         1, "Runs at the same time on a cluster.", unit="runs"
     )
     catch_up: bool = setting(
-        False,
-        "True: after an outage or a pause, a cluster runs all missed slots. False: only the last one.",
+        False, "True: after an outage or a pause, a cluster runs all missed slots. False: only the last one."
     )
     paused: bool = setting(False, "Whether the schedule is created paused.")
     parameters: dict[Text, Plain] = setting(
@@ -53,7 +50,7 @@ class ScheduleSettings(Settings):
     )
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> ScheduleSettings:
+    def _check(self) -> "ScheduleSettings":
         """Refuse an invalid section; it may lack both `cron` and `interval`."""
         try:
             if self.cron or self.interval:
@@ -66,11 +63,7 @@ class ScheduleSettings(Settings):
         return self
 
     def trigger(self, where: str) -> Trigger:
-        """Return the trigger of the schedule.
-
-        Raises:
-            ConfigError: when the section has neither `cron` nor `interval`.
-        """
+        """Return the trigger of the schedule; ConfigError without `cron` and `interval`."""
         try:
             return self._trigger()
         except ConfigError as error:
@@ -78,9 +71,5 @@ class ScheduleSettings(Settings):
 
     def _trigger(self) -> Trigger:
         return make_trigger(
-            cron=self.cron,
-            interval=self.interval,
-            start=self.start,
-            end=self.end,
-            time_zone=self.time_zone,
+            cron=self.cron, interval=self.interval, start=self.start, end=self.end, time_zone=self.time_zone
         )

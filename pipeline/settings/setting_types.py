@@ -58,11 +58,7 @@ class Rule:
     json_schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self, value: Any) -> Any:
-        """Return a valid value.
-
-        Raises:
-            PydanticCustomError: for an invalid value.
-        """
+        """Return a valid value. Raises PydanticCustomError for an invalid value."""
         if not self.holds(value):
             raise PydanticCustomError("rule", "{expected}", {"expected": self.expected})
         return value
@@ -96,9 +92,7 @@ def matching(pattern: str, expected: str, *, longest: int = MAX_TEXT) -> Rule:
 def one_of(*choices: str) -> Rule:
     """Return the rule that a text is one of the given ones."""
     return Rule(
-        lambda text: text in choices,
-        f"one of {', '.join(filter(None, choices))}",
-        {"enum": list(choices)},
+        lambda text: text in choices, f"one of {', '.join(filter(None, choices))}", {"enum": list(choices)}
     )
 
 

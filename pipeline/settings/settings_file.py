@@ -21,21 +21,12 @@ from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` is added to `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (
-    "model",
-    "train_config",
-    "train_input_reader",
-    "eval_config",
-    "eval_input_reader",
-    "graph_rewriter",
-)
+    "model", "train_config", "train_input_reader", "eval_config", "eval_input_reader", "graph_rewriter",
+)  # fmt: skip
 
 
 def load_settings(
-    path: str,
-    overrides: Sequence[str] = (),
-    *,
-    override_files: Sequence[str] = (),
-    check_files: bool = True,
+    path: str, overrides: Sequence[str] = (), *, override_files: Sequence[str] = (), check_files: bool = True
 ) -> PipelineSettings:
     """Read a settings file and apply `KEY=VALUE` overrides.
 

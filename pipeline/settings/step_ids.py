@@ -13,18 +13,9 @@ TFLITE_EXPORTER = "tflite_exporter"
 PUSHER = "pusher"
 
 STEPS = (
-    RUN_CHECKER,
-    CONFIG_GEN,
-    EXAMPLE_GEN,
-    BASELINE_RESOLVER,
-    DATA_VALIDATOR,
-    TRAINER,
-    EVALUATOR,
-    QUANTIZATION_REWRITER,
-    QUANTIZED_EVALUATOR,
-    TFLITE_EXPORTER,
-    PUSHER,
-)
+    RUN_CHECKER, CONFIG_GEN, EXAMPLE_GEN, BASELINE_RESOLVER, DATA_VALIDATOR, TRAINER, EVALUATOR,
+    QUANTIZATION_REWRITER, QUANTIZED_EVALUATOR, TFLITE_EXPORTER, PUSHER,
+)  # fmt: skip
 """Ids of the steps in `pipeline/dag.py`."""
 
 _registered: list[str] = []
@@ -36,11 +27,7 @@ def step_ids() -> tuple[str, ...]:
 
 
 def add_step_id(step_id: str) -> None:
-    """Add the id of a registered step, so that settings may use it.
-
-    Raises:
-        ValueError: when the id is taken.
-    """
+    """Add the id of a registered step, so that settings may use it; ValueError when it is taken."""
     if step_id in step_ids():
         raise ValueError(f"expected a new id for a step, found {step_id!r}, which is taken; rename it")
     _registered.append(step_id)

@@ -36,8 +36,7 @@ class ValidationSettings(Settings):
         unset="all checks, none of which stops the run",
     )
     decode_images: Literal["sample", "all", "none"] = setting(
-        "sample",
-        "Which stored images are decoded to check them; values as in `data.decode_images`.",
+        "sample", "Which stored images are decoded to check them; values as in `data.decode_images`."
     )
     earlier_spans: Annotated[int, between(0, 10_000)] = setting(
         30,

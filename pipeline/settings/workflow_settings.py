@@ -1,7 +1,5 @@
 """Settings of a workflow: one model for each section of the settings file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -11,14 +9,7 @@ import pydantic
 from component_specs import TFLiteExporterJob
 from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
-from detection_core.allowed_values import (
-    AnnotationFormat,
-    DecodeImages,
-    ExifAnnotations,
-    FileFormat,
-    TFLiteForm,
-    UnannotatedImages,
-)
+from detection_core import allowed_values
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
 from detection_core.zoo.keras_backbones import IMAGENET
@@ -52,7 +43,7 @@ Bound = Literal["lower_bound", "upper_bound", "min_change", "confidence"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
-Limits = dict[FileFormat, FileLimits]
+Limits = dict[allowed_values.FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
 Split = Annotated[
     Annotated[float, NUMBER] | Annotated[Text, TEXT] | Annotated[dict[Text, Text], MAPPING],
@@ -79,7 +70,9 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
     return value if isinstance(value, str) and value in READERS else check(value)
 
 
-Format = Annotated[Literal["auto", AnnotationFormat], pydantic.WrapValidator(_registered_format)]
+Format = Annotated[
+    Literal["auto", allowed_values.AnnotationFormat], pydantic.WrapValidator(_registered_format)
+]
 
 
 class DataSettings(Settings):
@@ -114,19 +107,19 @@ class DataSettings(Settings):
     quarantine_limit: Annotated[float, between(0, 1)] = setting(
         0.01, "Fraction of quarantined records above which the run stops."
     )
-    decode_images: DecodeImages = setting(
+    decode_images: allowed_values.DecodeImages = setting(
         "sample",
         "Which images ExampleGen decodes to check them. `sample`: one in a thousand of each split, at"
         " least 16, with Pillow. `all`: every image, with Pillow and TensorFlow, whose pixels are"
         " compared. `none`: no image. See [own data](own-data.md#what-is-checked).",
     )
-    exif_annotations: ExifAnnotations = setting(
+    exif_annotations: allowed_values.ExifAnnotations = setting(
         "upright",
         "How boxes were drawn if the EXIF orientation turns an image. `upright`: on the picture as viewers"
         " show it. `stored`: on the pixels as the file stores them. Used only if the size in the"
         " annotation does not decide; see [own data](own-data.md#images-of-every-kind).",
     )
-    unannotated_images: UnannotatedImages = setting(
+    unannotated_images: allowed_values.UnannotatedImages = setting(
         "auto",
         "Use of images that no annotation names. `background`: as images without objects. `leave_out`:"
         " counted, but not used. `auto`: `background` in YOLO, `leave_out` in other formats.",
@@ -241,9 +234,8 @@ class QuantizeSettings(Settings):
 class ExportSettings(Settings):
     """TensorFlow Lite files to export, and their limits."""
 
-    formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
-        lambda: ["float32", "int8"],
-        "TensorFlow Lite files to make; [what each is](export.md#files).",
+    formats: Annotated[list[allowed_values.FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
+        lambda: ["float32", "int8"], "TensorFlow Lite files to make; [what each is](export.md#files)."
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
         TFLiteExporterJob.max_map_drop,
@@ -266,7 +258,7 @@ class ExportSettings(Settings):
         " Detection API, is faster. Boxes of all classes then suppress each other, and a box has its three"
         " best classes.",
     )
-    form: TFLiteForm = setting(
+    form: allowed_values.TFLiteForm = setting(
         "post_process",
         "What files end with. `post_process`: the operation TFLite_Detection_PostProcess. `plain_nms`:"
         " built-in operations with the same outputs. `headless`: box codes and scores of every anchor,"
@@ -336,7 +328,7 @@ class PipelineSettings(Settings):
         return self.push.destination or os.path.join(self.workspace, "pushed")
 
     @pydantic.model_validator(mode="after")
-    def _check(self, info: pydantic.ValidationInfo) -> PipelineSettings:
+    def _check(self, info: pydantic.ValidationInfo) -> "PipelineSettings":
         found = [*self._contradictions(), *addresses_with_credentials(self.model_dump())]
         if not found and info.context and info.context["check_files"]:
             found = list(self._missing_files())

@@ -82,11 +82,7 @@ class Space(_Options):
 
 
 def load_space(path: str) -> Space:
-    """Read a search-space file.
-
-    Raises:
-        ConfigError: naming the file and the key.
-    """
+    """Read a search-space file. Raises ConfigError naming the file and the key."""
     if not files.exists(path):
         raise ConfigError("expected a file that says what is searched, found none", where=path)
     tree = read_yaml(path, what="file of a search")

@@ -103,11 +103,7 @@ def tune(
 
 
 def check_space(settings: PipelineSettings, space: Space) -> None:
-    """Refuse fields and values that the config does not accept, before any training.
-
-    Raises:
-        ConfigError: naming the field.
-    """
+    """Refuse fields and values that the config does not accept; ConfigError names the field."""
     config = training_config(settings, quantize=False)
     named = {*settings.model.overrides, *settings.train.overrides}
     for name, parameter in space.parameters.items():

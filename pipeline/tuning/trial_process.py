@@ -10,15 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from detection_core import errors
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
-from detection_core.errors import (
-    EXIT_DONE,
-    EXIT_USER_ERROR,
-    ConfigError,
-    DetectionError,
-    ModelError,
-    as_user_error,
-)
 from detection_core.extensions import load_extensions
 from detection_core.storage import files
 from pipeline.console import start_logging
@@ -31,14 +24,7 @@ _TAIL = 4096
 
 
 class TrialFolder:
-    """Paths of a trial.
-
-    Attributes:
-        model: the trained detector.
-        model_run: the training's report.
-        work: checkpoints of unfinished training.
-        log: the training's log.
-    """
+    """Paths of a trial: detector, training report, unfinished checkpoints (`work`), log."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -92,16 +78,16 @@ def main(argv: Sequence[str]) -> int:
     try:
         load_extensions()
         _train(folder)
-    except (ConfigError, ModelError) as error:
+    except (errors.ConfigError, errors.ModelError) as error:
         _logger.error("%s", error)
         return EXIT_UNFIT
     except Exception as error:
-        known = error if isinstance(error, DetectionError) else as_user_error(error)
+        known = error if isinstance(error, errors.DetectionError) else errors.as_user_error(error)
         if known is None:
             raise
         _logger.error("%s", known)
-        return EXIT_USER_ERROR
-    return EXIT_DONE
+        return errors.EXIT_USER_ERROR
+    return errors.EXIT_DONE
 
 
 def _train(folder: TrialFolder) -> None:

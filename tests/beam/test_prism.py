@@ -55,7 +55,7 @@ def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, jo
     assert len(here) == 50
     for workers in (1, 2):
         if workers == 2:
-            monkeypatch.setattr(example_gen, "write_shards", _write_in_two_environments)
+            monkeypatch.setattr(example_gen.shards, "write_shards", _write_in_two_environments)
         made, killed = tmp_path / f"made-{workers}", []
         kill = functools.partial(_kill_a_worker, pool.pid, made, workers)
         killer = threading.Thread(target=lambda kill=kill, killed=killed: killed.append(kill()))

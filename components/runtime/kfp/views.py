@@ -25,12 +25,7 @@ PICTURES, PICTURE_BYTES = 12, 2_200_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A view.
-
-    Attributes:
-        metadata: entries that the user interface reads from the artifact's metadata.
-        content: content of the artifact's only file.
-    """
+    """A view: metadata entries for the user interface, and the content of its artifact's only file."""
 
     metadata: Mapping[str, Any]
     content: str
@@ -139,10 +134,7 @@ _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
 
 
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
-    """Return the page of an evaluation.
-
-    The pictures show detections beside ground truth.
-    """
+    """Return the page of an evaluation. The pictures show detections beside ground truth."""
     chart, left_out = curve_chart(curves, "Detector")
     summary = EvaluationSummary(
         id="evaluation",

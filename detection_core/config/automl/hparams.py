@@ -179,11 +179,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 
 
 def model_values(model_name: str) -> dict[str, Any]:
-    """Return all hyper-parameters of a model, without overrides.
-
-    Raises:
-        ConfigError: for an unknown model name.
-    """
+    """Return all hyper-parameters of a model, without overrides; ConfigError for an unknown name."""
     if model_name not in MODELS:
         hint = did_you_mean(model_name, MODELS, "choose one of them")
         raise ConfigError(
@@ -210,9 +206,7 @@ class LoadedHyperParameters:
 
 
 def load_hyperparameters(
-    model_name: str,
-    hparams: str | Mapping[str, Any] | None = "",
-    more: Mapping[str, Any] | None = None,
+    model_name: str, hparams: str | Mapping[str, Any] | None = "", more: Mapping[str, Any] | None = None
 ) -> LoadedHyperParameters:
     """Read a model's hyper-parameters and apply overrides.
 

@@ -15,12 +15,7 @@ _ADAM_EPSILON = 1e-7  # Keras' default, which google/automl keeps
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunLength:
-    """Values of the run that the schedules need.
-
-    Attributes:
-        batch_size: images per update, over all replicas.
-        steps_per_epoch: updates per epoch: examples of an epoch over the batch size, rounded down.
-    """
+    """Images per update over all replicas, and whole updates per epoch, for the schedules."""
 
     batch_size: int
     steps_per_epoch: int

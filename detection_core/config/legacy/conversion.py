@@ -1,7 +1,5 @@
 """Convert TensorFlow 1 configs to the current names and fields."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, cast
 
@@ -17,18 +15,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.text.source_text import (
-    Edit,
-    Written,
-    blanked,
-    edited,
-    field_lines,
-    insertion,
-    nearest_line,
-    removal,
-    replacement,
-    written_values,
-)
+from detection_core.config.text import source_text
 from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -56,15 +43,15 @@ def convert_config(text: str, where: str = "") -> Conversion:
     Raises:
         ConfigError: when the text does not fit the schema, or its extractor has no counterpart.
     """
-    values = written_values(text, cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR))
+    values = source_text.written_values(text, cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR))
     gone = [value for value in values if value.path == BATCH_NORM_TRAINABLE]
-    removals = [removal(text, value) for value in gone]
-    config = parse_message(blanked(text, removals), TrainEvalPipelineConfig, where=where)
+    removals = [source_text.removal(text, value) for value in gone]
+    config = parse_message(source_text.blanked(text, removals), TrainEvalPipelineConfig, where=where)
     names = _rename(config, values, where)
     renamed = [(value, names[value.path]) for value in values if value.path in names]
     old = bool(gone) or any(path.endswith("feature_extractor.type") for path in names) or _kept(config)
     discount = _discount(config, text, values) if old else None
-    edits = [*removals, *(replacement(v, new) for v, (_, new) in renamed)]
+    edits = [*removals, *(source_text.replacement(v, new) for v, (_, new) in renamed)]
     changes = [(value.line, f"{value.path}: {old} -> {new}") for value, (old, new) in renamed]
     changes += [
         (value.line, f"{value.path}: {value.text} removed, as it is no field any more") for value in gone
@@ -105,11 +92,13 @@ _TF1_DISCOUNT = 0.9
 class _Discount:
     line: int
     change: str
-    edits: list[Edit]
+    edits: list[source_text.Edit]
     notes: tuple[str, ...]
 
 
-def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written]) -> _Discount | None:
+def _discount(
+    config: TrainEvalPipelineConfig, text: str, values: list[source_text.Written]
+) -> _Discount | None:
     """Set RMSProp's `decay` to 0: TensorFlow 2 lowers the rate by it, and its discount is 0.9."""
     if not config.train_config.optimizer.HasField("rms_prop_optimizer"):
         return None
@@ -121,11 +110,13 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
     root = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
     written = next((value for value in values if value.path == f"{_RMS_PROP}.decay"), None)
     if written:
-        edits = [Edit(start=written.start, end=written.end, text="0")]
+        edits = [source_text.Edit(start=written.start, end=written.end, text="0")]
     else:
-        inserted = insertion(text, root, _RMS_PROP, "decay: 0")
+        inserted = source_text.insertion(text, root, _RMS_PROP, "decay: 0")
         edits = [inserted] if inserted else []
-    line = written.line if written else nearest_line(_RMS_PROP, field_lines(text, root))
+    line = (
+        written.line if written else source_text.nearest_line(_RMS_PROP, source_text.field_lines(text, root))
+    )
     was = f"{found:g}" if written else f"not set, which meant {found:g},"
     note = (
         f"{_RMS_PROP}.decay: TensorFlow 1 discounted squared gradients by {found:g}; here the discount is"
@@ -141,14 +132,16 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
     )
 
 
-def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:
+def _rename(
+    config: TrainEvalPipelineConfig, values: list[source_text.Written], where: str
+) -> dict[str, tuple[str, str]]:
     """Rename outdated names in the config; return field path -> old name and new."""
     names: dict[str, tuple[str, str]] = {}
     extractor = _extractor(config)
     path = f"model.{config.model.WhichOneof('model')}.feature_extractor.type"
     old = extractor.type if extractor is not None else ""
     if old in WITHOUT_COUNTERPART:
-        line = nearest_line(path, {value.path: value.line for value in values})
+        line = source_text.nearest_line(path, {value.path: value.line for value in values})
         message = f"{path}: {without_counterpart(old)}"
         raise ConfigError(message, where=line_of(where, line) if line else where)
     if old in COUNTERPARTS:
@@ -162,9 +155,9 @@ def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) 
     return names
 
 
-def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -> str:
+def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[source_text.Edit]) -> str:
     """Apply the edits; if the result does not parse to the config, format the whole config instead."""
-    result = edited(text, edits)
+    result = source_text.edited(text, edits)
     try:
         same = parse_message(result, TrainEvalPipelineConfig) == config
     except ConfigError:
@@ -178,7 +171,7 @@ def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
     return (*_training_notes(config.train_config), *notes)
 
 
-def _frozen_note(gone: list[Written]) -> tuple[str, ...]:
+def _frozen_note(gone: list[source_text.Written]) -> tuple[str, ...]:
     """Explain how to freeze batch norms, if a removed field froze them."""
     if not any(value.text.lower() in ("false", "f", "0") for value in gone):
         return ()

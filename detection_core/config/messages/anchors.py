@@ -8,8 +8,7 @@ from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
 from detection_core.protos.box_coder_pb2 import BoxCoder
-from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid, FlexibleGridAnchorGenerator
-from detection_core.protos.grid_anchor_generator_pb2 import GridAnchorGenerator
+from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid
 from detection_core.protos.multiscale_anchor_generator_pb2 import MultiscaleAnchorGenerator
 from detection_core.protos.ssd_anchor_generator_pb2 import SsdAnchorGenerator
 
@@ -65,17 +64,9 @@ def _count_multiscale(message: MultiscaleAnchorGenerator) -> list[int]:
     return [len(message.aspect_ratios) * message.scales_per_octave] * levels
 
 
-def _count_grid(message: GridAnchorGenerator) -> list[int]:
-    return [len(message.scales) * len(message.aspect_ratios)]
-
-
-def _count_flexible(message: FlexibleGridAnchorGenerator) -> list[int]:
-    return [len(grid.base_sizes) for grid in message.anchor_grid]
-
-
 _COUNTS: dict[str, Callable[[Any], list[int]]] = {
-    "flexible_grid_anchor_generator": _count_flexible,
-    "grid_anchor_generator": _count_grid,
+    "flexible_grid_anchor_generator": lambda message: [len(grid.base_sizes) for grid in message.anchor_grid],
+    "grid_anchor_generator": lambda message: [len(message.scales) * len(message.aspect_ratios)],
     "multiscale_anchor_generator": _count_multiscale,
     "ssd_anchor_generator": _count_ssd,
 }

@@ -10,22 +10,15 @@ from detection_core.errors import Problem
 from detection_core.protos.eval_pb2 import CocoKeypointMetrics, EvalConfig
 
 MEASURED = (
-    "coco_detection_metrics",
-    "coco_keypoint_metrics",
-    "coco_mask_metrics",
-    "lvis_mask_metrics",
-    "oid_V2_detection_metrics",
-    "oid_challenge_detection_metrics",
-    "oid_challenge_segmentation_metrics",
-    "pascal_voc_detection_metrics",
-    "pascal_voc_instance_segmentation_metrics",
-    "precision_at_recall_detection_metrics",
-    "weighted_pascal_voc_detection_metrics",
+    "coco_detection_metrics", "coco_keypoint_metrics", "coco_mask_metrics", "lvis_mask_metrics",
+    "oid_V2_detection_metrics", "oid_challenge_detection_metrics", "oid_challenge_segmentation_metrics",
+    "pascal_voc_detection_metrics", "pascal_voc_instance_segmentation_metrics",
+    "precision_at_recall_detection_metrics", "weighted_pascal_voc_detection_metrics",
     "weighted_pascal_voc_instance_segmentation_metrics",
-)
+)  # fmt: skip
 
 NOT_MEASURED: Mapping[str, str] = {
-    "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics",
+    "coco_panoptic_metrics": "detectors here find objects, not every pixel's class; use coco_mask_metrics"
 }
 """Metric sets of the Object Detection API that no detector here can produce, with reasons."""
 
@@ -87,7 +80,4 @@ def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.groundtruth_box_visualization_color", message=text)
 
 
-CHECKS: Mapping[str, Check] = {
-    "CocoKeypointMetrics": _keypoints,
-    "EvalConfig": _evaluation,
-}
+CHECKS: Mapping[str, Check] = {"CocoKeypointMetrics": _keypoints, "EvalConfig": _evaluation}

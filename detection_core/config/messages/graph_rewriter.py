@@ -54,6 +54,4 @@ def format_problems(
             yield Problem(path=f"graph_rewriter.quantization.{field}", message=text)
 
 
-CHECKS: Mapping[str, Check] = {
-    "Quantization": _bit_problems,
-}
+CHECKS: Mapping[str, Check] = {"Quantization": _bit_problems}

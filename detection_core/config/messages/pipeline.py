@@ -10,13 +10,7 @@ from detection_core.config.messages.sizes import image_size_problems, network_si
 from detection_core.config.messages.training import score_problems
 from detection_core.config.messages.training_input import reading_problems
 from detection_core.config.metric_names import COCO_SET, KEYPOINT_SET, MASK_SETS, measured_sets
-from detection_core.detectors.family import (
-    extractor_type,
-    family_name,
-    find_family,
-    model_message,
-    no_tflite,
-)
+from detection_core.detectors.family import extractor_type, family_name, find_family, model_message, no_tflite
 from detection_core.detectors.rules import Check, missing_arm
 from detection_core.errors import Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
@@ -214,7 +208,4 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     return (problem for problem in tflite_problems(config) if problem.path.endswith(f".{CLIP_RANGE}"))
 
 
-CHECKS: Mapping[str, Check] = {
-    "DetectionModel": _common,
-    "TrainEvalPipelineConfig": _pipeline,
-}
+CHECKS: Mapping[str, Check] = {"DetectionModel": _common, "TrainEvalPipelineConfig": _pipeline}

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core import allowed_values
-from detection_core.allowed_values import Range, up_to
-from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.messages import (
     anchors,
     detector_parts,
@@ -17,7 +14,7 @@ from detection_core.config.messages import (
     training_input,
 )
 from detection_core.detectors.family import families
-from detection_core.detectors.rules import Check, Rules, message_name, no_problems
+from detection_core.detectors.rules import Check, Rules, message_name, read_rules
 
 _CHECKS: Mapping[str, Check] = {
     **pipeline.CHECKS,
@@ -29,24 +26,8 @@ _CHECKS: Mapping[str, Check] = {
     **evaluation.CHECKS,
     **graph_rewriter.CHECKS,
 }
-_TABLE = module_table(__file__)
-_RANGES = vars(allowed_values) | {name: Range(**entry) for name, entry in _TABLE["ranges"].items()}
 
-
-def _range(entry: str | list[float]) -> Range:
-    found: Range = _RANGES[entry] if isinstance(entry, str) else up_to(entry[1], entry[0])
-    return found
-
-
-def _rules(name: str, entry: Mapping[str, Any]) -> Rules:
-    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    ranges = {field: _range(limits) for field, limits in entry.get("ranges", {}).items()}
-    return Rules(**{**entry, **lists, "ranges": ranges}, check=_CHECKS.get(name, no_problems))
-
-
-RULES: Mapping[str, Rules] = {
-    name: _rules(name, _TABLE["messages"].get(name, {})) for name in {**_TABLE["messages"], **_CHECKS}
-}
+RULES: Mapping[str, Rules] = read_rules(__file__, _CHECKS)
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 
 _NONE = Rules()

@@ -25,12 +25,7 @@ _SEGMENT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>[^\]]*)\])?(?P<end>\.|$)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Segment:
-    """One step of a path.
-
-    Attributes:
-        name: field name.
-        index: text between the brackets, or None without brackets.
-    """
+    """A field of a path, with the text between its brackets, or None without brackets."""
 
     name: str
     index: str | None
@@ -101,11 +96,7 @@ def is_new(index: str | None) -> bool:
 
 
 def split_path(path: str, *, where: str) -> list[Segment]:
-    """Split a path into its segments.
-
-    Raises:
-        ConfigError: when the text is not a path.
-    """
+    """Split a path into its segments. Raises ConfigError when the text is not a path."""
     segments: list[Segment] = []
     position, ended = 0, False
     while not ended:
@@ -135,11 +126,7 @@ def find_targets(root: Message, path: str, *, where: str) -> list[Target]:
 
 
 def element_index(index: str, length: int, where: str) -> int:
-    """Return the position of an existing element.
-
-    Raises:
-        ConfigError: when the text is not a number or the element does not exist.
-    """
+    """Return the position of an existing element; ConfigError for another text, or a missing element."""
     try:
         number = int(index)
     except ValueError:

@@ -274,10 +274,6 @@ def _number(field: FieldDescriptor, text: str) -> float:
     return number
 
 
-def _boolean(field: FieldDescriptor, text: str) -> bool:
-    return _BOOLEANS[text.lower()]
-
-
 def _enum(field: FieldDescriptor, text: str) -> int:
     values = cast(EnumDescriptor, field.enum_type)
     if text in values.values_by_name:
@@ -296,7 +292,7 @@ _READERS: dict[int, Callable[[FieldDescriptor, str], Any]] = {
     FieldDescriptor.CPPTYPE_INT32: _integer(-(2**31), 2**31 - 1),
     FieldDescriptor.CPPTYPE_UINT32: _integer(0, 2**32 - 1),
     FieldDescriptor.CPPTYPE_FLOAT: _number,
-    FieldDescriptor.CPPTYPE_BOOL: _boolean,
+    FieldDescriptor.CPPTYPE_BOOL: lambda field, text: _BOOLEANS[text.lower()],
     FieldDescriptor.CPPTYPE_ENUM: _enum,
     FieldDescriptor.CPPTYPE_STRING: _text,
 }

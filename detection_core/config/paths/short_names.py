@@ -85,10 +85,6 @@ def _model_arm(config: TrainEvalPipelineConfig, name: str) -> str:
     return str(arm)
 
 
-def _num_classes(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
-    return [(f"model.{_model_arm(config, 'num_classes')}.num_classes", value)]
-
-
 def _optimizer_path(config: TrainEvalPipelineConfig, name: str) -> tuple[str, str]:
     arm = config.train_config.optimizer.WhichOneof("optimizer")
     if arm is None:
@@ -203,7 +199,7 @@ def _for_model(config: TrainEvalPipelineConfig, table: dict[str, T], name: str) 
 
 # Names whose fields depend on the model, optimizer or loss in use.
 _BY_CONFIG: dict[str, Callable[[TrainEvalPipelineConfig, Any], Overrides]] = {
-    "num_classes": _num_classes,
+    "num_classes": lambda config, value: [(f"model.{_model_arm(config, 'num_classes')}.num_classes", value)],
     "learning_rate": _learning_rate,
     "momentum_optimizer_value": _momentum,
     "classification_localization_weight_ratio": _loss_ratio,

@@ -4,8 +4,6 @@ protobuf's parser gives the line of an error but not its field, and keeps no lin
 only follows braces and names; it reads invalid text up to the first fault.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import textwrap
@@ -70,7 +68,7 @@ class _Frame:
         path = f"{self.path}.{self.name}".lstrip(".")
         return f"{path}[{self.counts.get(self.name, 0)}]" if field is not None and field.is_repeated else path
 
-    def child(self, *, in_list: bool) -> _Frame:
+    def child(self, *, in_list: bool) -> "_Frame":
         field = self.field()
         return _Frame(self.field_path(), field.message_type if field is not None else None, in_list=in_list)
 

@@ -19,11 +19,7 @@ BACKSLASHES = r"a backslash begins an escape here: write / or \\ instead"
 
 
 def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
-    """Parse a text-format message.
-
-    Raises:
-        ConfigError: naming line and field path of the first thing that does not fit the schema.
-    """
+    """Parse a text-format message; ConfigError names line and field path of the first misfit."""
     message = message_type()
     try:
         text_format.Parse(text, message)

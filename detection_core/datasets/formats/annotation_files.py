@@ -6,21 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.layouts import (
-    TRAIN,
-    Layout,
-    common_folder,
-    count_images,
-    find_image_folder,
-    folder_in,
-    list_data_set,
-    name_folder,
-    name_splits,
-    split_of_path,
-    split_word,
-    spread,
-    stem,
-)
+from detection_core.datasets import layouts
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -59,11 +45,7 @@ class Source:
 
 
 def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
-    """Return the only file of a split, or the only one whose name begins with `usual`.
-
-    Raises:
-        DataError: if there are several.
-    """
+    """Return a split's only file, or the one that begins with `usual`; DataError if there are several."""
     meant = [path for path in paths if posixpath.basename(path).startswith(usual)] or list(paths)
     if len(meant) > 1:
         raise DataError(
@@ -79,7 +61,7 @@ def locate_images(listing: FolderListing, path: str, names: Sequence[str], split
 
     The folder is omitted if no image is found. `split` is "" if the file has none.
     """
-    folder = find_image_folder(listing, names, split, posixpath.dirname(path))
+    folder = layouts.find_image_folder(listing, names, split, posixpath.dirname(path))
     return {"annotations": path} if folder is None else {"annotations": path, "images": folder or "."}
 
 
@@ -91,9 +73,11 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
     """
     by_split: dict[str, list[str]] = collections.defaultdict(list)
     for path in found:
-        by_split[split_word(posixpath.basename(path)) or split_of_path(posixpath.dirname(path))].append(path)
+        by_split[
+            layouts.split_word(posixpath.basename(path)) or layouts.split_of_path(posixpath.dirname(path))
+        ].append(path)
     divided = {split: paths for split, paths in by_split.items() if split}
-    if TRAIN in divided and len(divided) > 1:
+    if layouts.TRAIN in divided and len(divided) > 1:
         chosen = {split: only_file(listing.root, paths, usual) for split, paths in divided.items()}
         return {
             split: locate_images(listing, path, found[path].names, split) for split, path in chosen.items()
@@ -101,7 +85,7 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
     path = only_file(listing.root, list(found), usual)
     where = locate_images(listing, path, found[path].names, "")
     subsets = found[path].subsets
-    if TRAIN in subsets and len(subsets) > 1:
+    if layouts.TRAIN in subsets and len(subsets) > 1:
         return {split: {**where, "subset": subset} for split, subset in subsets.items()}
     return {"": where}
 
@@ -127,14 +111,18 @@ def annotated_folders(
     found = {}
     for folder, names in listing.folders.items():
         fitting = [name for name in names if name.lower().endswith(suffix)]
-        if any(recognises(listing, posixpath.join(folder, name)) for name in spread(fitting, _OPENED)):
-            found[folder] = list(map(stem, fitting))
+        if any(
+            recognises(listing, posixpath.join(folder, name)) for name in layouts.spread(fitting, _OPENED)
+        ):
+            found[folder] = list(map(layouts.stem, fitting))
     return found
 
 
 def say_folders(found: Mapping[str, Sequence[str]], kind: str) -> str:
     """Say how many files of a kind are in the first folders of `annotated_folders`."""
-    return ", ".join(f"{len(names)} {kind} files in {name_folder(at)}" for at, names in [*found.items()][:6])
+    return ", ".join(
+        f"{len(names)} {kind} files in {layouts.name_folder(at)}" for at, names in [*found.items()][:6]
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,11 +145,11 @@ class FileFormat:
     usual: str = "\0"
     subsets: bool = True
 
-    def find(self, listing: FolderListing) -> Layout | None:
+    def find(self, listing: FolderListing) -> layouts.Layout | None:
         """Find the annotation files in a folder and their image folders; see `describe`."""
         return self.describe(listing, self.find_files(listing))
 
-    def describe(self, listing: FolderListing, found: Found) -> Layout | None:
+    def describe(self, listing: FolderListing, found: Found) -> layouts.Layout | None:
         """Describe a data set of annotation files, None if there are none.
 
         Raises:
@@ -174,15 +162,15 @@ class FileFormat:
         folders = sorted({where["images"] for where in locations.values() if "images" in where})
         others = [path for path in found if path not in used]
         beside = f"; not taken: {', '.join(others[:4])}" if others else ""
-        count = count_images(listing, folders)
-        in_folders = ", ".join(map(name_folder, folders)) or "no folder that was found"
+        count = layouts.count_images(listing, folders)
+        in_folders = ", ".join(map(layouts.name_folder, folders)) or "no folder that was found"
         subsets = {where["subset"]: None for where in locations.values() if "subset" in where}
         divided = f", divided into {', '.join(subsets)}" if subsets else ""
         files_said = f"{self.title} in {', '.join(used)}{divided}"
-        return Layout(
+        return layouts.Layout(
             format=self.name,
             path=listing.root,
-            splits=name_splits(locations),
+            splits=layouts.name_splits(locations),
             evidence=f"{files_said}, {count} images in {in_folders}{beside}",
             images=count,
             names=[name for path in used for name in found[path].names],
@@ -207,7 +195,7 @@ class FileFormat:
                 where="splits",
             )
         annotations = files.join(root, str(location["annotations"]))
-        images = folder_in(root, str(location["images"]))
+        images = layouts.folder_in(root, str(location["images"]))
         if not files.exists(annotations):
             raise DataError(f"expected {self.what}, found nothing; correct data.splits", where=annotations)
         if not files.is_dir(images):
@@ -215,14 +203,16 @@ class FileFormat:
         return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
 
     def _all_sources(self, root: str) -> list[Source]:
-        listing = list_data_set(root)
+        listing = layouts.list_data_set(root)
         found = self.find_files(listing)
         if not found:
             message = f"expected {self.what}, found none; correct data.path or data.format"
             raise DataError(message, where=root)
         locations = divide(listing, found).values()
         # Names are relative to one folder, so that those of two splits differ.
-        images = folder_in(root, common_folder(where.get("images", ".") for where in locations))
+        images = layouts.folder_in(
+            root, layouts.common_folder(where.get("images", ".") for where in locations)
+        )
         used = dict.fromkeys(where["annotations"] for where in locations)
         return [Source(annotations=listing.path(path), images=images) for path in used]
 

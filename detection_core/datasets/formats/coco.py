@@ -126,11 +126,7 @@ def _find_one(root: str) -> dict[str, str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read a COCO JSON file.
-
-    Raises:
-        DataError: if the whole file cannot be used.
-    """
+    """Read a COCO JSON file. Raises DataError if the whole file cannot be used."""
     path, folder = locate(root, location)
     rejected = Rejections()
     grouping, entries, used = _load(path, rejected)

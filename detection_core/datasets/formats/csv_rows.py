@@ -45,11 +45,7 @@ def open_csv(path: str) -> Iterator[TextIO]:
 
 
 def decode_head(data: bytes) -> TextIO:
-    """Decode the beginning of a CSV file as `open_csv` decodes the file.
-
-    Raises:
-        UnicodeError: if it has another encoding.
-    """
+    """Decode the beginning of a CSV file as `open_csv` does; UnicodeError for another encoding."""
     return io.StringIO(data.decode(_encoding(data)), newline="")
 
 

@@ -1,7 +1,5 @@
 """CVAT for images 1.1: an XML file with all images, https://docs.cvat.ai/docs/manual/advanced/xml_format/."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import itertools
@@ -28,11 +26,7 @@ from detection_core.datasets.annotated_images import (
     checked_text,
 )
 from detection_core.datasets.classes import check_keypoint_names
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    FileFormat,
-    Source,
-)
+from detection_core.datasets.formats.annotation_files import AnnotationFile, FileFormat, Source
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout, split_word
@@ -113,7 +107,7 @@ def read(root: str, location: Any) -> Annotations:
     return dataclasses.replace(found, images=itertools.chain.from_iterable(images))
 
 
-def _read_images(source: Source, keypoint_names: Names, found: Annotations) -> Iterator[AnnotatedImage]:
+def _read_images(source: Source, keypoint_names: "Names", found: Annotations) -> Iterator[AnnotatedImage]:
     available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
     met: dict[str, int] = {}
     for element in _children(source.annotations):
@@ -151,7 +145,7 @@ def _children(path: str) -> Iterator[ElementTree.Element]:
         raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
 
 
-def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
+def _declared(meta: ElementTree.Element) -> "tuple[list[str], Names]":
     """Return the labels of the task, and the names of skeletons' points."""
     names: list[str] = []
     points: dict[str, dict[str, None]] = {}
@@ -164,7 +158,7 @@ def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
     return names, {parent: list(own) for parent, own in points.items()}
 
 
-def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: Names) -> AnnotatedImage:
+def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: "Names") -> AnnotatedImage:
     filename = available.find(checked_text(element.get("name"), "the image's name"))
     try:
         width, height = (int(element.get(side) or 0) for side in ("width", "height"))
@@ -274,10 +268,6 @@ def _box(shape: _Shape) -> AnnotatedObject:
     return shape.outlined(turn(corners, ((xtl + xbr) / 2, (ytl + ybr) / 2), degrees))
 
 
-def _polygon(shape: _Shape) -> AnnotatedObject:
-    return shape.outlined(_points(shape.element, shape.label))
-
-
 def _ellipse(shape: _Shape) -> AnnotatedObject:
     x, y, rx, ry = shape.numbers("cx", "cy", "rx", "ry")
     return shape.outlined(ellipse((x, y), (rx, ry), shape.rotation()))
@@ -316,7 +306,7 @@ def _skeleton(shape: _Shape) -> AnnotatedObject:
 
 _SHAPES: dict[str, Callable[[_Shape], AnnotatedObject]] = {
     "box": _box,
-    "polygon": _polygon,
+    "polygon": lambda shape: shape.outlined(_points(shape.element, shape.label)),
     "ellipse": _ellipse,
     "mask": _mask,
     "skeleton": _skeleton,

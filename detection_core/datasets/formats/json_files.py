@@ -24,11 +24,7 @@ from detection_core.datasets.image_files import ImageFiles, images_without_annot
 
 
 def parse_json(path: str) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        Rejected: if the file is missing or cannot be parsed.
-    """
+    """Return the content of a JSON file. Raises Rejected if the file is missing or cannot be parsed."""
     data = read_annotation(path, MAX_IMAGE_FILE_BYTES)
     try:
         return parse_json_text(data.decode("utf-8-sig"))
@@ -37,11 +33,7 @@ def parse_json(path: str) -> Any:
 
 
 def number_of(value: object, what: str) -> float:
-    """Return a value if it is a finite number.
-
-    Raises:
-        Rejected: as a malformed annotation.
-    """
+    """Return a value if it is a finite number. Raises Rejected as a malformed annotation."""
     if not isinstance(value, bool) and isinstance(value, int | float):
         try:
             number = float(value)
@@ -53,44 +45,28 @@ def number_of(value: object, what: str) -> float:
 
 
 def point_of(value: object, what: str) -> tuple[float, float]:
-    """Return a value if it is a list of two finite numbers.
-
-    Raises:
-        Rejected: as a malformed annotation.
-    """
+    """Return a value if it is a list of two finite numbers. Raises Rejected as a malformed annotation."""
     if not isinstance(value, list) or len(value) != 2:
         raise Malformed(f"expected {what} as x and y, found {value!r:.80}")
     return number_of(value[0], what), number_of(value[1], what)
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, Any]:
-    """Return a value if it is a JSON object.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return a value if it is a JSON object. Raises Rejected as a malformed record."""
     if not isinstance(value, Mapping):
         raise Rejected("malformed_record", f"expected {what} as a JSON object, found {value!r:.80}")
     return value
 
 
 def list_of(value: object, what: str) -> list[Any]:
-    """Return a value if it is a list.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return a value if it is a list. Raises Rejected as a malformed record."""
     if not isinstance(value, list):
         raise Rejected("malformed_record", f"expected {what} as a list, found {value!r:.80}")
     return value
 
 
 def size_of(width: object, height: object) -> tuple[int, int]:
-    """Return an image's size in pixels; 0 for an unknown side.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return an image's size in pixels; 0 for an unknown side. Raises Rejected as a malformed record."""
     sides = [0.0 if side is None else number_of(side, "the image's size") for side in (width, height)]
     if any(side < 0 or not side.is_integer() for side in sides):
         raise Rejected("malformed_record", f"expected the image's size in pixels, found {sides!r:.80}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
+from detection_core.datasets import shapes
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
@@ -29,16 +30,6 @@ from detection_core.datasets.formats.json_files import list_of, mapping_of, numb
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists
 from detection_core.datasets.layouts import is_image
-from detection_core.datasets.shapes import (
-    Point,
-    add_mask,
-    brush_mask,
-    ellipse,
-    place_mask,
-    polygon_object,
-    rectangle,
-    turn,
-)
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -236,7 +227,7 @@ def read_objects(
         Rejected: if a result cannot be used.
     """
     objects: dict[str, AnnotatedObject] = {}
-    points: list[tuple[str, str, Point, str]] = []
+    points: list[tuple[str, str, shapes.Point, str]] = []
     size, drawn = (0, 0), 0
     check_count(len(results))
     for number, result in enumerate(results, start=1):
@@ -256,7 +247,7 @@ def read_objects(
             points.append((str(result.get("parentID")), name, _place(value, "x", "y", size, label), label))
         else:
             item = _REGIONS[kind](value, name, size, label)
-            drawn = add_mask(drawn, item, size[0] * size[1])
+            drawn = shapes.add_mask(drawn, item, size[0] * size[1])
             objects[str(result.get("id") or number)] = item
     return _with_points(objects, points, keypoint_names), size
 
@@ -270,7 +261,7 @@ def _name(value: Result, kind: str, label: str) -> str:
 
 def _with_points(
     objects: Mapping[str, AnnotatedObject],
-    points: Sequence[tuple[str, str, Point, str]],
+    points: Sequence[tuple[str, str, shapes.Point, str]],
     keypoint_names: dict[str, list[str]],
 ) -> list[AnnotatedObject]:
     named: dict[str, dict[str, Keypoint]] = {}
@@ -293,7 +284,7 @@ def _with_points(
     return found
 
 
-def _place(value: Result, x: str, y: str, size: tuple[int, int], label: str) -> Point:
+def _place(value: Result, x: str, y: str, size: tuple[int, int], label: str) -> shapes.Point:
     return (
         number_of(value.get(x), f"{label}: {x}") * size[0] / 100,
         number_of(value.get(y), f"{label}: {y}") * size[1] / 100,
@@ -307,30 +298,32 @@ def _rectangle(value: Result, name: str, size: tuple[int, int], label: str) -> A
     degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
     if not degrees:
         return AnnotatedObject(name, (x, y, x + width, y + height), label=label)
-    return polygon_object(name, [turn(rectangle(x, y, width, height), (x, y), degrees)], label)
+    return shapes.polygon_object(
+        name, [shapes.turn(shapes.rectangle(x, y, width, height), (x, y), degrees)], label
+    )
 
 
 def _polygon(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
     points = [
         point_of(point, f"{label}: a point") for point in list_of(value.get("points"), f"{label}: points")
     ]
-    return polygon_object(name, [[(x * size[0] / 100, y * size[1] / 100) for x, y in points]], label)
+    return shapes.polygon_object(name, [[(x * size[0] / 100, y * size[1] / 100) for x, y in points]], label)
 
 
 def _ellipse(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
     center, radii = (_place(value, *keys, size, label) for keys in (("x", "y"), ("radiusX", "radiusY")))
     degrees = number_of(value.get("rotation") or 0, f"{label}: rotation")
-    return polygon_object(name, [ellipse(center, radii, degrees)], label)
+    return shapes.polygon_object(name, [shapes.ellipse(center, radii, degrees)], label)
 
 
 def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> AnnotatedObject:
     """Return a painted object with the box around its pixels."""
-    mask = brush_mask(list_of(value.get("rle"), f"{label}: rle"), *size)
+    mask = shapes.brush_mask(list_of(value.get("rle"), f"{label}: rle"), *size)
     rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
     if not rows.size:
         raise Malformed(f"{label}: expected painted pixels, found none")
     left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
-    placed = place_mask(mask[top:bottom, left:right], left, top, *size)
+    placed = shapes.place_mask(mask[top:bottom, left:right], left, top, *size)
     return AnnotatedObject(
         name, (float(left), float(top), float(right), float(bottom)), label=label, mask=placed
     )

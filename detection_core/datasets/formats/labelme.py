@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.data.image_header import ImageFault
+from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -27,16 +29,6 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotation_files import SAMPLED_NAMES, annotated_folders, say_folders
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, point_of, size_of
 from detection_core.datasets.image_files import ImageFiles, images_without_annotation
-from detection_core.datasets.layouts import (
-    Layout,
-    count_images,
-    folder_in,
-    name_here,
-    name_splits,
-    split_of_path,
-    spread,
-    stem,
-)
 from detection_core.datasets.shapes import (
     Point,
     add_mask,
@@ -57,23 +49,23 @@ _POINT = b'"point"'
 _Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
 
 
-def find(listing: FolderListing) -> Layout | None:
+def find(listing: FolderListing) -> layouts.Layout | None:
     """Find the LabelMe files in a folder."""
     found = annotated_folders(listing, ".json", _is_labelme)
     if not found:
         return None
     by_split: dict[str, list[str]] = collections.defaultdict(list)
     for folder in found:
-        by_split[split_of_path(folder)].append(folder)
+        by_split[layouts.split_of_path(folder)].append(folder)
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
-    count = count_images(listing, [""])
-    return Layout(
+    count = layouts.count_images(listing, [""])
+    return layouts.Layout(
         format="labelme",
         path=listing.root,
-        splits=name_splits(locations),
+        splits=layouts.name_splits(locations),
         evidence=f"LabelMe: {say_folders(found, 'JSON')}, {count} images",
         images=min(count, sum(map(len, found.values()))),
-        names=spread(
+        names=layouts.spread(
             [posixpath.join(at, name) for at, names in found.items() for name in names], SAMPLED_NAMES
         ),
     )
@@ -85,10 +77,7 @@ def _is_labelme(listing: FolderListing, path: str) -> bool:
 
 
 def locate(root: str, location: Any) -> list[str]:
-    """Find the folder of a split; None means all of `root`.
-
-    Returns:
-        The folder, and `root`, because images may lie elsewhere in it.
+    """Find the folder of a split, None: `root`; return it and `root`, where images may lie elsewhere.
 
     Raises:
         ConfigError: if the location has another form.
@@ -96,7 +85,7 @@ def locate(root: str, location: Any) -> list[str]:
     """
     if not isinstance(location, str | None):
         raise ConfigError(f"expected a folder of LabelMe files, found {shorten(location)}", where="splits")
-    folder = folder_in(root, location or "")
+    folder = layouts.folder_in(root, location or "")
     if not files.is_dir(folder):
         raise DataError(
             "expected a folder of LabelMe files, found nothing; correct data.splits", where=folder
@@ -132,8 +121,10 @@ def _read_images(
             image = _read_image(root, name, available)
             record = image and _with_keypoints(*image, found.keypoint_names)
         except Rejected as e:
-            found.rejected.append(Rejection(name, stem(name), e.reason, e.detail))
-            about |= available.paths_like(stem(name)) | available.paths_like(posixpath.basename(stem(name)))
+            found.rejected.append(Rejection(name, layouts.stem(name), e.reason, e.detail))
+            about |= available.paths_like(layouts.stem(name)) | available.paths_like(
+                posixpath.basename(layouts.stem(name))
+            )
             continue
         if record is None:
             continue
@@ -176,7 +167,7 @@ def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> d
 def _picture(root: str, name: str, image: str, data: object, available: ImageFiles) -> tuple[str, str]:
     """Return path and name of an annotation file's image: a file, or embedded."""
     try:
-        filename = available.find(image, beside=stem(name))
+        filename = available.find(image, beside=layouts.stem(name))
         if available.has(filename) or not (isinstance(data, str) and data):
             return available.path(filename), filename
     except Rejected:
@@ -186,7 +177,9 @@ def _picture(root: str, name: str, image: str, data: object, available: ImageFil
     at = read_annotation(where).find(text)
     if at < 0:
         raise Rejected("unreadable_annotation", "expected imageData as plain base64, found it with escapes")
-    filename = posixpath.join(posixpath.dirname(name), posixpath.basename(name_here(image)) or stem(name))
+    filename = posixpath.join(
+        posixpath.dirname(name), posixpath.basename(layouts.name_here(image)) or layouts.stem(name)
+    )
     return part_path(FilePart(at, len(text), where, base64=True)), filename
 
 
@@ -199,7 +192,7 @@ def _image(root: str, name: str, content: Mapping[str, Any], available: ImageFil
     shapes = list_of(content.get("shapes"), "shapes")
     drawn = read_objects([mapping_of(shape, "a shape") for shape in shapes], width, height)
     objects = [item for item, _ in drawn]
-    source_id = checked_id(checked_text(stem(name), "the file's name"))
+    source_id = checked_id(checked_text(layouts.stem(name), "the file's name"))
     image = AnnotatedImage(source_id, filename, path, width, height, objects)
     return image, [points for _, points in drawn]
 
@@ -316,7 +309,6 @@ def _mask(drawn: _Drawn) -> AnnotatedObject:
     """Return an object from a picture of its mask between two corner points."""
     import numpy as np
 
-    from detection_core.data.image_header import ImageFault
     from detection_core.data.pixels import open_picture
 
     points, label = drawn.points, drawn.label

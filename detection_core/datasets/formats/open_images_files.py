@@ -118,12 +118,7 @@ def read_descriptions(path: str) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """The hierarchy of classes.
-
-    Attributes:
-        ancestors: label to the labels of all classes above it.
-        descendants: label to the labels of all classes below it.
-    """
+    """The hierarchy of classes: label to the labels of all classes above it, and below it."""
 
     ancestors: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     descendants: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)

@@ -14,6 +14,7 @@ from typing import Any
 
 from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.data.record_format import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES, masked_checksum
+from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
@@ -22,17 +23,6 @@ from detection_core.datasets.annotated_images import (
     Rejections,
 )
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
-from detection_core.datasets.layouts import (
-    RATIOS,
-    TRAIN,
-    Layout,
-    is_image,
-    list_data_set,
-    name_folder,
-    name_splits,
-    split_of_path,
-    split_word,
-)
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, PackedFile, is_packed, unpack_beginning
@@ -50,7 +40,7 @@ def locate(root: str, location: Any) -> list[str]:
         ConfigError: if the location has another form.
         DataError: if the file does not exist.
     """
-    listing = list_data_set(root)
+    listing = layouts.list_data_set(root)
     return [*_record_files(root, location), *(listing.path(path) for path in listing.paths(*LABEL_MAPS))]
 
 
@@ -58,7 +48,7 @@ def _record_files(root: str, location: Any) -> list[str]:
     if not isinstance(location, str | None):
         raise ConfigError(f"expected a TFRecord file or a pattern, found {shorten(location)}", where="splits")
     if location is None:
-        listing = list_data_set(root)
+        listing = layouts.list_data_set(root)
         found = [listing.path(path) for path in find_files(listing)]
     else:
         found = files.glob(f"{files.escape(root).rstrip('/')}/{location}")
@@ -128,22 +118,24 @@ _HEAD = 1 << 16
 _MOST_UNPACKED = 1 << 28  # bytes to decompress to count records
 
 
-def find(listing: FolderListing) -> Layout | None:
+def find(listing: FolderListing) -> layouts.Layout | None:
     """Find the TFRecord files in a folder; several files of a split become a pattern."""
     found = find_files(listing)
     if not found:
         return None
     by_split: dict[str, list[str]] = collections.defaultdict(list)
     for path in found:
-        by_split[split_word(posixpath.basename(path)) or split_of_path(posixpath.dirname(path))].append(path)
+        by_split[
+            layouts.split_word(posixpath.basename(path)) or layouts.split_of_path(posixpath.dirname(path))
+        ].append(path)
     patterns = {split: _pattern(listing, paths) for split, paths in by_split.items() if split}
-    divided = TRAIN in patterns and all(patterns.values())
-    splits = name_splits(patterns) if divided else dict(RATIOS)
+    divided = layouts.TRAIN in patterns and all(patterns.values())
+    splits = layouts.name_splits(patterns) if divided else dict(layouts.RATIOS)
     places = sorted({posixpath.dirname(path) for path in found})
-    said = f"{len(found)} TFRecord files in {', '.join(map(name_folder, places[:4]))}"
+    said = f"{len(found)} TFRecord files in {', '.join(map(layouts.name_folder, places[:4]))}"
     images = sum(count_records(listing.path(path)) for path in found[:_SAMPLE])
     more = " or more" if len(found) > _SAMPLE else ""
-    return Layout(
+    return layouts.Layout(
         format="tfrecord",
         path=listing.root,
         splits=splits,
@@ -166,7 +158,7 @@ def find_files(listing: FolderListing) -> list[str]:
 
 
 def _may_be_records(name: str) -> bool:
-    return not is_image(name) and not name.lower().endswith(_OTHERS)
+    return not layouts.is_image(name) and not name.lower().endswith(_OTHERS)
 
 
 def _holds_images(listing: FolderListing, path: str) -> bool:

@@ -67,11 +67,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_folders(root: str) -> dict[str, str]:
-    """Return the location of all Pascal VOC annotations below a folder, regardless of splits.
-
-    Raises:
-        DataError: if there are none.
-    """
+    """Return the location of all Pascal VOC annotations below a folder; DataError if there are none."""
     listing = list_data_set(root)
     xml = annotated_folders(listing, ".xml", _is_annotation)
     if not xml:

@@ -24,11 +24,7 @@ class _PlainTree(ElementTree.TreeBuilder):
 
 
 def parse_xml(path: str) -> ElementTree.Element:
-    """Return the root element of an XML file without a document type.
-
-    Raises:
-        Rejected: if the file is missing or cannot be parsed.
-    """
+    """Return the root of an XML file without a document type; Rejected if missing or malformed."""
     data = read_annotation(path)
     _check_elements(data.count(b"<") // 2)
     with _rejected():

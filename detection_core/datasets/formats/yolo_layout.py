@@ -1,7 +1,5 @@
 """Finds YOLO data: data.yaml or the list of classes, and the images of each split."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import io
@@ -29,11 +27,7 @@ _MOST_FOLDERS = 100
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the YOLO data set in a folder.
-
-    Raises:
-        DataError: if its data file cannot be used, or label files have no list of classes.
-    """
+    """Find the YOLO data set in a folder; DataError for unusable data files, or labels without classes."""
     file = find_file(listing)
     if not file:
         return None
@@ -57,11 +51,7 @@ def find(listing: FolderListing) -> Layout | None:
 
 
 def find_file(listing: FolderListing) -> str:
-    """Return the file with the classes, "" if there is none.
-
-    Raises:
-        DataError: if there are label files without it.
-    """
+    """Return the file with the classes, "" if there is none; DataError for label files without it."""
     kinds = (
         [path for path in listing.paths(".yaml", ".yml") if _has(listing, path, b"names", b"train")],
         [path for path in listing.paths(".data") if _has(listing, path, b"names", b"train")],
@@ -77,7 +67,7 @@ def find_file(listing: FolderListing) -> str:
     return file
 
 
-def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str]) -> list[str]:
+def images_of(listing: FolderListing, found: "YoloSet", location: Mapping[str, str]) -> list[str]:
     """Return a split's image paths in the order of the listing, without duplicates; see `yolo.locate`.
 
     Raises:
@@ -97,7 +87,7 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
     return list(paths)
 
 
-def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
+def place_of(listing: FolderListing, found: "YoloSet", text: str) -> str:
     """Return the folder or file of a listing for a path in data.yaml.
 
     A path is relative to `path`, to the file, or to a folder of the machine that wrote the file. It may also
@@ -170,7 +160,7 @@ def labels_of(listing: FolderListing, images: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _locations(listing: FolderListing, found: YoloSet) -> dict[str, dict[str, str]]:
+def _locations(listing: FolderListing, found: "YoloSet") -> dict[str, dict[str, str]]:
     if found.splits:
         places: dict[str, list[str]] = {}
         for key in [key for key in _SPLITS if key in found.splits]:
@@ -239,11 +229,7 @@ class YoloSet:
 
 
 def read_set(listing: FolderListing, file: str) -> YoloSet:
-    """Read the data file of a YOLO data set.
-
-    Raises:
-        DataError: if it cannot be read or is malformed.
-    """
+    """Read the data file of a YOLO data set. Raises DataError if it cannot be read or is malformed."""
     text, where = _read_text(listing, file), listing.path(file)
     if file.lower().endswith((".yaml", ".yml")):
         return _from_yaml(file, text, where)

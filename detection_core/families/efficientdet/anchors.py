@@ -3,8 +3,6 @@
 Strides are the input's sides divided by the map's, a fraction where a side is not a multiple.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,18 +11,11 @@ import numpy as np
 
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.efficientdet.settings import EfficientDetSettings, settings_of
-from detection_core.parts.anchors.choice import (
-    AnchorMap,
-    Candidate,
-    choose_anchors,
-    sample,
-    scales_and_ratios,
-    to_pixels,
-)
+from detection_core.parts.anchors import choice
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
-def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:
+def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[choice.AnchorMap]:
     """Return the anchors of each level, finest first, for an input of (rows, columns)."""
     maps = []
     for shape, scale in zip(settings.map_shapes(size), settings.anchor_scale, strict=True):
@@ -37,7 +28,7 @@ def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[A
                 for width, height in settings.anchor_shapes
             ]
         offset = stride[0] / 2, stride[1] / 2
-        maps.append(AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
+        maps.append(choice.AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
     return maps
 
 
@@ -53,7 +44,7 @@ def normalized_anchors(settings: EfficientDetSettings) -> np.ndarray:
     return anchors
 
 
-def _laid(level: AnchorMap) -> np.ndarray:
+def _laid(level: choice.AnchorMap) -> np.ndarray:
     rows, columns = (
         offset + stride * np.arange(count)
         for offset, stride, count in zip(level.offset, level.stride, level.shape, strict=True)
@@ -73,15 +64,17 @@ def anchor_boxes(message: EfficientDet, where: str) -> np.ndarray:
 def fit_anchors(message: EfficientDet, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
     """Choose scale, sizes per octave and ratios that fit the boxes; see `family.FitAnchors`."""
     settings = settings_of(message)
-    pixels = to_pixels(boxes, settings.image_size)
-    given = Candidate({}, anchor_maps(settings, settings.image_size))
-    changes = _changes(settings, sample(pixels)) if len(pixels) else iter(())
-    others = (Candidate(each, anchor_maps(_changed(settings, each), settings.image_size)) for each in changes)
-    return AnchorFit.of(choose_anchors(given, others, pixels, keep_count=keep_count), where)
+    pixels = choice.to_pixels(boxes, settings.image_size)
+    given = choice.Candidate({}, anchor_maps(settings, settings.image_size))
+    changes = _changes(settings, choice.sample(pixels)) if len(pixels) else iter(())
+    others = (
+        choice.Candidate(each, anchor_maps(_changed(settings, each), settings.image_size)) for each in changes
+    )
+    return AnchorFit.of(choice.choose_anchors(given, others, pixels, keep_count=keep_count), where)
 
 
 def _changes(settings: EfficientDetSettings, boxes: np.ndarray) -> Iterator[Mapping[str, Any]]:
-    for side, octave, ratios in scales_and_ratios(boxes, max(3, len(settings.anchor_shapes))):
+    for side, octave, ratios in choice.scales_and_ratios(boxes, max(3, len(settings.anchor_shapes))):
         yield {"anchor_scale": [side], "num_scales": octave, "aspect_ratios": ratios}
 
 

@@ -1,7 +1,5 @@
 """Build and describe detectors from EfficientDet messages."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.families.efficientdet.anchors import anchors_px

@@ -1,23 +1,13 @@
 """Check EfficientDet messages."""
 
-from __future__ import annotations
-
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
 from detection_core.config.automl.hparams import MODELS
 from detection_core.config.automl.hyperparameters import ACTIVATIONS, BACKBONES
-from detection_core.config.messages.sizes import (
-    Laid,
-    fixed_size_problems,
-    network_size,
-    one_size_problems,
-    prediction_problems,
-)
-from detection_core.detectors.rules import Rules
+from detection_core.config.messages import sizes
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.efficientdet.settings import (
     LAST_BACKBONE_LEVEL,
@@ -67,7 +57,7 @@ def problems(message: EfficientDet, path: str) -> Iterator[Problem]:
         problem for field, known in _CHOICES.items() for problem in _choice(message, path, field, known)
     ]
     yield from problems
-    yield from one_size_problems(message.image_resizer, f"{path}.image_resizer")
+    yield from sizes.one_size_problems(message.image_resizer, f"{path}.image_resizer")
     yield from _channel_problems(message, path)
     yield from _expression_problems(message, path)
     if message.name and not problems:
@@ -106,7 +96,7 @@ def _level_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.anchor_scale", message=text)
     yield from node_problems(values.get("nodes", ()), low, high, f"{path}.fpn_nodes")
     side = values["image_size"]
-    size = network_size(message.image_resizer) or (side, side)
+    size = sizes.network_size(message.image_resizer) or (side, side)
     yield from _shape_problems(size, range(low, high), path)
     if "segmentation" in values["heads"]:
         yield from _segmentation_problems(size, high, values["heads"], path)
@@ -148,14 +138,14 @@ def size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> It
     settings = settings_of(message)
     count = settings.anchors_per_location
     anchors = count * sum(rows * columns for rows, columns in settings.map_shapes(size))
-    laid = Laid(anchors, count, f"{path}.num_scales")
-    yield from prediction_problems(laid, message.num_classes, f"{path}.num_classes")
+    laid = sizes.Laid(anchors, count, f"{path}.num_scales")
+    yield from sizes.prediction_problems(laid, message.num_classes, f"{path}.num_classes")
 
 
 def tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
     """Find obstacles to exporting to TensorFlow Lite; without a resizer, images are stretched to one size."""
     if message.HasField("image_resizer"):
-        yield from fixed_size_problems(message.image_resizer, path)
+        yield from sizes.fixed_size_problems(message.image_resizer, path)
 
 
 def _nms(message: Any, path: str) -> Iterator[Problem]:
@@ -163,40 +153,4 @@ def _nms(message: Any, path: str) -> Iterator[Problem]:
     yield from _choice(message, path, "mode", NMS_MODES)
 
 
-_MOMENTUM = Range(-math.inf, 1, "a number up to 1")
-
-RULES: Mapping[str, Rules] = {
-    "EfficientDet": Rules(
-        ranges={
-            "stddev_rgb": POSITIVE,
-            "fpn_num_filters": CHANNELS,
-            "fpn_cell_repeats": LAYERS,
-            "box_class_repeats": LAYERS,
-            "survival_prob": FRACTION,
-            "seg_num_classes": CHANNELS,
-            "num_scales": up_to(100, 0),
-            "aspect_ratios": POSITIVE,
-            "anchor_scale": POSITIVE,
-            "label_smoothing": FRACTION,
-            "alpha": FRACTION,
-            "gamma": NOT_NEGATIVE,
-            "delta": NOT_NEGATIVE,
-            "box_loss_weight": NOT_NEGATIVE,
-            "iou_loss_weight": NOT_NEGATIVE,
-            "weight_decay": NOT_NEGATIVE,
-            "positives_momentum": _MOMENTUM,
-        },
-        check=problems,
-    ),
-    "EfficientDet.AnchorShape": Rules(ranges={"width_factor": POSITIVE, "height_factor": POSITIVE}),
-    "EfficientDet.NonMaxSuppression": Rules(
-        ranges={
-            "iou_thresh": FRACTION,
-            "score_thresh": FRACTION,
-            "sigma": NOT_NEGATIVE,
-            "max_nms_inputs": up_to(100_000, 0),
-            "max_output_size": up_to(10_000),
-        },
-        check=_nms,
-    ),
-}
+RULES = read_rules(__file__, {"EfficientDet": problems, "EfficientDet.NonMaxSuppression": _nms})

@@ -8,8 +8,6 @@ numbered per process: the first network has `stem/conv2d`, a second one `stem_1/
 itself does not find these on restore.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -247,11 +245,10 @@ class _Stored(NamedTuple):
 
 
 def running_names(names: Iterable[str]) -> dict[str, list[str]]:
-    """Find names that a checkpoint stores with different running numbers.
+    """Map names in the first network of a process to stored names with other running numbers that may match.
 
-    Returns:
-        Name in the first network of a process -> the stored names that may match it. An exact match is the
-        only one, unless it is another layer's name. Names without running numbers are left out.
+    An exact match is the only one, unless it is another layer's name. Names without running numbers are left
+    out.
     """
     known = set(names)
     candidates: dict[str, list[str]] = collections.defaultdict(list)

@@ -1,7 +1,5 @@
 """Box coder and losses of google/automl's EfficientDet, including what they ignore and their normalizers."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -63,12 +61,9 @@ def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> Anc
 
 
 def huber_loss(prediction: tf.Tensor, target: tf.Tensor, delta: float) -> tf.Tensor:
-    """Sum the Huber loss over all code elements with a non-zero target, a float32 scalar.
+    """Sum the Huber loss, linear from `delta` on, over all code elements, float32 [B, A, 4], with a target.
 
-    Args:
-        prediction: float32 [B, A, 4].
-        target: float32 [B, A, 4]; 0 without an object, and where an element happens to be 0.
-        delta: error from which the loss grows linearly.
+    A target is 0 without an object, and where an element happens to be 0.
     """
     error = tf.abs(prediction - target)
     quadratic = tf.minimum(error, delta)

@@ -1,7 +1,5 @@
 """EfficientDet, https://arxiv.org/abs/1911.09070, as google/automl published it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping
 
@@ -28,11 +26,7 @@ from detection_core.families.efficientdet.losses import (
     moving_normalizer,
 )
 from detection_core.families.efficientdet.network import pixel_classes, segmentation_loss
-from detection_core.families.efficientdet.post_process import (
-    SuppressionOptions,
-    detections_px,
-    in_true_image,
-)
+from detection_core.families.efficientdet.post_process import SuppressionOptions, detections_px, in_true_image
 from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions

@@ -5,8 +5,6 @@ Detection API's pyramid in three ways. Nodes are listed, maps are resampled diff
 has a weight variable.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -18,12 +16,7 @@ import tf_keras
 from detection_core.errors import ConfigError
 from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings, Node
 from detection_core.parts.backbones.base import Endpoints
-from detection_core.parts.backbones.efficientnet import (
-    DROP_RATE,
-    L2,
-    EfficientNetOptions,
-    efficientnet,
-)
+from detection_core.parts.backbones.efficientnet import DROP_RATE, L2, EfficientNetOptions, efficientnet
 from detection_core.parts.heads import (
     HeadOutputs,
     LevelPredictions,
@@ -278,10 +271,8 @@ def segmentation_head(
 ) -> tf.Tensor:
     """Upsample the coarsest map to twice the finest map's size, and merge each level on the way.
 
-    Features are ordered finest first; each map has twice the rows and columns of the next.
-
-    Returns:
-        float32 [B, 2 h, 2 w, seg_num_classes], logits; h and w are those of the finest map.
+    Features are ordered finest first; each map has twice the rows and columns of the next. The logits are
+    float32 [B, 2 h, 2 w, seg_num_classes]; h and w are those of the finest map.
     """
     maker = with_activation(layers, settings)
     doubled = features[-1]
@@ -298,13 +289,7 @@ def _doubling(
 ) -> tf_keras.layers.Conv2DTranspose:
     initializer = layers.hyperparams.initializer.build(layers.seed, f"{name}/kernel")
     return tf_keras.layers.Conv2DTranspose(
-        filters,
-        3,
-        strides=2,
-        padding="same",
-        use_bias=use_bias,
-        kernel_initializer=initializer,
-        name=name,
+        filters, 3, strides=2, padding="same", use_bias=use_bias, kernel_initializer=initializer, name=name
     )
 
 

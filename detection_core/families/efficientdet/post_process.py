@@ -1,7 +1,5 @@
 """Post-processing of google/automl's EfficientDet: anchor predictions to detections."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 
@@ -78,11 +76,9 @@ def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tens
 def detections_px(
     predictions: AnchorPredictions, options: SuppressionOptions, size: tuple[int, int]
 ) -> Detections:
-    """Apply non-maximum suppression.
+    """Suppress; boxes are in pixels of the network's input, clipped to it except in per-class modes.
 
-    Returns:
-        Boxes in pixels of the network's input, clipped to it except in per-class modes. Rows past the count
-        are 0.
+    Rows past the count are 0.
     """
     return _MODES[options.mode](predictions, options, tf.constant([0.0, 0.0, *size], tf.float32))
 

@@ -4,8 +4,6 @@ A cell of the feature network starts from one map per level, and each node adds 
 is its last node, or its input if it has no node.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +16,7 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 class Node(NamedTuple):
-    """A sum of maps.
-
-    Attributes:
-        level: of the sum; its stride is 2^level.
-        inputs: indices into the cell's inputs, finest first, followed by the earlier nodes.
-    """
+    """A sum of maps on a level; inputs count from the cell's inputs, finest first, to earlier nodes."""
 
     level: int
     inputs: tuple[int, ...]

@@ -1,7 +1,5 @@
 """Export EfficientDet to TensorFlow Lite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

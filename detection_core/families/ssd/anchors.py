@@ -1,7 +1,5 @@
 """Fit the anchors of a one-stage detector to the boxes of a data set, without TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,21 +10,11 @@ from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.ssd.extractors import map_levels, map_shapes
-from detection_core.parts.anchors.choice import (
-    AnchorMap,
-    Candidate,
-    aspect_ratios,
-    choose_anchors,
-    sample,
-    scales_and_ratios,
-    size_of,
-    sizes_by_layer,
-    to_pixels,
-)
+from detection_core.parts.anchors import choice
 from detection_core.protos.ssd_pb2 import Ssd
 
 
-def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
+def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[choice.AnchorMap]:
     """Return the anchors of a checked message by feature map, for an input of (rows, columns)."""
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
     shapes = map_shapes(ssd.feature_extractor, *size)
@@ -40,14 +28,14 @@ def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) ->
     Candidates are tried on a sample of the boxes; see `parts.anchors.choice`.
     """
     size = fixed_size(ssd.image_resizer)
-    pixels = to_pixels(boxes, size)
+    pixels = choice.to_pixels(boxes, size)
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
     changes: Iterator[dict[str, Any]] = iter(())
     if arm in _CANDIDATES and len(pixels):
-        changes = _CANDIDATES[arm](getattr(ssd.anchor_generator, arm), sample(pixels), size)
-    given = Candidate({}, anchor_maps(ssd, size))
-    others = (Candidate(each, anchor_maps(_changed(ssd, each), size)) for each in changes)
-    chosen = choose_anchors(given, others, pixels, keep_count=keep_count)
+        changes = _CANDIDATES[arm](getattr(ssd.anchor_generator, arm), choice.sample(pixels), size)
+    given = choice.Candidate({}, anchor_maps(ssd, size))
+    others = (choice.Candidate(each, anchor_maps(_changed(ssd, each), size)) for each in changes)
+    chosen = choice.choose_anchors(given, others, pixels, keep_count=keep_count)
     return AnchorFit.of(chosen, f"{where}.anchor_generator.{arm}")
 
 
@@ -73,28 +61,30 @@ def _changed(ssd: Ssd, changes: dict[str, Any]) -> Ssd:
     return result
 
 
-def _multiscale_maps(message: Any, place: _Place) -> list[AnchorMap]:
+def _multiscale_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
     steps = range(message.scales_per_octave)
     scales = [message.anchor_scale * 2 ** (step / message.scales_per_octave) for step in steps]
     maps = []
     for level, shape in zip(place.levels, place.shapes, strict=True):
         stride = float(2**level)
         first = [stride / 2 if side % stride == 0 else 0.0 for side in place.size]
-        sizes = [size_of(scale * stride, ratio) for ratio in message.aspect_ratios for scale in scales]
-        maps.append(AnchorMap(shape=shape, stride=(stride, stride), offset=(first[0], first[1]), sizes=sizes))
+        sizes = [choice.size_of(scale * stride, ratio) for ratio in message.aspect_ratios for scale in scales]
+        maps.append(
+            choice.AnchorMap(shape=shape, stride=(stride, stride), offset=(first[0], first[1]), sizes=sizes)
+        )
     return maps
 
 
-def _ssd_maps(message: Any, place: _Place) -> list[AnchorMap]:
+def _ssd_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
     shorter = min(place.size)
     base = message.base_anchor_height * shorter, message.base_anchor_width * shorter
     maps = []
-    layers = sizes_by_layer(message, ssd_anchor_layers(message))
+    layers = choice.sizes_by_layer(message, ssd_anchor_layers(message))
     for layer, (shape, specs) in enumerate(zip(place.shapes, layers, strict=True)):
         sizes = [(height * base[0], width * base[1]) for height, width in specs]
         stride = _pair(message, "stride", layer) or (place.size[0] / shape[0], place.size[1] / shape[1])
         offset = _pair(message, "offset", layer) or (stride[0] / 2, stride[1] / 2)
-        maps.append(AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
+        maps.append(choice.AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
     return maps
 
 
@@ -103,21 +93,22 @@ def _pair(message: Any, kind: str, layer: int) -> tuple[float, float] | None:
     return (float(values[0][layer]), float(values[1][layer])) if values[0] else None
 
 
-def _flexible_maps(message: Any, place: _Place) -> list[AnchorMap]:
+def _flexible_maps(message: Any, place: _Place) -> list[choice.AnchorMap]:
     return [
-        AnchorMap(
+        choice.AnchorMap(
             shape=shape,
             stride=(grid.height_stride, grid.width_stride),
             offset=(grid.height_offset, grid.width_offset),
             sizes=[
-                size_of(base, ratio) for base, ratio in zip(grid.base_sizes, grid.aspect_ratios, strict=True)
+                choice.size_of(base, ratio)
+                for base, ratio in zip(grid.base_sizes, grid.aspect_ratios, strict=True)
             ],
         )
         for grid, shape in zip(message.anchor_grid, place.shapes, strict=True)
     ]
 
 
-_MAPS: dict[str, Callable[[Any, _Place], list[AnchorMap]]] = {
+_MAPS: dict[str, Callable[[Any, _Place], list[choice.AnchorMap]]] = {
     "multiscale_anchor_generator": _multiscale_maps,
     "ssd_anchor_generator": _ssd_maps,
     "flexible_grid_anchor_generator": _flexible_maps,
@@ -129,7 +120,7 @@ def _multiscale_candidates(
 ) -> Iterator[dict[str, Any]]:
     """Yield smallest anchors of 1 to 8 cells, one to three scales per octave, with the clusters' ratios."""
     del size
-    for scale, octave, ratios in scales_and_ratios(boxes, max(3, len(message.aspect_ratios))):
+    for scale, octave, ratios in choice.scales_and_ratios(boxes, max(3, len(message.aspect_ratios))):
         yield {"anchor_scale": scale, "scales_per_octave": octave, "aspect_ratios": ratios}
 
 
@@ -140,7 +131,7 @@ def _ssd_candidates(message: Any, boxes: np.ndarray, size: tuple[int, int]) -> I
     pairs = {(float(f"{low:.2g}"), float(f"{high:.2g}")) for low in lows for high in highs}
     bounds = sorted((low, high) for low, high in pairs if 0 < low < high)
     for count in range(1, len(message.aspect_ratios) + 1):
-        if ratios := aspect_ratios(boxes, count):
+        if ratios := choice.aspect_ratios(boxes, count):
             for low, high in bounds:
                 layers = ssd_anchor_layers(message)
                 even = [low * (high / low) ** (layer / max(layers - 1, 1)) for layer in range(layers)]

@@ -1,20 +1,11 @@
 """Build and describe detectors from Ssd messages."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
 
+from detection_core.builders import detector_parts
 from detection_core.builders.backbones import BACKBONES
-from detection_core.builders.detector_parts import (
-    build_anchor_generator,
-    build_box_coder,
-    build_losses,
-    build_matcher,
-    build_post_processing,
-    build_similarity,
-)
 from detection_core.builders.heads import build_head
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.config.model_fields import foreground_classes
@@ -36,11 +27,16 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
         ConfigError: when its backbone is not registered.
     """
     input_size = fixed_size(message.image_resizer)
-    generator = build_anchor_generator(message.anchor_generator)
+    generator = detector_parts.build_anchor_generator(message.anchor_generator)
     assigner = build_target_assigner(message)
     plan = build_head(message.box_predictor, code_size=assigner.box_coder.code_size)
-    criterion = _build_criterion(message, assigner)
-    post_processing = build_post_processing(message.post_processing)
+    criterion = AnchorCriterion(
+        assigner=assigner,
+        losses=detector_parts.build_losses(message.loss),
+        normalize_by_matches=message.normalize_loss_by_num_matches,
+        normalize_by_code_size=message.normalize_loc_loss_by_codesize,
+    )
+    post_processing = detector_parts.build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = build_network(message, where, plan, generator, input_size, seed)
     options = SsdOptions(
@@ -69,26 +65,17 @@ def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
     """
     del where
     input_size = fixed_size(message.image_resizer)
-    generator = build_anchor_generator(message.anchor_generator)
+    generator = detector_parts.build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)
     return np.concatenate(lay_levels(generator, shapes, input_size), axis=0)
 
 
-def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner) -> AnchorCriterion:
-    return AnchorCriterion(
-        assigner=assigner,
-        losses=build_losses(message.loss),
-        normalize_by_matches=message.normalize_loss_by_num_matches,
-        normalize_by_code_size=message.normalize_loc_loss_by_codesize,
-    )
-
-
 def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
     """Build the target assigner of a checked one-stage detector."""
-    box_coder = build_box_coder(message.box_coder)
+    box_coder = detector_parts.build_box_coder(message.box_coder)
     background = message.add_background_class or message.explicit_background_class
-    similarity = build_similarity(message.similarity_calculator)
-    matcher = build_matcher(message.matcher)
+    similarity = detector_parts.build_similarity(message.similarity_calculator)
+    matcher = detector_parts.build_matcher(message.matcher)
     if message.use_confidences_as_targets:
         return ConfidenceTargetAssigner(
             similarity=similarity,

@@ -1,8 +1,6 @@
 """Check that the parts of an anchor-based one-stage detector fit together."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.allowed_values import POSITIVE_FRACTION
@@ -14,16 +12,9 @@ from detection_core.config.messages.sizes import (
     one_size_problems,
     prediction_problems,
 )
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
-from detection_core.families.ssd.extractors import (
-    EXTRACTOR_RULES,
-    EXTRACTORS,
-    extractor_problems,
-    least_side_problems,
-    map_levels,
-    map_shapes,
-)
+from detection_core.families.ssd import extractors
 from detection_core.protos.ssd_pb2 import Ssd
 
 _CODER = "faster_rcnn_box_coder"
@@ -33,7 +24,7 @@ _OF_BOXES = ("weighted_giou", "weighted_iou")
 
 def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
     yield from one_size_problems(ssd.image_resizer, f"{path}.image_resizer")
-    if not list(extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
+    if not list(extractors.extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
         yield from fitting_problems(ssd, path)
     yield from _head(ssd, path)
     yield from _background(ssd, path)
@@ -47,11 +38,11 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     if arm is None:
         return
     place, message = f"{path}.anchor_generator.{arm}", getattr(generator, arm)
-    if not _is_normalised(arm, message):
+    if arm != "ssd_anchor_generator" and not getattr(message, "normalize_coordinates", False):
         text = "expected anchors as fractions of the image, found anchors in pixels; "
         text += "use another generator" if arm.startswith("grid") else "set normalize_coordinates: true"
         yield Problem(path=place, message=text)
-    levels = map_levels(extractor)
+    levels = extractors.map_levels(extractor)
     if levels is None:
         return
     source = _source(extractor)
@@ -69,12 +60,8 @@ def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def _source(extractor: Any) -> str:
-    neck = EXTRACTORS[extractor.type].neck
+    neck = extractors.EXTRACTORS[extractor.type].neck
     return "feature_extractor.num_layers" if neck == "extra_layers" else f"feature_extractor.{neck}"
-
-
-def _is_normalised(arm: str, message: Any) -> bool:
-    return arm == "ssd_anchor_generator" or bool(getattr(message, "normalize_coordinates", False))
 
 
 def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
@@ -135,15 +122,15 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
     """Find a too small input, and more anchors, scores or head channels than fit into memory."""
-    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
-    levels = map_levels(ssd.feature_extractor)
+    yield from extractors.least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
+    levels = extractors.map_levels(ssd.feature_extractor)
     # Invalid values are refused elsewhere; do not multiply them out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
         return
     counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
     if not counts or len(counts) != len(levels):
         return
-    shapes = map_shapes(ssd.feature_extractor, *size)
+    shapes = extractors.map_shapes(ssd.feature_extractor, *size)
     anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
     laid = Laid(anchors, max(counts), f"{path}.anchor_generator")
     yield from prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
@@ -191,24 +178,4 @@ def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
     yield Problem(path=path, message=f"expected {_CODER}, which {OPERATION} decodes, found {found}{reason}")
 
 
-RULES: Mapping[str, Rules] = {
-    **EXTRACTOR_RULES,
-    "Ssd": Rules(
-        parts=(
-            "box_coder",
-            "matcher",
-            "similarity_calculator",
-            "box_predictor",
-            "anchor_generator",
-            "loss",
-        ),
-        check=_ssd,
-        without_effect={
-            "inplace_batchnorm_update": "batch norms always update within the training step",
-            "return_raw_detections_during_predict": "an exported detector always gives raw detections",
-        },
-        refused={
-            "mask_head_config": "one-stage detectors here find boxes only; remove it",
-        },
-    ),
-}
+RULES = read_rules(__file__, {"SsdFeatureExtractor": extractors.extractor_problems, "Ssd": _ssd})

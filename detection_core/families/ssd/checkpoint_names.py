@@ -1,7 +1,5 @@
 """Names of our networks' variables in the Object Detection API's checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
@@ -18,11 +16,7 @@ from detection_core.detectors.checkpoint_names import (
     rewritten_layer,
 )
 from detection_core.families.ssd.model import SsdModel
-from detection_core.families.ssd.scoped_names import (
-    FAMILIES,
-    FEATURE_EXTRACTOR,
-    scoped_variables,
-)
+from detection_core.families.ssd.scoped_names import FAMILIES, FEATURE_EXTRACTOR, scoped_variables
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,
@@ -139,10 +133,6 @@ def _bifpn_input(name: LayerName, names: NetworkNames) -> str:
     return f"{_BIFPN}/node_input_blocks/{name.indices[0]}/{name.number}/1/{int(name.norm)}"
 
 
-def _bifpn_combine(name: LayerName, names: NetworkNames) -> str:
-    return f"{_BIFPN}/node_combine_op/{name.indices[0]}"
-
-
 def _bifpn_block(name: LayerName, names: NetworkNames) -> str:
     """An activation, a separable convolution and its normalisation in a list."""
     return f"{_BIFPN}/node_post_combine_block/{name.indices[0]}/{2 if name.norm else 1}"
@@ -153,7 +143,7 @@ NECK_RULES: PathRules = {
     **for_roles(_block, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
     **for_roles(_extra, ["extra_N"], _EXTRA_SLOTS),
     **for_roles(_bifpn_input, ["bifpn_N_input_N"], ("", "bn")),
-    **for_roles(_bifpn_combine, ["bifpn_N"], ("combine",)),
+    **for_roles(lambda name, names: f"{_BIFPN}/node_combine_op/{name.indices[0]}", ["bifpn_N"], ("combine",)),
     **for_roles(_bifpn_block, ["bifpn_N"], ("depthwise", "pointwise", "bn")),
 }
 

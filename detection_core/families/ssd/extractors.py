@@ -1,16 +1,11 @@
 """The feature extractors of SSD: names, checks, and sizes of the feature maps."""
 
-from __future__ import annotations
-
-import math
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.allowed_values import LAYERS, Range, up_to
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT
 from detection_core.config.messages.extractors import EXTRA_CHANNELS, REGISTERED, Extractor, type_problems
-from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
@@ -223,26 +218,3 @@ def _too_coarse(level: int, path: str) -> Iterator[Problem]:
 
 Neck = Callable[[Extractor, Any, str], Iterator[Problem]]
 _NECKS: dict[str, Neck] = {"extra_layers": _extra_layers, "fpn": _fpn, "bifpn": _bifpn}
-
-_UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
-
-EXTRACTOR_RULES: Mapping[str, Rules] = {
-    "SsdFeatureExtractor": Rules(
-        ranges={
-            "min_depth": _UP_TO_16384,
-            "num_layers": LAYERS,
-        },
-        check=extractor_problems,
-        refused={
-            "replace_preprocessor_with_placeholder": "pixels are normalised inside the detector, so that "
-            "every exported file takes the same images; remove it",
-        },
-    ),
-    "FeaturePyramidNetworks": Rules(ranges={"additional_layer_depth": up_to(16_384)}),
-    "BidirectionalFeaturePyramidNetworks": Rules(
-        ranges={
-            "num_iterations": Range(-math.inf, 100, "a number up to 100"),
-            "num_filters": _UP_TO_16384,
-        }
-    ),
-}

@@ -1,7 +1,5 @@
 """One-stage detectors on anchors: SSD, RetinaNet, EfficientDet."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -72,13 +70,7 @@ class SsdOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorLevel:
-    """The anchors on one feature map.
-
-    Attributes:
-        rows: of the feature map.
-        columns: of the feature map.
-        anchors: on the whole map.
-    """
+    """Rows and columns of one feature map, and its anchors."""
 
     rows: int
     columns: int

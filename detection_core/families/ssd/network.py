@@ -1,7 +1,5 @@
 """Build networks from Ssd messages: a backbone, a neck and a head."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
@@ -15,19 +13,12 @@ from detection_core.builders.heads import HeadPlan, build_hyperparams
 from detection_core.errors import ConfigError
 from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.families.ssd.model import AnchorLevel
+from detection_core.parts import necks
 from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.heads import HeadOutputs
 from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
-from detection_core.parts.necks import (
-    BifpnOptions,
-    ExtraLayersOptions,
-    FpnOptions,
-    bidirectional_pyramid,
-    extra_layers,
-    feature_pyramid,
-)
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 
 _logger = logging.getLogger(__name__)
@@ -79,26 +70,26 @@ def _extra_layers(
     extractor = EXTRACTORS[message.type]
     first, *others = extractor.maps
     finest = ends.expanded[first] if extractor.expanded else ends.levels[first]
-    options = ExtraLayersOptions(
+    options = necks.ExtraLayersOptions(
         channels=extractor.extra,
         num_layers=message.num_layers,
         depth_multiplier=message.depth_multiplier,
         min_depth=message.min_depth,
         use_depthwise=message.use_depthwise,
     )
-    return extra_layers([finest, *(ends.levels[level] for level in others)], layers, options)
+    return necks.extra_layers([finest, *(ends.levels[level] for level in others)], layers, options)
 
 
 def _fpn(message: SsdFeatureExtractor, ends: Endpoints, layers: NetworkLayers, where: str) -> list[tf.Tensor]:
     pyramid = message.fpn
     depth = max(int(pyramid.additional_layer_depth * message.depth_multiplier), message.min_depth)
-    options = FpnOptions(
+    options = necks.FpnOptions(
         min_level=pyramid.min_level,
         max_level=pyramid.max_level,
         channels=depth,
         use_depthwise=message.use_depthwise,
     )
-    return feature_pyramid(ends.levels, layers, options)
+    return necks.feature_pyramid(ends.levels, layers, options)
 
 
 def _bifpn(
@@ -111,14 +102,14 @@ def _bifpn(
             " which normalises each weight separately; fast_attention learns weights",
             where,
         )
-    options = BifpnOptions(
+    options = necks.BifpnOptions(
         channels=max(pyramid.num_filters, message.min_depth),
         iterations=pyramid.num_iterations,
         min_level=pyramid.min_level,
         max_level=pyramid.max_level,
         combine_method=pyramid.combine_method,
     )
-    return bidirectional_pyramid(ends.levels, layers, options)
+    return necks.bidirectional_pyramid(ends.levels, layers, options)
 
 
 Neck = Callable[[SsdFeatureExtractor, Endpoints, NetworkLayers, str], list[tf.Tensor]]

@@ -4,8 +4,6 @@ Names are those of the Object Detection API in TensorFlow 1, starting with `Feat
 predictor. Classifiers of the slim library use the same backbone names without `FeatureExtractor/`.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,10 +73,7 @@ _EXPANDED_CONVS = {
     "backbone_block_N": _expanded_conv,
 }
 _MOBILENET_V2 = ScopedFamily(
-    scope="MobilenetV2",
-    backbone=_EXPANDED_CONVS,
-    coarse="bottom_up_Conv2d_{above_19}",
-    last="layer_19",
+    scope="MobilenetV2", backbone=_EXPANDED_CONVS, coarse="bottom_up_Conv2d_{above_19}", last="layer_19"
 )
 
 

@@ -1,7 +1,5 @@
 """Export one-stage detectors to TensorFlow Lite."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

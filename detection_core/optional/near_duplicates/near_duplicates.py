@@ -4,8 +4,6 @@ The search is exact: every pair within the distance is compared. If very many im
 fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -139,7 +137,7 @@ class _Nodes:
     second: np.ndarray
 
     @classmethod
-    def of(cls, hashes: Sequence[bytes | None]) -> _Nodes:
+    def of(cls, hashes: Sequence[bytes | None]) -> "_Nodes":
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
         words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, HASH_WORDS)
         # The sort is stable: equal hashes stay in the order of the images.

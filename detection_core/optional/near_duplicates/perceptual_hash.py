@@ -32,12 +32,9 @@ _ROUNDING = 1e-3
 
 
 def hash_image_file(data: bytes) -> bytes | None:
-    """Hash an image file, turned by its EXIF orientation.
+    """Hash an image file, turned by its EXIF orientation, as `perceptual_hash` does.
 
     A JPEG file is decoded at a fraction of its size, which costs a few milliseconds for 12 megapixels.
-
-    Returns:
-        See `perceptual_hash`.
 
     Raises:
         ImageFault: if the file is too large or cannot be decoded.
@@ -46,11 +43,9 @@ def hash_image_file(data: bytes) -> bytes | None:
 
 
 def perceptual_hash(grey: np.ndarray) -> bytes | None:
-    """Hash grey levels, [SIDE, SIDE], from 0 to 255, from `pixels.read_thumbnail`.
+    """Hash grey levels, [SIDE, SIDE], from 0 to 255, from `pixels.read_thumbnail`, to `HASH_BYTES` bytes.
 
-    Returns:
-        `HASH_BYTES` bytes; None for a flat picture, for example a black one, which has no features to
-        compare.
+    It is None for a flat picture, for example a black one, which has no features to compare.
     """
     if grey.shape != (SIDE, SIDE):
         raise ValueError(
@@ -95,7 +90,6 @@ class HashList(Sequence[bytes | None]):
         self._known.append(found is not None)
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self._known)
 
     @overload
@@ -103,7 +97,6 @@ class HashList(Sequence[bytes | None]):
     @overload
     def __getitem__(self, index: slice) -> list[bytes | None]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes | None] | None:
-        """Return the hash of an image."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         if not self._known[index]:

@@ -4,8 +4,6 @@ TensorFlow Data Validation has wheels for x86-64 only, and needs a package witho
 computes the statistics, in one pass and bounded memory. TFDV's tools read and compare them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -63,7 +61,7 @@ class _Range:
     zeros: int = 0
     nans: int = 0
 
-    def with_values(self, values: np.ndarray) -> _Range:
+    def with_values(self, values: np.ndarray) -> "_Range":
         """Return the statistics with more values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
         numbers, finite = values[~np.isnan(values)], values[np.isfinite(values)]
         nans = self.nans + len(values) - len(numbers)

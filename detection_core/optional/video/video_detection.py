@@ -1,7 +1,5 @@
 """The verb `predict` on video files, which are decoded and processed frame by frame."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fractions
@@ -121,11 +119,7 @@ class VideoReader:
         return float(container.duration or 0) / 1e6
 
     def __iter__(self) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded; count and skip broken packets.
-
-        Raises:
-            DataError: if no frame can be decoded.
-        """
+        """Yield the frames that can be decoded, skip broken packets; DataError if no frame can be."""
         index = 0
         for frame in self._decoded():
             seconds = index / self.rate if frame.time is None else float(frame.time)
@@ -156,12 +150,10 @@ class VideoReader:
         """Close the file."""
         self._container.close()
 
-    def __enter__(self) -> VideoReader:
-        """Return the reader."""
+    def __enter__(self) -> "VideoReader":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close the file."""
         self.close()
 
 
@@ -183,7 +175,6 @@ class VideoWriter:
     _TICKS = 90_000
 
     def __init__(self, path: str, rate: float) -> None:
-        """Create the file."""
         self._av = _av()
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
         self._container = self._av.open(path, "w", format="mp4")
@@ -257,11 +248,7 @@ class VideoOptions:
     trust: bool = False
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ConfigError: if a value is out of range.
-        """
+        """Check the values. Raises ConfigError if a value is out of range."""
         if self.every < 1 or not 0 <= self.min_score <= 1:
             raise ConfigError(
                 f"expected every frame or every few, and a score from 0 to 1, found {self.every} and"
@@ -291,10 +278,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
     stem = os.path.splitext(os.path.basename(video))[0]
     with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
         look = _Look(
-            runner=runner,
-            names=known_classes(model_path),
-            edges=known_edges(model_path),
-            options=options,
+            runner=runner, names=known_classes(model_path), edges=known_edges(model_path), options=options
         )
         with contextlib.ExitStack() as outputs:
             lines = outputs.enter_context(files.atomic_file(os.path.join(folder, f"{stem}.jsonl")))

@@ -44,14 +44,9 @@ class AnchorMap:
 
 
 def best_overlaps(boxes: np.ndarray, maps: Sequence[AnchorMap]) -> np.ndarray:
-    """Return the intersection over union of each box with its most similar anchor.
+    """Return float64 [N], the intersection over union of each box with its most similar anchor.
 
-    Args:
-        boxes: float [N, 4] (ymin, xmin, ymax, xmax), pixels of the network's input.
-        maps: all anchors.
-
-    Returns:
-        float64 [N], 0..1; a box without area has 0.
+    Boxes are float [N, 4] (ymin, xmin, ymax, xmax), pixels of the network's input; one without area has 0.
     """
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     best = np.zeros(len(boxes))
@@ -159,15 +154,10 @@ def sample(boxes: np.ndarray) -> np.ndarray:
 def choose_anchors(
     given: Candidate, others: Iterable[Candidate], boxes: np.ndarray, *, keep_count: bool
 ) -> Chosen:
-    """Choose the anchors that fit the boxes best.
+    """Choose the anchors that fit the boxes best: the configuration's own, or others.
 
-    A further anchor per location must match enough additional boxes to be worth its time.
-
-    Args:
-        given: the configuration's own.
-        others: the alternatives.
-        boxes: float [N, 4], pixels of the network's input.
-        keep_count: whether to keep the number of anchors per location.
+    Boxes are float [N, 4], pixels of the network's input. A further anchor per location, where `keep_count`
+    allows it, must match enough additional boxes to be worth its time.
     """
     best = _best([given, *others], sample(boxes), keep_count) if len(boxes) else given
     default = matched_fraction(best_overlaps(boxes, given.maps))

@@ -18,11 +18,7 @@ MapShape = tuple[int, int]
 
 
 class AnchorGenerator(Protocol):
-    """Generates the anchors of the feature maps of one image size.
-
-    Attributes:
-        normalised: whether anchors are fractions of the image, rather than pixels.
-    """
+    """Generates the anchors of one image size; `normalised` ones are fractions of the image, not pixels."""
 
     normalised: bool
 
@@ -298,10 +294,7 @@ class SsdAnchorOptions:
 
 
 class SsdAnchorGenerator:
-    """Tiles each layer with anchors of another scale.
-
-    SSD, https://arxiv.org/abs/1512.02325.
-    """
+    """Tiles each layer with anchors of another scale. SSD, https://arxiv.org/abs/1512.02325."""
 
     normalised = True
 

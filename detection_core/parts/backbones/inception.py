@@ -234,11 +234,7 @@ V2_LEVELS = {"Mixed_3c": 3, "Mixed_4c": 4, "Mixed_5c": 5}
 
 
 def inception_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
-    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
-
-    Returns:
-        Levels 1 to 5.
-    """
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5."""
     builder = InceptionBuilder(layers, functools.partial(_channels, options))
     levels, features = _v2_stem(builder, inputs, layers, options)
     return Endpoints(levels | builder.levels(features, V2_MODULES, V2_LEVELS))

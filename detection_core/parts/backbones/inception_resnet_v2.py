@@ -43,11 +43,7 @@ _MIXED_7A: tuple[Convolutions, ...] = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InceptionResNetOptions:
-    """Depth of the backbone.
-
-    Attributes:
-        blocks: residual blocks of stride 8, 16 and 32.
-    """
+    """The number of residual blocks of stride 8, 16 and 32."""
 
     blocks: tuple[int, int, int] = (10, 20, 10)
 

@@ -46,11 +46,7 @@ NARROW_TOP = (512, 256)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MobileNetV1Options(MobileNetOptions):
-    """Shape of a MobileNet v1.
-
-    Attributes:
-        narrow_top: whether the last two blocks have 512 and 256 channels instead of 1024.
-    """
+    """Shape of a MobileNet v1; a narrow top ends with 512 and 256 channels instead of 1024."""
 
     narrow_top: bool = False
 
@@ -68,11 +64,7 @@ class MobileNetV1Options(MobileNetOptions):
 
 
 def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
-    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1].
-
-    Returns:
-        Levels 1 to 5.
-    """
+    """Build the backbone on inputs float32 [B, H, W, 3], in [-1, 1]. Levels 1 to 5."""
     stem = layers.conv("backbone_stem", options.channels(STEM_CHANNELS), 3, stride=2, use_bias=False)
     features = layers.norm_activation(stem(inputs), "backbone_stem")
     levels: dict[int, tf.Tensor] = {}
@@ -104,10 +96,7 @@ FINAL_CHANNELS = 1280
 def round_channels(channels: float, divisor: int = 8, *, least: int = 0) -> int:
     """Round channels to the nearest multiple of a divisor, but never more than ten percent down.
 
-    Args:
-        channels: the exact count.
-        divisor: of the result if that is above `least`.
-        least: smallest result; 0: the divisor.
+    The result is at least `least`; 0: the divisor.
     """
     rounded = max(least or divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded

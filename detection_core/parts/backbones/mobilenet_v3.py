@@ -113,11 +113,7 @@ def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3O
         first block of the next stride.
     """
     builder = BottleneckBuilder(
-        layers,
-        channels=options.channels,
-        rounded=round_channels,
-        gate="hard_sigmoid",
-        gate_activation="relu",
+        layers, channels=options.channels, rounded=round_channels, gate="hard_sigmoid", gate_activation="relu"
     )
     stem = options.channels(STEM_CHANNELS)
     features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=options.activation)

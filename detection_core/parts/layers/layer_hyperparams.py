@@ -14,12 +14,7 @@ from detection_core.parts.layers.layer_names import parse_variable_name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Regularizer:
-    """The regularization loss of a layer's weights.
-
-    Attributes:
-        kind: "l1", the sum of absolute weights, or "l2", half the sum of squares.
-        weight: factor of the sum.
-    """
+    """The loss of a layer's weights: the sum of absolute values, "l1", or half that of squares, "l2"."""
 
     kind: str
     weight: float
@@ -27,12 +22,7 @@ class Regularizer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InitializerOptions:
-    """The distribution of initial weights.
-
-    Attributes:
-        class_name: name of a tf_keras initialiser for `tf_keras.initializers.get`.
-        arguments: its constructor's arguments, without the seed.
-    """
+    """A tf_keras initialiser: class name, and the constructor's arguments without the seed."""
 
     class_name: str
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -20,8 +20,6 @@ the copy that a rewrite makes for that call. "_bn" marks the normalisation after
 A variable's name is "scope/layer/weight:0": the scopes of wrappers, its layer's name, and its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 
@@ -83,11 +81,9 @@ class LayerName:
 
 
 def parse_layer_name(name: str) -> LayerName | None:
-    """Parse a layer's name.
+    """Parse a layer's name; a backbone name outside the grammar becomes the `part` as a whole.
 
-    Returns:
-        The parsed name; a backbone name outside the grammar becomes the `part` as a whole. None for a layer
-        of no part, such as an input or an operation between parts.
+    It is None for a layer of no part, such as an input or an operation between parts.
     """
     match = _LAYER.fullmatch(name)
     if match is None:
@@ -123,12 +119,7 @@ def copy_name(layer: str, level: int) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariableName:
-    """A parsed variable name.
-
-    Attributes:
-        layer: name of its layer; "" without one.
-        weight: its own name in the layer, such as "kernel".
-    """
+    """A parsed variable name: its layer, "" without one, and the weight, such as "kernel"."""
 
     layer: str
     weight: str
@@ -139,7 +130,7 @@ class VariableName:
         return f"{self.layer}/{self.weight}"
 
     @property
-    def original(self) -> VariableName:
+    def original(self) -> "VariableName":
         """The variable of the original shared layer; itself if the layer is no copy."""
         match = _COPY.fullmatch(self.layer)
         return self if match is None else dataclasses.replace(self, layer=match[1])

@@ -5,8 +5,6 @@ variable counts once, however often a shared layer is called. A rewritten copy o
 regularized like the original.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 
@@ -55,7 +53,7 @@ class NetworkLayers:
     seed: int | None = 0
     regularizers: dict[str, Regularizer] = dataclasses.field(default_factory=dict)
 
-    def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> NetworkLayers:
+    def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> "NetworkLayers":
         """Return the layers of another part of the same network."""
         return dataclasses.replace(self, hyperparams=hyperparams, explicit_padding=explicit_padding)
 

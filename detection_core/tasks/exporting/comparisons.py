@@ -27,13 +27,7 @@ from detection_core.structures import Instances
 def compare_network(
     path: str, reference: ReferenceNetwork, inputs: Sequence[np.ndarray], tolerance: Tolerance
 ) -> NetworkParity:
-    """Run a file and its source network on the same inputs.
-
-    Args:
-        path: path of the file.
-        reference: the converted network.
-        inputs: inputs of the file, [1, H, W, 3] of the file's dtype.
-        tolerance: of the file's format.
+    """Run a file and its source network on the same inputs, [1, H, W, 3] of the file's dtype.
 
     Raises:
         ModelError: if there is no input, or LiteRT cannot run the file.
@@ -107,13 +101,9 @@ def compare_boxes(
     *,
     max_detections: int = 100,
 ) -> BoxParity:
-    """Match the SavedModel's detections with a file's.
+    """Match the SavedModel's detections, the reference, with a file's, in the same order.
 
-    Args:
-        reference: detections of the SavedModel.
-        found: detections of the file, in the same order.
-        tolerance: of the file's format.
-        max_detections: most boxes of the file, or most detections with class-by-class suppression.
+    A file has at most so many boxes, or detections with class-by-class suppression.
     """
     images = [(a.detections, b.detections) for a, b in zip(reference, found, strict=True)]
     pairs = [_pairs(wanted, own) for wanted, own in images]
@@ -167,10 +157,7 @@ def shape_clauses(
 ) -> Iterator[str]:
     """Yield a clause if the mAP@.50 of masks or keypoints falls too far below the SavedModel's.
 
-    Args:
-        found: `measured_metrics` of the file, which has no keypoints of several classes.
-        reference: those of the SavedModel.
-        max_drop: absolute.
+    The file's `measured_metrics` have no keypoints of several classes; the drop is absolute.
     """
     for what, name in SHAPE_MAP_50.items():
         if name not in found or name not in reference:

@@ -33,14 +33,7 @@ from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from detection_core.tasks.exporting.comparisons import (
-    box_clauses,
-    compare_boxes,
-    compare_network,
-    measured_metrics,
-    network_clauses,
-    shape_clauses,
-)
+from detection_core.tasks.exporting import comparisons
 
 _logger = logging.getLogger(__name__)
 
@@ -83,11 +76,7 @@ def exceeded_limits(
 
 
 def check_limits(limits: Limits, formats: Collection[str]) -> None:
-    """Refuse limits for other formats, unknown limits, and limits that no file can meet.
-
-    Args:
-        limits: format to limits.
-        formats: formats to export.
+    """Refuse limits of formats that are not exported, unknown limits, and limits that no file can meet.
 
     Raises:
         ConfigError: names the format and the limit.
@@ -226,7 +215,7 @@ def measure_parity(
     names = label_map.class_names
     splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
     sets = with_eval_config(EvaluateOptions(), config).metrics.sets
-    metrics = {name: measured_metrics(split, sets) for name, split in splits.items()}
+    metrics = {name: comparisons.measured_metrics(split, sets) for name, split in splits.items()}
     for candidate in candidates:
         _stamp(candidate, splits[candidate.path], metrics[candidate.path], options.split)
     if metrics[REFERENCE][MAP_50] < 0:
@@ -287,16 +276,16 @@ def _report(
         "peak_memory_bytes": measure_memory(candidate.path) if "memory_mb" in limits else None,
     }
     exceeded = exceeded_limits(limits, **cost)
-    boxes = compare_boxes(
+    boxes = comparisons.compare_boxes(
         reference.images,
         found.images,
         FORMATS[candidate.format].tolerance,
         max_detections=candidate.max_detections,
     )
     apart = [
-        *network_clauses(network),
-        *box_clauses(boxes),
-        *shape_clauses(measured, wanted, options.max_map_drop),
+        *comparisons.network_clauses(network),
+        *comparisons.box_clauses(boxes),
+        *comparisons.shape_clauses(measured, wanted, options.max_map_drop),
     ]
     return FileReport(
         file=candidate.path.rpartition("/")[2],
@@ -329,7 +318,7 @@ def _networks(
             for candidate in candidates:
                 runner = runners[candidate.path]
                 if candidate.function is function and isinstance(runner, TFLiteRunner):
-                    found[candidate.path] = compare_network(
+                    found[candidate.path] = comparisons.compare_network(
                         candidate.path,
                         reference,
                         [runner.prepare(image)[np.newaxis] for image in images],

@@ -124,11 +124,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     plan = request.plan.validation
     best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
     return dataclasses.replace(
-        result,
-        left_out=len(left_out),
-        last_report=last,
-        restored=best,
-        gradient_accumulation_steps=parts,
+        result, left_out=len(left_out), last_report=last, restored=best, gradient_accumulation_steps=parts
     )
 
 
@@ -189,13 +185,7 @@ def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
 
 
 def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
-    """Return the report's entries on the loop: the fields of `FitReport`, by name.
-
-    Args:
-        result: of `fit`.
-        steps: requested number of updates.
-        work_folder: of the request.
-    """
+    """Return the report's entries on the loop: the fields of `FitReport`, by name."""
     last = result.last_report
     best = result.validation.best if result.validation else None
     report = FitReport(

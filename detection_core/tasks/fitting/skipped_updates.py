@@ -143,12 +143,7 @@ _FIELD = "train_config.gradient_accumulation_steps"
 
 
 def settled_parts(options: TrainOptions, folder: str, worker: Worker) -> int:
-    """Return the number of parts with which a training starts or resumes.
-
-    Args:
-        options: of the training.
-        folder: of the unfinished training; it stores an earlier result.
-        worker: the rank of this process.
+    """Return the number of parts with which a training starts or resumes, as its folder stores it.
 
     Raises:
         ConfigError: if several workers would have to agree on a number.

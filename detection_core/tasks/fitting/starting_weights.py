@@ -43,12 +43,7 @@ class StartingWeights:
 
 
 def fill_starting_weights(model: Detector, config: CheckedConfig, warm_start_dir: str) -> StartingWeights:
-    """Load a new model's starting weights.
-
-    Args:
-        model: a newly built model.
-        config: checked; its `fine_tune_checkpoint` is used if no detector is given.
-        warm_start_dir: detector folder, or "".
+    """Load a new model's starting weights: of the detector folder, or if it is "" the `fine_tune_checkpoint`.
 
     Raises:
         ModelError: if the weights cannot be read or do not fit.

@@ -68,12 +68,8 @@ def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) 
 def training_origin(config: CheckedConfig) -> dict[str, str]:
     """Fingerprint the configuration and the data of a training separately, for the detector's folder.
 
-    Args:
-        config: as run.
-
-    Returns:
-        `config_hash`, of the config without its paths, and `data_fingerprint`, of the content of the
-        examples; sixteen hexadecimal digits each.
+    `config_hash` is without the config's paths, `data_fingerprint` of the content of the examples; each has
+    sixteen hexadecimal digits.
     """
     identity = build_training_identity(config)
     return {

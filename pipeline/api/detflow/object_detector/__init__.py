@@ -22,21 +22,8 @@ from detflow.object_detector.mediapipe_options import (
 )
 
 __all__ = [
-    "DataLoader",
-    "Dataset",
-    "EfficientDetLite0Spec",
-    "EfficientDetLite1Spec",
-    "EfficientDetLite2Spec",
-    "EfficientDetLite3Spec",
-    "EfficientDetLite4Spec",
-    "EfficientDetSpec",
-    "HParams",
-    "MediaPipeDetector",
-    "ModelOptions",
-    "ModelSpec",
-    "ObjectDetector",
-    "ObjectDetectorOptions",
-    "QATHParams",
-    "SupportedModels",
+    "DataLoader", "Dataset", "EfficientDetLite0Spec", "EfficientDetLite1Spec", "EfficientDetLite2Spec",
+    "EfficientDetLite3Spec", "EfficientDetLite4Spec", "EfficientDetSpec", "HParams", "MediaPipeDetector",
+    "ModelOptions", "ModelSpec", "ObjectDetector", "ObjectDetectorOptions", "QATHParams", "SupportedModels",
     "create",
-]
+]  # fmt: skip

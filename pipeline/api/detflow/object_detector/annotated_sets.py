@@ -1,7 +1,5 @@
 """Annotated images of any supported format in memory, the source of a cache."""
 
-from __future__ import annotations
-
 import collections
 import csv
 import dataclasses
@@ -44,19 +42,15 @@ class AnnotatedSet:
     rejected: list[Rejection] = dataclasses.field(default_factory=list)
     categories: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def extend(self, other: AnnotatedSet) -> None:
+    def extend(self, other: "AnnotatedSet") -> None:
         """Add another set."""
         self.images += other.images
         self.rejected += other.rejected
         self.categories |= other.categories
 
     def taken(
-        self,
-        *,
-        most: int | None = None,
-        ids: Collection[str] | None = None,
-        difficult: bool = True,
-    ) -> AnnotatedSet:
+        self, *, most: int | None = None, ids: Collection[str] | None = None, difficult: bool = True
+    ) -> "AnnotatedSet":
         """Return a part of the set.
 
         It has at most the given number of images, and those with the given ids. Objects marked as difficult

@@ -12,16 +12,9 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.argument_checks import check_count, check_counts, is_number
-from detflow.object_detector import annotated_sets
+from detflow.object_detector import annotated_sets, record_cache
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
-from detflow.object_detector.record_cache import (
-    Classes,
-    as_label_map,
-    count_images,
-    keep_records,
-    read_cache,
-    read_classes,
-)
+from detflow.object_detector.record_cache import Classes
 
 Path = str | os.PathLike[str]
 
@@ -58,7 +51,7 @@ class DataLoader:
         check_count("size", size)
         self.tfrecord_file_patten = os.fspath(tfrecord_file_patten)
         self.size = size
-        self.label_map = read_classes(label_map)
+        self.label_map = record_cache.read_classes(label_map)
         self.annotations_json_file = _text(annotations_json_file)
 
     @classmethod
@@ -92,7 +85,7 @@ class DataLoader:
             ConfigError: for an argument that cannot be used, naming it.
             DataError: when folders or files are missing, or more than one image in a hundred cannot be used.
         """
-        classes = read_classes(label_map)
+        classes = record_cache.read_classes(label_map)
         images, annotations = os.fspath(images_dir), os.fspath(annotations_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         location = {"annotations": annotations, "images": images}
@@ -152,7 +145,7 @@ class DataLoader:
         Raises:
             DataError: when there is no cache, or one of its files is missing or damaged.
         """
-        found = read_cache(os.fspath(cache_prefix))
+        found = record_cache.read_cache(os.fspath(cache_prefix))
         return cls(found.pattern, found.size, found.classes, found.annotations or None)
 
     @classmethod
@@ -232,7 +225,7 @@ class DataLoader:
             DataError: when files are missing or damaged.
         """
         paths = files.glob(os.fspath(pattern))
-        size = count_images(paths)
+        size = record_cache.count_images(paths)
         if not size:
             raise DataError("expected TFRecord files with records, found none", where=os.fspath(pattern))
         if isinstance(label_map, os.PathLike):
@@ -248,7 +241,7 @@ class DataLoader:
         cls, prefix: str, part: AnnotatedSet, classes: Mapping[int, str], num_shards: int, made_from: str
     ) -> Self:
         """Write the cache of a set if needed, and read it."""
-        keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
+        record_cache.keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
         return cls.from_cache(prefix)
 
     @classmethod
@@ -266,7 +259,6 @@ class DataLoader:
         return [loaders.get(split) for split in SPLITS]
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return self.size
 
     def split(self, fraction: float) -> tuple[DataLoader, DataLoader]:
@@ -303,7 +295,7 @@ class DataLoader:
 
     def as_label_map(self) -> LabelMap:
         """Return the classes in the format of the tasks."""
-        return as_label_map(self.label_map)
+        return record_cache.as_label_map(self.label_map)
 
 
 def _text(path: Path | None) -> str | None:

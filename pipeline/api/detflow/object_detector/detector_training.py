@@ -10,6 +10,7 @@ from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.errors import ConfigError
+from detection_core.protos.train_pb2 import V1, V2
 from detection_core.storage import files
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.efficientdet_spec import FROZEN, EfficientDetSpec
@@ -33,11 +34,7 @@ class Start:
 
 
 def find_start(uri: str) -> Start:
-    """Return the starting weights at a specification's `uri`.
-
-    Raises:
-        ConfigError: when the path does not exist.
-    """
+    """Return the starting weights at a specification's `uri`; ConfigError when the path does not exist."""
     if not uri or uri.startswith(_ELSEWHERE):
         return Start()
     if files.exists(files.join(uri, SERVING)) or files.exists(files.join(uri, EXTRA)):
@@ -108,7 +105,6 @@ def _use_fixed_size(config: PipelineConfig) -> None:
 
 def _start_from(config: PipelineConfig, checkpoint: str) -> None:
     """Load all fitting variables of a checkpoint, also of the heads, but no last layer of other classes."""
-    from detection_core.protos.train_pb2 import V1, V2
     from detection_core.training.checkpoint_file import CheckpointFile
 
     train = config.train_config

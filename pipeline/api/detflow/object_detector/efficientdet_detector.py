@@ -16,18 +16,10 @@ from detection_core.storage.scratch_folder import ScratchFolder
 from detflow import model_spec as specs
 from detflow.argument_checks import check_count
 from detflow.config import ExportFormat, QuantizationConfig
+from detflow.object_detector import library_calls
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import find_start, make_config
 from detflow.object_detector.efficientdet_spec import EfficientDetSpec
-from detflow.object_detector.library_calls import (
-    TFLiteRequest,
-    check_batch,
-    check_classes,
-    measure,
-    quantized,
-    write_labels,
-    write_tflite,
-)
 from detflow.object_detector.mediapipe_detector import MediaPipeDetector
 from detflow.object_detector.mediapipe_options import ObjectDetectorOptions
 from detflow.object_detector.record_cache import Classes, as_label_map, read_classes
@@ -92,10 +84,7 @@ class ObjectDetector:
     DEFAULT_EXPORT_FORMAT = ExportFormat.TFLITE
 
     def __init__(
-        self,
-        model_spec: EfficientDetSpec,
-        label_map: Classes,
-        representative_data: DataLoader | None = None,
+        self, model_spec: EfficientDetSpec, label_map: Classes, representative_data: DataLoader | None = None
     ) -> None:
         """Create a detector without weights.
 
@@ -175,10 +164,10 @@ class ObjectDetector:
         batch_size = self.model_spec.batch_size if batch_size is None else batch_size
         check_count("epochs", epochs)
         check_count("batch_size", batch_size)
-        check_batch(train_data, batch_size, "batch_size")
+        library_calls.check_batch(train_data, batch_size, "batch_size")
         for name, data in (("train_data", train_data), ("validation_data", validation_data)):
             if data is not None:
-                check_classes(data, self.label_map, name)
+                library_calls.check_classes(data, self.label_map, name)
         config = self._config(train_data, validation_data, epochs=epochs, batch_size=batch_size)
         start = find_start(self.model_spec.uri)
         _logger.info("training starts from %s", start.detector or start.checkpoint or "random weights")
@@ -306,7 +295,7 @@ class ObjectDetector:
         formats = _formats(export_format, self.ALLOWED_EXPORT_FORMAT, self.DEFAULT_EXPORT_FORMAT)
         files.make_dirs(folder)
         if ExportFormat.TFLITE in formats:
-            write_tflite(self._tflite(quantization_config), files.join(folder, tflite_filename))
+            library_calls.write_tflite(self._tflite(quantization_config), files.join(folder, tflite_filename))
         if ExportFormat.SAVED_MODEL in formats:
             with files.atomic_dir(files.join(folder, saved_model_filename)) as written:
                 files.copy_tree(serving_dir(source), written)
@@ -314,19 +303,19 @@ class ObjectDetector:
             names = [self.label_map.get(i, _UNKNOWN_NAME) for i in range(1, max(self.label_map) + 1)]
             files.write_text(files.join(folder, label_filename), "".join(f"{name}\n" for name in names))
 
-    def _tflite(self, config: QuantizationConfig | None) -> TFLiteRequest:
-        request = TFLiteRequest(
+    def _tflite(self, config: QuantizationConfig | None) -> library_calls.TFLiteRequest:
+        request = library_calls.TFLiteRequest(
             model_dir=self._trained(),
             file_format="int8",
             data=self.representative_data,
             max_detections=self.model_spec.config.tflite_max_detections,
         )
-        return request if config is None else quantized(request, config)
+        return request if config is None else library_calls.quantized(request, config)
 
     def _config(
         self, train_data: DataLoader, validation_data: DataLoader | None, *, epochs: int, batch_size: int
     ) -> CheckedConfig:
-        path = write_labels(as_label_map(self.label_map), self.model_spec.model_dir)
+        path = library_calls.write_labels(as_label_map(self.label_map), self.model_spec.model_dir)
         return make_config(
             self.model_spec,
             train_data,
@@ -347,10 +336,10 @@ class ObjectDetector:
     def _measured(self, path: str, data: DataLoader) -> dict[str, float]:
         from detection_core.tasks.evaluate import own_config
 
-        check_classes(data, self.label_map, "data")
+        library_calls.check_classes(data, self.label_map, "data")
         config = own_config(self._trained())
         with ScratchFolder() as scratch:
-            return measure(path, config, data, scratch, category_prefix="AP_/")
+            return library_calls.measure(path, config, data, scratch, category_prefix="AP_/")
 
 
 def _formats(

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from detection_core.api import evaluate
-from detection_core.artifacts.detector import LABEL_MAP
+from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, extra_file, read_extra
 from detection_core.artifacts.evaluation import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
@@ -24,13 +24,9 @@ _SHORT = (
 def measure(
     path: str, config: PipelineConfig, data: DataLoader, folder: str, *, category_prefix: str
 ) -> dict[str, float]:
-    """Evaluate a detector.
+    """Evaluate a detector folder or a .tflite file; the label map is written to `folder`.
 
-    The path is a detector folder or a .tflite file. The label map is written to `folder`.
-
-    Returns:
-        COCO's twelve metrics as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 if the images have no
-        objects.
+    The results are COCO's metrics as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 without objects.
 
     Raises:
         DetectionError: as in `detection_core.evaluate`.
@@ -48,12 +44,9 @@ def measure(
 def mean_losses(
     path: str, config: PipelineConfig, data: DataLoader, folder: str, *, batch_size: int
 ) -> list[float]:
-    """Average the losses of a detector folder, in MediaPipe Model Maker's order.
+    """Average total, classification and box loss, and the sum of the last two, as MediaPipe Model Maker does.
 
-    The label map is written to `folder`.
-
-    Returns:
-        Total loss, classification loss, box loss, and the sum of the last two.
+    The path is a detector folder. The label map is written to `folder`.
 
     Raises:
         DetectionError: as in `detection_core.tasks.evaluate.measure_losses`.
@@ -93,11 +86,7 @@ def write_labels(label_map: LabelMap, folder: str) -> str:
 
 
 def check_classes(data: DataLoader, label_map: dict[int, str], where: str) -> None:
-    """Refuse images of other classes than a detector's.
-
-    Raises:
-        DataError: naming the argument.
-    """
+    """Refuse images of other classes than a detector's; DataError names the argument."""
     if data.label_map != label_map:
         raise DataError(
             f"expected the detector's classes {_shown(label_map)}, found {_shown(data.label_map)}; read the"
@@ -107,11 +96,7 @@ def check_classes(data: DataLoader, label_map: dict[int, str], where: str) -> No
 
 
 def check_batch(data: DataLoader, batch_size: int, where: str) -> None:
-    """Refuse a batch that needs more images than there are to train on.
-
-    Raises:
-        ConfigError: naming the argument.
-    """
+    """Refuse a batch that needs more images than there are to train on; ConfigError names the argument."""
     if len(data) < batch_size:
         raise ConfigError(
             f"expected at most the {len(data)} images of train_data, found {batch_size}; lower it",
@@ -167,7 +152,6 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
         ConfigError: for an int8 file without images.
         ExportError: when the detector cannot be converted.
     """
-    from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
     from detection_core.exporters.tflite_formats import FORMATS, file_name
     from detection_core.tasks.export import write_tflite_config
     from detection_core.tasks.exporting.parity import TFLiteExportOptions
@@ -193,10 +177,6 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
             )
         written = files.join(scratch, "tflite")
         write_tflite_config(
-            request.model_dir,
-            config,
-            options,
-            tflite_dir=written,
-            quantized_model_dir=request.quantized_dir,
+            request.model_dir, config, options, tflite_dir=written, quantized_model_dir=request.quantized_dir
         )
         files.copy_file(files.join(written, file_name(request.file_format)), path)

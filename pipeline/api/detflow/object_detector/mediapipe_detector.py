@@ -1,7 +1,5 @@
 """MediaPipe Model Maker's object detector: train, quantize, evaluate and export."""
 
-from __future__ import annotations
-
 import logging
 import os
 
@@ -11,19 +9,9 @@ from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.config import QuantizationConfig
+from detflow.object_detector import library_calls
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import Start, find_start
-from detflow.object_detector.library_calls import (
-    TFLiteRequest,
-    check_batch,
-    check_classes,
-    mean_losses,
-    measure,
-    point_at,
-    quantized,
-    write_labels,
-    write_tflite,
-)
 from detflow.object_detector.mediapipe_options import (
     HParams,
     ModelOptions,
@@ -62,7 +50,7 @@ class MediaPipeDetector:
             ConfigError: when a number is out of range, or a batch needs more images than there are.
         """
         self._hparams = options.hparams or HParams()
-        check_batch(data, self._hparams.batch_size, "hparams.batch_size")
+        library_calls.check_batch(data, self._hparams.batch_size, "hparams.batch_size")
         self.label_map, self._data = data.label_map, data
         self._folder = self._hparams.export_dir
         self._quantized = ""
@@ -81,7 +69,7 @@ class MediaPipeDetector:
     @shown_progress()
     def create(
         cls, train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions
-    ) -> MediaPipeDetector:
+    ) -> "MediaPipeDetector":
         """Create and train a detector.
 
         Args:
@@ -125,9 +113,9 @@ class MediaPipeDetector:
                 " restore_float_ckpt first",
                 where="quantization_aware_training",
             )
-        check_classes(train_data, self.label_map, "train_data")
+        library_calls.check_classes(train_data, self.label_map, "train_data")
         self._check(validation_data)
-        check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
+        library_calls.check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
         config = make_quantized_config(self._config, qat_hparams, images=len(train_data))
         config = self._reading(config, train_data, validation_data)
         output = files.join(self._folder, _QUANTIZED)
@@ -153,11 +141,13 @@ class MediaPipeDetector:
         Raises:
             DataError: when the images cannot be read, or are of other classes.
         """
-        check_classes(dataset, self.label_map, "dataset")
+        library_calls.check_classes(dataset, self.label_map, "dataset")
         path = self._quantized or self.detector_dir
         with ScratchFolder() as scratch:
-            found = measure(path, self._config, dataset, scratch, category_prefix="AP ByCategory/")
-            losses = mean_losses(path, self._config, dataset, scratch, batch_size=batch_size)
+            found = library_calls.measure(
+                path, self._config, dataset, scratch, category_prefix="AP ByCategory/"
+            )
+            losses = library_calls.mean_losses(path, self._config, dataset, scratch, batch_size=batch_size)
         return losses, found
 
     @shown_progress()
@@ -181,7 +171,7 @@ class MediaPipeDetector:
                 " restore_float_ckpt first",
                 where="quantization_config",
             )
-        request = TFLiteRequest(
+        request = library_calls.TFLiteRequest(
             model_dir=self.detector_dir,
             quantized_dir=self._quantized,
             file_format="int8" if self._quantized else "float32",
@@ -189,8 +179,8 @@ class MediaPipeDetector:
             max_detections=_DETECTIONS,
         )
         if quantization_config:
-            request = quantized(request, quantization_config)
-        write_tflite(request, files.join(self._folder, model_name))
+            request = library_calls.quantized(request, quantization_config)
+        library_calls.write_tflite(request, files.join(self._folder, model_name))
 
     def export_labels(self, export_dir: str | os.PathLike[str], label_filename: str = "labels.txt") -> None:
         """Write the class names, one per line.
@@ -205,14 +195,14 @@ class MediaPipeDetector:
 
     def _check(self, validation_data: DataLoader | None) -> None:
         if validation_data is not None:
-            check_classes(validation_data, self.label_map, "validation_data")
+            library_calls.check_classes(validation_data, self.label_map, "validation_data")
 
     def _reading(
         self, config: PipelineConfig, train_data: DataLoader, validation_data: DataLoader | None
     ) -> PipelineConfig:
-        labels = write_labels(train_data.as_label_map(), self._folder)
-        point_at(config, train_data, labels, training=True)
-        point_at(config, validation_data or train_data, labels, training=False)
+        labels = library_calls.write_labels(train_data.as_label_map(), self._folder)
+        library_calls.point_at(config, train_data, labels, training=True)
+        library_calls.point_at(config, validation_data or train_data, labels, training=False)
         return config
 
 

@@ -6,8 +6,6 @@ Huber with delta 0.1.
 Source: https://github.com/google-ai-edge/mediapipe, model_maker, object_detector/model.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import tempfile
@@ -48,7 +46,7 @@ class SupportedModels(enum.Enum):
     MOBILENET_MULTI_AVG_I384 = ModelSpec("", (384, 384, 3))
 
     @classmethod
-    def get(cls, spec: SupportedModels) -> ModelSpec:
+    def get(cls, spec: "SupportedModels") -> ModelSpec:
         """Return a model.
 
         Raises:
@@ -94,7 +92,6 @@ class HParams:
     cosine_decay_alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         _check_positive(
             self, "learning_rate", "batch_size", "epochs", "steps_per_epoch", "cosine_decay_epochs"
         )
@@ -127,7 +124,6 @@ class QATHParams:
     decay_rate: float = 0.96
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         _check_positive(self, "learning_rate", "batch_size", "epochs", "decay_steps", "decay_rate")
 
 
@@ -142,7 +138,6 @@ class ModelOptions:
     l2_weight_decay: float = 3.0e-05
 
     def __post_init__(self) -> None:
-        """Refuse unsupported values."""
         if not is_number(self.l2_weight_decay) or self.l2_weight_decay < 0:
             raise _refusal("l2_weight_decay", "0 or more", self.l2_weight_decay)
 
@@ -197,10 +192,7 @@ def make_config(
     """
     height, width, _ = spec.input_image_shape
     text = find_kind("mediapipe").fill(
-        classes,
-        height=height,
-        width=width,
-        weight_decay=repr(options.l2_weight_decay),
+        classes, height=height, width=width, weight_decay=repr(options.l2_weight_decay)
     )
     config = parse_pipeline_config(text + _REST, where=spec.name)
     per_epoch = hparams.steps_per_epoch or max(1, images // hparams.batch_size)

@@ -102,11 +102,7 @@ class RecordCache:
 
 
 def read_cache(prefix: str) -> RecordCache:
-    """Return the records under a prefix.
-
-    Raises:
-        DataError: when there are none, a shard is missing or damaged, or the metadata are missing.
-    """
+    """Return the records under a prefix; DataError without shards or metadata, or when one is damaged."""
     path = prefix + _META_DATA
     if not files.exists(path):
         raise DataError("expected a cache with its metadata, found none; make it again", where=path)
@@ -141,11 +137,7 @@ def read_cache(prefix: str) -> RecordCache:
 
 
 def count_images(paths: Iterable[str]) -> int:
-    """Count the records of files.
-
-    Raises:
-        DataError: when a file is truncated or not a TFRecord file.
-    """
+    """Count the records of files; DataError when one is truncated or not a TFRecord file."""
     count = 0
     for path in paths:
         if files.is_remote(path):
