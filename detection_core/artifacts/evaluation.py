@@ -1,8 +1,8 @@
 """The evaluation artifact: metrics.json with the verdict, and curves.json.
 
-`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the names of the Object
-Detection API for COCO's, as the COCO detection evaluation defines them (Lin et al., Microsoft COCO: Common
-Objects in Context, ECCV 2014, https://cocodataset.org/#detection-eval).
+`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the Object Detection API's
+names for those of the COCO detection evaluation, https://cocodataset.org/#detection-eval (Lin et al., ECCV
+2014).
 """
 
 import dataclasses
