@@ -1,8 +1,8 @@
 """The evaluation artifact: metrics.json with the verdict, and curves.json.
 
-`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the Object Detection API's
-names for those of the COCO detection evaluation, https://cocodataset.org/#detection-eval (Lin et al., ECCV
-2014).
+`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the Object Detection
+API's names for those of the COCO detection evaluation, https://cocodataset.org/#detection-eval (Lin et al.,
+ECCV 2014).
 """
 
 import dataclasses
