@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 from detection_core.artifacts.evaluation import (
     COCO_METRICS,
     KEYPOINT_METRICS,
-    MAP,
     MASK_METRICS,
     NOTHING_TO_MEASURE,
     category_metric,
@@ -105,10 +105,12 @@ class Measure:
     """Metric and classes to average.
 
     Attributes:
-        summary: one of the twelve COCO metrics.
+        kind: the compared shape.
+        summary: one of its metrics.
         classes: classes to average over, in [0, C).
     """
 
+    kind: Kind
     summary: Summary
     classes: tuple[int, ...]
 
@@ -124,14 +126,22 @@ def find_measures(
         groups: as in `CocoResult.metrics`.
     """
     everything = tuple(sorted(class_names))
-    known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
-    for class_, name in class_names.items():
-        known[category_metric(name)] = Measure(summary=SUMMARIES[MAP], classes=(class_,))
-        for metric, summary in SUMMARIES.items():
-            known[_by_category(metric, name)] = Measure(summary=summary, classes=(class_,))
-    for group, members in groups.items():
-        classes = tuple(class_ for class_ in everything if class_names[class_] in members)
-        known[group_metric(group)] = Measure(summary=SUMMARIES[MAP], classes=classes)
+    known: dict[str, Measure] = {}
+    for kind in (BOXES, *SHAPE_KINDS.values()):
+        summaries, map_name = kind.summaries, kind.map_name
+
+        def add(metric: str, name: str, classes: tuple[int, ...], kind: Kind = kind) -> None:
+            known[name] = Measure(kind=kind, summary=kind.summaries[metric], classes=classes)
+
+        for metric in summaries:
+            add(metric, metric, everything)
+            for class_, name in class_names.items():
+                add(metric, _by_category(metric, name), (class_,))
+        for class_, name in class_names.items():
+            add(map_name, category_metric(name, map_name), (class_,))
+        for group, members in groups.items():
+            classes = tuple(class_ for class_ in everything if class_names[class_] in members)
+            add(map_name, group_metric(group, map_name), classes)
     return {metric: known[metric] for metric in metrics if metric in known}
 
 
@@ -216,8 +226,60 @@ def evaluate_coco(
         ModelError: for a detection without them.
     """
     truth, found = coco_dictionaries(images, class_names, kind.iou_type)
-    sigmas = keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
-    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=sigmas)
+    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
+
+
+def _sigmas(images: Sequence[EvaluatedImage], kind: Kind) -> np.ndarray | None:
+    return keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlaps:
+    """Overlaps of a class's detections and objects in one image, D and G of them.
+
+    Attributes:
+        scores: float64 [D], descending.
+        areas: float64 [D], of the detections.
+        overlaps: float64 [D, G].
+        object_areas: float64 [G].
+        is_crowd: bool [G].
+        ignored: bool [G], objects that do not count: crowds, and for keypoints those without a labelled one.
+    """
+
+    scores: np.ndarray
+    areas: np.ndarray
+    overlaps: np.ndarray
+    object_areas: np.ndarray
+    is_crowd: np.ndarray
+    ignored: np.ndarray
+
+
+def find_overlaps(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
+) -> dict[tuple[int, int], Overlaps]:
+    """Return (place of the image, class in [0, C)) -> overlaps, for those with detections or objects.
+
+    Arguments and errors are those of `evaluate_coco`.
+    """
+    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
+    engine = _evaluated(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
+    by_place: dict[Any, tuple[list[Any], list[Any]]] = collections.defaultdict(lambda: ([], []))
+    for which, data in enumerate((truth, found)):
+        for annotation in data["annotations"]:
+            by_place[annotation["image_id"], annotation["category_id"]][which].append(annotation)
+    places = {}
+    for (image_id, category_id), (objects, detections) in by_place.items():
+        best = sorted(detections, key=lambda a: -a["score"])[: engine.params.maxDets[-1]]
+        is_crowd = np.array([bool(a["iscrowd"]) for a in objects], bool)
+        places[image_id - 1, category_id - 1] = Overlaps(
+            scores=np.array([a["score"] for a in best], np.float64),
+            areas=np.array([a["area"] for a in best], np.float64),
+            overlaps=np.reshape(engine.ious[image_id, category_id], (len(best), len(objects))),
+            object_areas=np.array([a["area"] for a in objects], np.float64),
+            is_crowd=is_crowd,
+            ignored=is_crowd | np.array([a.get("num_keypoints") == 0 for a in objects], bool),
+        )
+    return places
 
 
 def run_engine(
@@ -239,15 +301,7 @@ def run_engine(
         most: limits of detections of a class in an image; empty: the engine's for this shape.
         options: of the engine.
     """
-    from faster_coco_eval import COCO, COCOeval_faster
-
-    engine = COCOeval_faster(
-        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
-    )
-    # For keypoints the engine would leave out classes without an object.
-    engine.params.catIds = [c + 1 for c in sorted(class_names)]
-    engine.params.maxDets = list(most) or engine.params.maxDets
-    engine.evaluate()
+    engine = _evaluated(truth, found, class_names, kind, most, **options)
     engine.accumulate()
     classes = tuple(sorted(class_names))
     return CocoResult(
@@ -258,3 +312,24 @@ def run_engine(
         recall=np.asarray(engine.eval["recall"], np.float64),
         kind=kind,
     )
+
+
+def _evaluated(
+    truth: dict[str, Any],
+    found: dict[str, Any],
+    class_names: Mapping[int, str],
+    kind: Kind,
+    most: Sequence[int] = (),
+    **options: Any,
+) -> Any:
+    """Return the engine of COCO's metrics after it has compared two data sets; see `run_engine`."""
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    engine = COCOeval_faster(
+        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
+    )
+    # For keypoints the engine would leave out classes without an object.
+    engine.params.catIds = [c + 1 for c in sorted(class_names)]
+    engine.params.maxDets = list(most) or engine.params.maxDets
+    engine.evaluate()
+    return engine
