@@ -70,7 +70,7 @@ class EvalReport:
         metrics: name to value; None or COCO's -1 if there is nothing to measure.
         baseline: the baseline's metrics; None without a baseline.
         score_threshold: recommended minimum score of detections: highest F1 over all classes; 0 if unknown.
-        intervals: metric to its interval, for mAP and metrics with a threshold.
+        intervals: metric to its interval, for the mAP of each shape and metrics with a threshold.
         thresholds: every verdict.
         blessed: whether all thresholds are met; None in other tools' files.
         reasons: reasons as readable text.

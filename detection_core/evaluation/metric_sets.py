@@ -81,7 +81,7 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
                     where=f"eval_config.super_categories[{group}]",
                 )
     known: list[str] = []
-    for kind in (BOXES, *_shape_kinds(options)):
+    for kind in coco_kinds(options):
         known += kind.summaries
         known += (category_metric(name, kind.map_name) for name in class_names.values())
         known += (group_metric(group, kind.map_name) for group in options.groups)
@@ -127,7 +127,7 @@ def compute_metrics(
         split.compared
         if kind is split.compared.kind
         else evaluate_coco(split.counted, split.class_names, kind)
-        for kind in _shape_kinds(options)
+        for kind in coco_kinds(options)[1:]
     )
     found: dict[str, float] = {}
     for result in (split.coco, *shapes):
@@ -145,8 +145,9 @@ def compute_metrics(
     return found | _registered(split.images, split.class_names, options)
 
 
-def _shape_kinds(options: MetricOptions) -> list[Kind]:
-    return [SHAPE_KINDS[name] for name in options.sets if name in SHAPE_KINDS]
+def coco_kinds(options: MetricOptions) -> list[Kind]:
+    """Return the shapes that COCO's metrics of an evaluation compare, boxes first."""
+    return [BOXES, *(SHAPE_KINDS[name] for name in options.sets if name in SHAPE_KINDS)]
 
 
 def _voc(options: MetricOptions) -> list[VocOptions]:

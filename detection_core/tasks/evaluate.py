@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra
-from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport, finite
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
 from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
@@ -32,6 +32,7 @@ from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import measure
 from detection_core.evaluation.metric_sets import (
+    coco_kinds,
     compute_metrics,
     known_metrics,
     missing_shapes,
@@ -157,7 +158,12 @@ def _report(
 ) -> EvalReport:
     split, demanded = splits[_MODEL], [t.metric for t in thresholds]
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
-    resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
+    resampled = resample(
+        split,
+        splits.get(_BASELINE),
+        [*(kind.map_name for kind in coco_kinds(options.metrics)), *demanded],
+        groups=options.metrics.groups,
+    )
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
     return EvalReport(
         split=options.split,
