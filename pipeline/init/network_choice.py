@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,9 @@ _SIDES: dict[bool, tuple[int, int]] = {False: (224, 320), True: (320, 640)}
 """Bounds of the input's side in pixels, without and with a GPU."""
 _SMALLEST_PYRAMID = 320
 _FEW_BOXES = 50  # fewer boxes say too little about future ones
-_MIRRORED = {"left": "right", "right": "left", "l": "r", "r": "l"}
+_OTHER_SIDE = {"left": "right", "right": "left", "l": "r", "r": "l"}
+# A whole word, or the beginning or end of a name, as in `leftear`.
+_SIDE = re.compile(r"^(left|right)|(left|right)$|(?<![^\W_])(left|right|l|r)(?![^\W_])", re.IGNORECASE)
 _ANCHORS = "https://arxiv.org/abs/1612.08242 and https://arxiv.org/abs/1708.02002"
 
 
@@ -190,11 +193,13 @@ def _in_records(seen: Survey) -> list[str]:
 
 
 def _mirrored(name: str) -> str:
-    for separator in ("_", "-", " "):
-        words = [_MIRRORED.get(word.lower(), word) for word in name.split(separator)]
-        if separator.join(words) != name:
-            return separator.join(words)
-    return name
+    return _SIDE.sub(_other_side, name)
+
+
+def _other_side(found: re.Match[str]) -> str:
+    side = found.group()
+    other = _OTHER_SIDE[side.lower()]
+    return other.upper() if side.isupper() else other.capitalize() if side[0].isupper() else other
 
 
 def from_scratch(reason: str, finds: Finding = "boxes") -> tuple[Network, str]:

@@ -119,8 +119,11 @@ def test_flips_swap_left_and_right_keypoints_and_are_left_out_where_these_are_un
     kpts = find_network("centernet_mobilenetv2fpn_half_kpts")
     for names, permutation in (
         (("nose", "left_eye", "right_eye"), [0, 2, 1]),
-        (("L Hip", "tail", "R Hip"), None),
+        (("L Hip", "tail", "R Hip"), [2, 1, 0]),
         (("eye-l", "eye-r"), [1, 0]),
+        (("snout", "leftear", "rightear"), [0, 2, 1]),
+        (("EyeLeft", "EyeRight"), [1, 0]),
+        (("bright_spot", "left_eye", "right_eye"), [0, 2, 1]),
         (("left_eye", "nose"), None),
         (("a", "b"), None),
     ):
