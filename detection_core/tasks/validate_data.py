@@ -114,7 +114,12 @@ def validate_examples(
     )
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
-    _check_schema(passes, options.schema, label_map, folders, findings)
+    if has_capability(_TFDV):
+        features = {split: found.features for split, found in passes.items()}
+        written_to = (folders.statistics, folders.schema, folders.anomalies)
+        capability(_TFDV).check_schema(features, options.schema, label_map.names, written_to, findings)
+    else:
+        findings.not_made("schema", _NOT_INSTALLED)
     before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
     check_differences(statistics, before, findings)
 
@@ -135,21 +140,6 @@ def validate_examples(
     for finding in found.findings:
         _logger.warning("validate | %s | %s", finding.severity, finding.message)
     return found
-
-
-def _check_schema(
-    passes: Mapping[str, SplitPass],
-    schema: str,
-    label_map: LabelMap,
-    folders: ValidationFolders,
-    findings: FindingList,
-) -> None:
-    if not has_capability(_TFDV):
-        findings.not_made("schema", _NOT_INSTALLED)
-        return
-    features = {split: found.features for split, found in passes.items()}
-    written_to = (folders.statistics, folders.schema, folders.anomalies)
-    capability(_TFDV).check_schema(features, schema, label_map.names, written_to, findings)
 
 
 def _pass_over_all(
