@@ -1,13 +1,10 @@
 """The metrics of an evaluation by eval.proto's `metrics_set`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, category_metric, group_metric
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
-from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
@@ -15,7 +12,6 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
-from detection_core.structures import Instances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,23 +96,6 @@ def missing_shapes(images: Sequence[EvaluatedImage], options: MetricOptions) -> 
         ):
             return what
     return ""
-
-
-def split_to_measure(
-    images: tuple[EvaluatedImage, ...],
-    label_map: LabelMap,
-    options: MetricOptions,
-    pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple,
-) -> EvaluatedSplit:
-    """Return images as the metrics need them; `pixels` as in `EvaluatedSplit`."""
-    return EvaluatedSplit(
-        images=images,
-        class_names=label_map.class_names,
-        frequencies=label_map.frequencies,
-        labelled_only=options.only_labelled,
-        compares_masks=not MASK_SETS.isdisjoint(options.sets),
-        pixels=pixels,
-    )
 
 
 def compute_metrics(
