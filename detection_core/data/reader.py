@@ -100,11 +100,7 @@ class Reader:
         return self.decode(record).sample
 
     def keeping_decoded(self) -> "Reader":
-        """Return a reader with a disk cache of decoded images, if the environment variable is set.
-
-        Raises:
-            ConfigError: for an invalid folder or size.
-        """
+        """Return a reader with the disk cache of images that the environment sets; ConfigError if invalid."""
         cache = image_cache()
         return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 

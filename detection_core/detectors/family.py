@@ -260,11 +260,7 @@ class Family:
         return self.quantization
 
     def require_level_outputs(self) -> Callable[[Any, tf.Tensor], LevelOutputs]:
-        """Return the function that runs a detector's network without post-processing.
-
-        Raises:
-            ExportError: when there are no fixed anchors on several levels.
-        """
+        """Return the function that runs a network without post-processing; ExportError when it has none."""
         if self.level_outputs is None:
             what, advice = "a detector with anchors on fixed levels", "export with other signatures"
             raise ExportError(self._lacking(what, "level_outputs", advice), where="model")

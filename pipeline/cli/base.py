@@ -160,11 +160,7 @@ def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
 
 
 def load_config(path: str, arguments: argparse.Namespace) -> Any:
-    """Return the checked pipeline.config of a file, with the arguments' overrides.
-
-    Raises:
-        ConfigError: for an invalid config or override.
-    """
+    """Return a file's checked pipeline.config, with the arguments' overrides; ConfigError if invalid."""
     from detection_core.config.load import load_checked_config
 
     overrides = config_overrides(arguments.overrides)
@@ -232,11 +228,7 @@ def representative_examples(purpose: str, default: int = 100) -> Argument:
 
 
 def given_model(path: str) -> str:
-    """Return the model at a path of the command line; "" stays "".
-
-    Raises:
-        ContractError: as in `detection_core.artifacts.detector.find_model`.
-    """
+    """Return the model at a path of the command line; "" stays ""; ContractError as of `find_model`."""
     from detection_core.artifacts.detector import find_model
 
     return find_model(path)
