@@ -285,11 +285,7 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
 
 
 def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Return the config; refuse it if its `model` cannot be built, without checking other sections.
-
-    Raises:
-        ConfigError: for the first problem, with its field path as `where`.
-    """
+    """Return the config, or refuse its `model` alone; ConfigError has the first problem's path."""
     model = config.model
     if find_family(model) is None:
         reason = RULES["DetectionModel"].refused.get(str(model.WhichOneof("model")), "set one")

@@ -53,11 +53,7 @@ def load_checked_config(
 def load_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> TrainEvalPipelineConfig:
-    """Read a pipeline.config and apply overrides, without checking the result.
-
-    Raises:
-        ConfigError: when a file cannot be read, or a file or an override does not fit the schema.
-    """
+    """Read a pipeline.config and apply overrides, unchecked; ConfigError for a bad file or override."""
     config = load_pipeline_config(path)
     for override_file in override_files:
         config = merge_override_file(config, override_file)

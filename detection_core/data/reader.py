@@ -132,11 +132,7 @@ class Reader:
         return dataclasses.replace(self, sequence=sequence, left_out=tuple(left_out))
 
     def decoded_bytes(self, *, limit: int) -> int:
-        """Estimate the bytes of all decoded images from the first few; above `limit` it may be too low.
-
-        Raises:
-            DataError: when a record is damaged.
-        """
+        """Estimate the bytes of decoded images, above `limit` perhaps too low; DataError if damaged."""
         stored = self._stored_bytes()
         if stored > limit:
             return stored

@@ -267,11 +267,7 @@ class Family:
         return self.level_outputs
 
     def require_with_network(self) -> Callable[[Any, tf_keras.Model], Detector]:
-        """Return the function that replaces a detector's network with a rewritten one.
-
-        Raises:
-            ModelError: when the detector is not a single network.
-        """
+        """Return the function that replaces a network; ModelError when the detector has several."""
         if self.with_network is None:
             what, advice = "a detector of one network", "train it at one size"
             raise ModelError(self._lacking(what, "with_network", advice), where="model")
