@@ -17,10 +17,10 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes 
 	@.venv/bin/python examples/digits/compose.py $(DEMO)/scenes
 	@.venv/bin/detflow run examples/digits/settings.yaml
 
-test: setup ## the test suite
-	@$(PYTEST) -m "not slow and not zoo and not faults" $(PYTEST_ARGS)
+test: setup ## the test suite; SLOW=1 with the tests of test-slow, in one run
+	@$(PYTEST) -m "$(if $(SLOW),,not slow and )not zoo and not faults" $(PYTEST_ARGS)
 
-test-slow: setup ## whole trainings, workflows and conversions; CI runs them
+test-slow: setup ## whole trainings, workflows and conversions; CI runs them with the others
 	@$(PYTEST) -m "slow and not zoo and not faults" $(PYTEST_ARGS)
 
 test-changed: setup ## the tests that need what changed since a commit, and a smoke test; SINCE=main

@@ -119,7 +119,7 @@ SAME_NAME = (
     ),
     (
         "a family's own anchors, and the messages that families share",
-        (EFFICIENTDET, SSD, MESSAGES),
+        (EFFICIENTDET, FASTER_RCNN, SSD, MESSAGES),
         "anchors",
     ),
     (

@@ -15,10 +15,10 @@ from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
 from detection_core.datasets.card import count_reasons
 from detection_core.datasets.classes import (
+    fill_label_map,
     make_label_map,
     merge_keypoint_names,
     similar_names,
-    with_keypoint_names,
 )
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.image_files import AUTO, BACKGROUND, left_over
@@ -36,7 +36,7 @@ class Dataset:
     Attributes:
         index: of the images, on disk.
         split_names: in alphabetical order.
-        label_map: made from the categories, with the keypoints of the records.
+        label_map: made from the categories, with the keypoints and LVIS's frequencies of the records.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
         unannotated: split to images without annotations.
         background: whether these are kept as images without objects; else they are skipped.
@@ -89,10 +89,11 @@ def read_dataset(data: InputData, label_map: LabelMap | None, unannotated_images
     for names in similar_names(item.name for item in label_map.items):
         _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
     keypoint_names = merge_keypoint_names([a.keypoint_names for _, a in read], label_map.ids_by_text)
+    frequencies = {name: value for _, a in read for name, value in a.frequencies.items()}
     dataset = Dataset(
         index=index,
         split_names=data.splits.names,
-        label_map=with_keypoint_names(label_map, keypoint_names),
+        label_map=fill_label_map(label_map, keypoint_names, frequencies),
         keypoint_names=keypoint_names,
         unannotated=unannotated,
         background=background,

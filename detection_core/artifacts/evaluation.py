@@ -1,8 +1,8 @@
 """The evaluation artifact: metrics.json with the verdict, and curves.json.
 
-`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the names of the Object
-Detection API for COCO's, as the COCO detection evaluation defines them (Lin et al., Microsoft COCO: Common
-Objects in Context, ECCV 2014, https://cocodataset.org/#detection-eval).
+`detection_core.artifacts.pictures` describes the pictures beside them. Metrics have the Object Detection
+API's names for those of the COCO detection evaluation, https://cocodataset.org/#detection-eval (Lin et al.,
+ECCV 2014).
 """
 
 import dataclasses
@@ -70,7 +70,7 @@ class EvalReport:
         metrics: name to value; None or COCO's -1 if there is nothing to measure.
         baseline: the baseline's metrics; None without a baseline.
         score_threshold: recommended minimum score of detections: highest F1 over all classes; 0 if unknown.
-        intervals: metric to its interval, for mAP and metrics with a threshold.
+        intervals: metric to its interval, for the mAP of each shape and metrics with a threshold.
         thresholds: every verdict.
         blessed: whether all thresholds are met; None in other tools' files.
         reasons: reasons as readable text.

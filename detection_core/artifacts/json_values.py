@@ -2,8 +2,7 @@
 
 Unknown fields of a newer version are ignored; missing ones take the field's default. Any other mismatch is
 refused with its path. Values are not converted: int stays int and float stays float, so rewriting gives the
-same bytes. pydantic is not used: it writes 3.0 for the int 3 of a float field, and is not in the image of
-the steps.
+same bytes. pydantic would write 3.0 for the int 3 of a float field, and the image of the steps lacks it.
 """
 
 import collections.abc

@@ -11,10 +11,11 @@ from detection_core.structures import Batch, GroundTruth, Images, Sample
 
 def pad_objects(truth: GroundTruth, count: int) -> GroundTruth:
     """Pad or cut unbatched ground truth to `count` rows; added rows are zero and invalid."""
+    missing = tf.maximum(count - tf.shape(truth.boxes)[0], 0)
+    room = {rank: tf.pad([[0, missing]], [[0, rank - 1], [0, 0]]) for rank in (1, 2, 3)}
 
     def pad(field: tf.Tensor) -> tf.Tensor:
-        room = [[0, count - tf.shape(field[:count])[0]]] + [[0, 0]] * (field.shape.rank - 1)
-        padded = tf.pad(field[:count], room)
+        padded = tf.pad(field[:count], room[field.shape.rank])
         padded.set_shape([count, *field.shape[1:]])
         return padded
 

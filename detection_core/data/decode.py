@@ -112,9 +112,13 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
 _DEPTHS = ("image/object/keypoint/z", "image/object/keypoint/z/weights")
 
 
+def _first_unless_empty(values: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    """Return one of two vectors without a `tf.cond`, whose branches would be traced as functions."""
+    return tf.concat([values, others[: tf.where(tf.size(values) > 0, 0, tf.size(others))]], axis=0)
+
+
 def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
-    missing = tf.fill([count], tf.cast(default, values.dtype))
-    return tf.cond(tf.size(values) > 0, lambda: values, lambda: missing)
+    return _first_unless_empty(values, tf.fill([count], values.dtype.as_numpy_dtype(default)))
 
 
 def _class_ids(
@@ -124,7 +128,7 @@ def _class_ids(
     labels, texts = fields[f"{prefix}/label"], fields[f"{prefix}/text"]
     if table is None:
         return labels
-    return tf.cond(tf.size(texts) > 0, lambda: table.lookup(texts), lambda: labels)
+    return _first_unless_empty(table.lookup(texts), labels)
 
 
 def decode_classes(record: tf.Tensor, *, table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
@@ -304,7 +308,7 @@ def decode_example(
         sample=Sample(image, truth, fields["image/source_id"]),
         difficult=tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool),
         group_of=tf.cast(_filled(fields["image/object/group_of"], count, 0), tf.bool),
-        labelled=tf.boolean_mask(labelled, labelled >= 0),
+        labelled=tf.gather(labelled, tf.where(labelled >= 0)[:, 0]),
         not_exhaustive=tf.cast(fields[f"image/{_NOT_EXHAUSTIVE}"] - FIRST_CLASS, tf.int32),
     )
 
@@ -313,10 +317,9 @@ def drop_unusable_objects(decoded: DecodedExample) -> DecodedExample:
     """Remove objects with NaN in the box or with a class that is not in the label map."""
     truth = decoded.sample.truth
     known = truth.classes >= 0
-    usable = known & tf.logical_not(tf.reduce_any(tf.math.is_nan(truth.boxes), axis=-1))
-    sample = decoded.sample._replace(truth=keep_objects(truth, usable))
+    rows = tf.where(known & tf.logical_not(tf.reduce_any(tf.math.is_nan(truth.boxes), axis=-1)))[:, 0]
     return decoded._replace(
-        sample=sample,
-        difficult=tf.boolean_mask(decoded.difficult, usable),
-        group_of=tf.boolean_mask(decoded.group_of, usable),
+        sample=decoded.sample._replace(truth=keep_objects(truth, rows)),
+        difficult=tf.gather(decoded.difficult, rows),
+        group_of=tf.gather(decoded.group_of, rows),
     )

@@ -11,6 +11,8 @@ BACKGROUND = "background"
 MAX_CLASS_ID = 100_000
 """Highest class id: a model has an output and a name for every id up to the highest."""
 FREQUENCIES = ("UNSPECIFIED", "FREQUENT", "COMMON", "RARE")  # of classes in LVIS; index = stored value
+LVIS_FREQUENCIES = {name[0].lower(): name for name in FREQUENCIES[1:]}
+"""`frequency` of a category in LVIS's files to its entry of `FREQUENCIES`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

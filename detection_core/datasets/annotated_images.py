@@ -127,6 +127,10 @@ class ImageLabel(NamedTuple):
     confidence: float = 1.0
 
 
+LVIS_FIELDS = {"neg_category_ids": "absent", "not_exhaustive_category_ids": "not_exhaustive"}
+"""Key of an image in LVIS's files, and below `image/` in records, to the field of `AnnotatedImage`."""
+
+
 class AnnotatedImage(NamedTuple):
     """One annotated image.
 
@@ -140,6 +144,8 @@ class AnnotatedImage(NamedTuple):
         labels: image-level labels; empty if the source has none.
         in_fractions: whether boxes, polygons and keypoints are fractions of the image's size, not pixels.
         example: path of the image's `tf.train.Example`, whose other features are kept; "" for other formats.
+        absent: classes verified as absent (LVIS).
+        not_exhaustive: classes of which the image may have more objects (LVIS).
     """
 
     source_id: str
@@ -151,6 +157,8 @@ class AnnotatedImage(NamedTuple):
     labels: Sequence[ImageLabel] = ()
     in_fractions: bool = False
     example: str = ""
+    absent: Sequence[str] = ()
+    not_exhaustive: Sequence[str] = ()
 
     @property
     def annotated_size(self) -> tuple[int, int] | None:
@@ -223,6 +231,7 @@ class Annotations:
         images: valid so far; boxes and files are checked when the images are read.
         rejected: images and annotations that cannot be used.
         keypoint_names: class name to the names of its keypoints, for classes that have them.
+        frequencies: class name to its entry of `label_map.FREQUENCIES`, for classes that have one.
         unannotated: images without annotations, for formats that do not list all images.
         about: paths of all annotated images, rejected ones included; for the same formats.
     """
@@ -231,6 +240,7 @@ class Annotations:
     images: Iterable[AnnotatedImage] = ()
     rejected: list[Rejection] = dataclasses.field(default_factory=list)
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    frequencies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unannotated: list[AnnotatedImage] = dataclasses.field(default_factory=list)
     about: set[str] = dataclasses.field(default_factory=set)
 

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.data.encode import KeypointColumns
-from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem, label_map_from_names
+from detection_core.data.label_map import (
+    FREQUENCIES,
+    Keypoint,
+    LabelMap,
+    LabelMapItem,
+    label_map_from_names,
+)
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
 from detection_core.errors import DataError, shorten
 
@@ -113,16 +119,26 @@ def merge_keypoint_names(
     }
 
 
-def with_keypoint_names(label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]]) -> LabelMap:
-    """Return the label map with the keypoints of records; classes that name their own keep these."""
+def fill_label_map(
+    label_map: LabelMap,
+    keypoint_names: Mapping[str, Sequence[str]],
+    frequencies: Mapping[str, str],
+) -> LabelMap:
+    """Return the label map with keypoints and frequencies of the data; classes with their own keep these."""
     layout = make_layout(keypoint_names)
 
-    def named(item: LabelMapItem) -> LabelMapItem:
+    def filled(item: LabelMapItem) -> LabelMapItem:
         places = layout.places.get(item.name) or layout.places.get(item.display_name, ())
         found = tuple(Keypoint(id=place, label=layout.names[place]) for place in places)
-        return dataclasses.replace(item, keypoints=item.keypoints or found)
+        frequency = frequencies.get(item.name) or frequencies.get(item.display_name, FREQUENCIES[0])
+        known = item.frequency != FREQUENCIES[0]
+        return dataclasses.replace(
+            item,
+            keypoints=item.keypoints or found,
+            frequency=item.frequency if known else frequency,
+        )
 
-    return LabelMap(items=tuple(map(named, label_map.items)))
+    return LabelMap(items=tuple(map(filled, label_map.items)))
 
 
 def keypoint_columns(

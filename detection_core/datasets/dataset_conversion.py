@@ -17,8 +17,9 @@ from typing import IO, Any
 
 from detection_core.artifacts.dataset_card import QUARANTINE
 from detection_core.data.image_header import MAX_FILE_BYTES
-from detection_core.data.label_map import LabelMap
+from detection_core.data.label_map import FREQUENCIES, LabelMap
 from detection_core.datasets.annotated_images import (
+    LVIS_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
@@ -30,7 +31,7 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.card import write_quarantine
-from detection_core.datasets.classes import make_label_map, merge_keypoint_names
+from detection_core.datasets.classes import fill_label_map, make_label_map, merge_keypoint_names
 from detection_core.datasets.formats.coco import EXTRA_FIELDS
 from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layouts
@@ -140,6 +141,7 @@ def _read_all(
     """
     kept = {}
     categories, points = [], []
+    frequencies: dict[str, str] = {}
     for part, location in parts.items():
         annotations = read(location)
         if isinstance(annotations.images, list):
@@ -149,7 +151,8 @@ def _read_all(
                 pass
         categories.append(annotations.categories)
         points.append(annotations.keypoint_names)
-    label_map = make_label_map(categories)
+        frequencies |= annotations.frequencies
+    label_map = fill_label_map(make_label_map(categories), {}, frequencies)
     return label_map, merge_keypoint_names(points, label_map.ids_by_text), kept
 
 
@@ -209,6 +212,7 @@ class CocoWriter:
                 if item.name in keypoint_names
                 else {}
             )
+            | ({"frequency": item.frequency[0].lower()} if item.frequency != FREQUENCIES[0] else {})
             for item in label_map.items
         ]
         out.write(
@@ -232,6 +236,9 @@ class CocoWriter:
                 if label.name in self._ids
             ]
             entry["detflow"] = {"labels": labels}
+        for key, field in LVIS_FIELDS.items():
+            if names := getattr(image, field):
+                entry[key] = [self._ids[name] for name in names if name in self._ids]
         objects = [
             _annotation(item, self.objects + at, number, self._ids[item.name], size)
             for at, item in enumerate(image.objects, start=1)

@@ -13,6 +13,7 @@ from detection_core.data.encode import (
     ImageLabels,
     ObjectColumns,
     encode_features,
+    int64_feature,
     serialise_features,
 )
 from detection_core.data.example_wire import merge_example
@@ -27,7 +28,13 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import check_with_both, check_with_pillow
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejected
+from detection_core.datasets.annotated_images import (
+    LVIS_FIELDS,
+    AnnotatedImage,
+    AnnotatedObject,
+    ImageLabel,
+    Rejected,
+)
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (
@@ -168,6 +175,10 @@ def make_example(
         keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
         _image_labels(record.labels, label_ids),
     )
+    for key, field in LVIS_FIELDS.items():
+        if names := getattr(record, field):
+            ids = sorted(label_ids[name] for name in names if name in label_ids)
+            features[f"image/{key}"] = int64_feature(ids)
     data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
     return CheckedExample(
         data=data,

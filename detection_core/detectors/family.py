@@ -155,8 +155,8 @@ class AnchorFit:
 class FitAnchors(Protocol):
     """A function that fits anchors to boxes."""
 
-    def __call__(self, message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
-        """Choose the anchors' sizes and ratios.
+    def __call__(self, message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit | None:
+        """Choose the anchors' sizes and ratios; None if they cannot be changed.
 
         The message is checked. Boxes are float [N, 4], normalised to the network's input. `keep_count` keeps
         the number of anchors per location.
@@ -169,12 +169,13 @@ class AnchorSupport:
 
     Attributes:
         boxes: (message of the arm, its field path) -> float32 [A, 4], normalised to the network's input, not
-            clipped: the anchors in the detector's order. It may import TensorFlow.
+            clipped: the anchors in the detector's order. It may import TensorFlow. None: images differ in
+            size.
         fit: chooses sizes and ratios for the boxes of a data set, without TensorFlow; None: they cannot be
             changed.
     """
 
-    boxes: Callable[[Any, str], np.ndarray]
+    boxes: Callable[[Any, str], np.ndarray | None]
     fit: FitAnchors | None = None
 
 

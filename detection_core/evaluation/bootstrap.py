@@ -21,10 +21,12 @@ from detection_core.evaluation.coco_metrics import (
     MAX_DETECTIONS,
     RECALLS,
     Measure,
+    Overlaps,
+    Summary,
     find_measures,
+    find_overlaps,
 )
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, to_px
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,18 +48,22 @@ class ClassMatches:
     objects: np.ndarray
 
 
-def match_class(images: Sequence[EvaluatedImage], class_: int, area: str = "all") -> ClassMatches:
+def match_class(
+    overlaps: Mapping[tuple[int, int], Overlaps], images: int, class_: int, area: str = "all"
+) -> ClassMatches:
     """Match a split's detections of a class with its objects, so that resamples need no new matching.
 
     The engine of COCO's metrics does not expose its matches. These are the same, by the rules of the COCO
     detection evaluation (Lin et al., 2014, https://cocodataset.org/#detection-eval).
 
     Args:
-        images: every image once.
+        overlaps: from `find_overlaps`.
+        images: their number.
         class_: in [0, C).
         area: name of the area range, in `AREA_RANGES`, whose objects count.
     """
-    return _joined([_match(image, class_, area) for image in images])
+    of_class = (overlaps.get((place, class_)) for place in range(images))
+    return _joined([_NOTHING if one is None else _match(one, area) for one in of_class])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +75,7 @@ class _ImageMatches:
 
 
 _NOTHING = _ImageMatches(
-    scores=np.zeros(0, np.float32),
+    scores=np.zeros(0),
     hits=np.zeros((len(IOU_THRESHOLDS), 0), bool),
     ignored=np.zeros((len(IOU_THRESHOLDS), 0), bool),
     objects=0,
@@ -90,24 +96,13 @@ def _joined(parts: Sequence[_ImageMatches]) -> ClassMatches:
     )
 
 
-def _match(image: EvaluatedImage, class_: int, area: str) -> _ImageMatches:
-    truth, found = image.truth, image.detections
-    of_class = np.flatnonzero(found.classes == class_)
-    objects = np.flatnonzero(truth.classes == class_)
-    if not (of_class.size or objects.size):
-        return _NOTHING
-    of_class = of_class[np.argsort(-found.scores[of_class], kind="stable")][: MAX_DETECTIONS[-1]]
-    boxes, crowd = to_px(truth.boxes[objects], truth), truth.is_crowd[objects]
-    detected = to_px(found.boxes[of_class], truth)
-    known = truth.area[objects]
-    skipped = crowd | _outside(np.where(known > 0, known, box_areas(boxes)), area)
-    overlaps = iou_px(detected, boxes, crowd)
-    hits, ignored = _paired(overlaps, skipped, crowd)
-    other_size = _outside(box_areas(detected), area)
+def _match(found: Overlaps, area: str) -> _ImageMatches:
+    skipped = found.ignored | _outside(found.object_areas, area)
+    hits, ignored = _paired(found.overlaps, skipped, found.is_crowd)
     return _ImageMatches(
-        scores=found.scores[of_class],
+        scores=found.scores,
         hits=hits,
-        ignored=ignored | (other_size & ~hits),
+        ignored=ignored | (_outside(found.areas, area) & ~hits),
         objects=int((~skipped).sum()),
     )
 
@@ -229,16 +224,20 @@ def _measured(
     split: EvaluatedSplit, measures: Mapping[str, Measure], drawn: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return each metric on each resample, float64 [resamples]."""
-    matches: dict[tuple[str, int], ClassMatches] = {}
-    cells: dict[tuple[bool, int | None, str, int, int], np.ndarray] = {}
+    overlaps = {
+        kind.iou_type: find_overlaps(split.counted, split.class_names, kind)
+        for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values()
+    }
+    matches: dict[tuple[str, str, int], ClassMatches] = {}
+    cells: dict[tuple[str, Summary, int], np.ndarray] = {}
     values = {}
     for metric, measure in measures.items():
-        summary, parts = measure.summary, []
+        shape, summary, parts = measure.kind.iou_type, measure.summary, []
         for class_ in measure.classes:
-            place = (summary.area, class_)
+            place = (shape, summary.area, class_)
             if place not in matches:
-                matches[place] = match_class(split.counted, class_, summary.area)
-            key = (summary.is_precision, summary.iou, summary.area, summary.max_detections, class_)
+                matches[place] = match_class(overlaps[shape], len(split.counted), class_, summary.area)
+            key = (shape, summary, class_)
             if key not in cells:
                 cells[key] = _of_class(matches[place], measure, drawn)
             parts.append(cells[key])

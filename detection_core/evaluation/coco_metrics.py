@@ -1,5 +1,6 @@
 """COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,8 +93,9 @@ SHAPE_KINDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A COCO metric, and the classes in [0, C) to average over."""
+    """A kind of COCO metrics, one of them, and the classes in [0, C) to average over."""
 
+    kind: Kind
     summary: Summary
     classes: tuple[int, ...]
 
@@ -103,16 +105,22 @@ def find_measures(
 ) -> dict[str, Measure]:
     """Return the definitions of COCO's metrics by name; others are left out, arguments as in `CocoResult`."""
     everything = tuple(sorted(class_names))
-    known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
-    for class_, name in class_names.items():
-        known[evaluation.category_metric(name)] = Measure(
-            summary=SUMMARIES[evaluation.MAP], classes=(class_,)
-        )
-        for metric, summary in SUMMARIES.items():
-            known[_by_category(metric, name)] = Measure(summary=summary, classes=(class_,))
-    for group, members in groups.items():
-        classes = tuple(class_ for class_ in everything if class_names[class_] in members)
-        known[evaluation.group_metric(group)] = Measure(summary=SUMMARIES[evaluation.MAP], classes=classes)
+    known: dict[str, Measure] = {}
+    for kind in (BOXES, *SHAPE_KINDS.values()):
+        summaries, map_name = kind.summaries, kind.map_name
+
+        def add(metric: str, name: str, classes: tuple[int, ...], kind: Kind = kind) -> None:
+            known[name] = Measure(kind=kind, summary=kind.summaries[metric], classes=classes)
+
+        for metric in summaries:
+            add(metric, metric, everything)
+            for class_, name in class_names.items():
+                add(metric, _by_category(metric, name), (class_,))
+        for class_, name in class_names.items():
+            add(map_name, evaluation.category_metric(name, map_name), (class_,))
+        for group, members in groups.items():
+            classes = tuple(class_ for class_ in everything if class_names[class_] in members)
+            add(map_name, evaluation.group_metric(group, map_name), classes)
     return {metric: known[metric] for metric in metrics if metric in known}
 
 
@@ -194,8 +202,60 @@ def evaluate_coco(
         ModelError: for a detection without them.
     """
     truth, found = coco_dictionaries(images, class_names, kind.iou_type)
-    sigmas = keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
-    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=sigmas)
+    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
+
+
+def _sigmas(images: Sequence[EvaluatedImage], kind: Kind) -> np.ndarray | None:
+    return keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlaps:
+    """Overlaps of a class's detections and objects in one image, D and G of them.
+
+    Attributes:
+        scores: float64 [D], descending.
+        areas: float64 [D], of the detections.
+        overlaps: float64 [D, G].
+        object_areas: float64 [G].
+        is_crowd: bool [G].
+        ignored: bool [G], objects that do not count: crowds, and for keypoints those without a labelled one.
+    """
+
+    scores: np.ndarray
+    areas: np.ndarray
+    overlaps: np.ndarray
+    object_areas: np.ndarray
+    is_crowd: np.ndarray
+    ignored: np.ndarray
+
+
+def find_overlaps(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
+) -> dict[tuple[int, int], Overlaps]:
+    """Return (place of the image, class in [0, C)) -> overlaps, for those with detections or objects.
+
+    Arguments and errors are those of `evaluate_coco`.
+    """
+    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
+    engine = _evaluated(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
+    by_place: dict[Any, tuple[list[Any], list[Any]]] = collections.defaultdict(lambda: ([], []))
+    for which, data in enumerate((truth, found)):
+        for annotation in data["annotations"]:
+            by_place[annotation["image_id"], annotation["category_id"]][which].append(annotation)
+    places = {}
+    for (image_id, category_id), (objects, detections) in by_place.items():
+        best = sorted(detections, key=lambda a: -a["score"])[: engine.params.maxDets[-1]]
+        is_crowd = np.array([bool(a["iscrowd"]) for a in objects], bool)
+        places[image_id - 1, category_id - 1] = Overlaps(
+            scores=np.array([a["score"] for a in best], np.float64),
+            areas=np.array([a["area"] for a in best], np.float64),
+            overlaps=np.reshape(engine.ious[image_id, category_id], (len(best), len(objects))),
+            object_areas=np.array([a["area"] for a in objects], np.float64),
+            is_crowd=is_crowd,
+            ignored=is_crowd | np.array([a.get("num_keypoints") == 0 for a in objects], bool),
+        )
+    return places
 
 
 def run_engine(
@@ -212,15 +272,7 @@ def run_engine(
     `most` limits the detections of a class in an image; empty: as the engine does for this shape. `options`
     are the engine's.
     """
-    from faster_coco_eval import COCO, COCOeval_faster
-
-    engine = COCOeval_faster(
-        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
-    )
-    # For keypoints the engine would leave out classes without an object.
-    engine.params.catIds = [c + 1 for c in sorted(class_names)]
-    engine.params.maxDets = list(most) or engine.params.maxDets
-    engine.evaluate()
+    engine = _evaluated(truth, found, class_names, kind, most, **options)
     engine.accumulate()
     classes = tuple(sorted(class_names))
     return CocoResult(
@@ -231,3 +283,24 @@ def run_engine(
         recall=np.asarray(engine.eval["recall"], np.float64),
         kind=kind,
     )
+
+
+def _evaluated(
+    truth: dict[str, Any],
+    found: dict[str, Any],
+    class_names: Mapping[int, str],
+    kind: Kind,
+    most: Sequence[int] = (),
+    **options: Any,
+) -> Any:
+    """Return the engine of COCO's metrics after it has compared two data sets; see `run_engine`."""
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    engine = COCOeval_faster(
+        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
+    )
+    # For keypoints the engine would leave out classes without an object.
+    engine.params.catIds = [c + 1 for c in sorted(class_names)]
+    engine.params.maxDets = list(most) or engine.params.maxDets
+    engine.evaluate()
+    return engine

@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 
 from detection_core.data.image_header import MAX_PIXELS
-from detection_core.data.label_map import FREQUENCIES, LabelMap, LabelMapItem
-from detection_core.datasets.annotated_images import Polygons, Rejected, RunLengths, checked_text
+from detection_core.data.label_map import FREQUENCIES, LVIS_FREQUENCIES, LabelMap, LabelMapItem
+from detection_core.datasets.annotated_images import (
+    LVIS_FIELDS,
+    Polygons,
+    Rejected,
+    RunLengths,
+    checked_text,
+)
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.masks import has_area, pack_mask
 from detection_core.errors import DataError, shorten
@@ -25,8 +31,7 @@ from detection_core.evaluation.coco_results import (
 from detection_core.structures import FIRST_CLASS, Instances
 
 _LISTS = ("images", "annotations", "categories")
-_VERIFIED = ("neg_category_ids", "not_exhaustive_category_ids")
-_FREQUENCIES = {"f": "FREQUENT", "c": "COMMON", "r": "RARE"}
+_ABSENT, _NOT_EXHAUSTIVE = LVIS_FIELDS
 
 
 class CocoTruth:
@@ -58,7 +63,7 @@ class CocoTruth:
                 raise DataError(
                     f"expected at most {MAX_PIXELS} pixels, found {size} as height and width", where=where
                 )
-            for name in _VERIFIED:
+            for name in LVIS_FIELDS:
                 check_numbers(image.get(name) or [], f"{name} as a list of ids", where)
             self._images[image["id"]] = image
         offset = int(0 in (entry.get("id") for entry in found["categories"] if isinstance(entry, dict)))
@@ -97,8 +102,8 @@ class CocoTruth:
             classes=np.array([self.classes[entry["category_id"]] for entry in objects], np.int32),
             is_crowd=np.array([bool(entry.get("iscrowd")) for entry in objects], bool),
             area=np.array([entry.get("area") or 0.0 for entry in objects], np.float64),
-            labelled=self._classes_of(image, _VERIFIED[0]),
-            not_exhaustive=self._classes_of(image, _VERIFIED[1]),
+            labelled=self._classes_of(image, _ABSENT),
+            not_exhaustive=self._classes_of(image, _NOT_EXHAUSTIVE),
             masks=masks,
             keypoints=self._keypoints(objects) / [height, width],
             xywh=xywh,
@@ -166,7 +171,8 @@ class CocoTruth:
         try:
             name = checked_text(entry.get("name"), "name")
             given = entry.get("frequency")
-            frequency = FREQUENCIES[0] if given is None else _FREQUENCIES[checked_text(given, "frequency")]
+            known = LVIS_FREQUENCIES
+            frequency = FREQUENCIES[0] if given is None else known[checked_text(given, "frequency")]
         except (Rejected, KeyError) as e:
             raise DataError(
                 f"expected a category with id, name and a known frequency, found {shorten(entry)}",

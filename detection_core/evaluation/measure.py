@@ -1,8 +1,8 @@
-"""Run detectors over a split, several in one pass, and map their classes to names."""
+"""Run detectors over a split, several in one pass, and give what they found to the metrics."""
 
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from detection_core.artifacts.detector import LABEL_MAP, find_extra, members
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.metric_names import MASK_SETS
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
@@ -109,4 +112,21 @@ def known_classes(path: str) -> dict[int, str]:
     path = members(path)[0]
     return (
         {} if files.is_dir(path) else dict(enumerate(read_description(read_tflite(path), where=path).labels))
+    )
+
+
+def split_to_measure(
+    images: tuple[EvaluatedImage, ...],
+    label_map: LabelMap,
+    options: MetricOptions,
+    pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple,
+) -> EvaluatedSplit:
+    """Return images as the metrics need them; `pixels` as in `EvaluatedSplit`."""
+    return EvaluatedSplit(
+        images=images,
+        class_names=label_map.class_names,
+        frequencies=label_map.frequencies,
+        labelled_only=options.only_labelled,
+        compares_masks=not MASK_SETS.isdisjoint(options.sets),
+        pixels=pixels,
     )

@@ -1,13 +1,10 @@
 """The metrics of an evaluation by eval.proto's `metrics_set`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, category_metric, group_metric
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
-from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
@@ -15,7 +12,6 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
-from detection_core.structures import Instances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +73,7 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
                     where=f"eval_config.super_categories[{group}]",
                 )
     known: list[str] = []
-    for kind in (BOXES, *_shape_kinds(options)):
+    for kind in coco_kinds(options):
         known += kind.summaries
         known += (category_metric(name, kind.map_name) for name in class_names.values())
         known += (group_metric(group, kind.map_name) for group in options.groups)
@@ -98,23 +94,6 @@ def missing_shapes(images: Sequence[EvaluatedImage], options: MetricOptions) -> 
     return ""
 
 
-def split_to_measure(
-    images: tuple[EvaluatedImage, ...],
-    label_map: LabelMap,
-    options: MetricOptions,
-    pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple,
-) -> EvaluatedSplit:
-    """Return images as the metrics need them; `pixels` as in `EvaluatedSplit`."""
-    return EvaluatedSplit(
-        images=images,
-        class_names=label_map.class_names,
-        frequencies=label_map.frequencies,
-        labelled_only=options.only_labelled,
-        compares_masks=not MASK_SETS.isdisjoint(options.sets),
-        pixels=pixels,
-    )
-
-
 def compute_metrics(
     split: EvaluatedSplit, options: MetricOptions, further: Sequence[str] = ()
 ) -> dict[str, float]:
@@ -123,7 +102,7 @@ def compute_metrics(
         split.compared
         if kind is split.compared.kind
         else evaluate_coco(split.counted, split.class_names, kind)
-        for kind in _shape_kinds(options)
+        for kind in coco_kinds(options)[1:]
     )
     found: dict[str, float] = {}
     for result in (split.coco, *shapes):
@@ -141,8 +120,9 @@ def compute_metrics(
     return found | _registered(split.images, split.class_names, options)
 
 
-def _shape_kinds(options: MetricOptions) -> list[Kind]:
-    return [SHAPE_KINDS[name] for name in options.sets if name in SHAPE_KINDS]
+def coco_kinds(options: MetricOptions) -> list[Kind]:
+    """Return the shapes that COCO's metrics of an evaluation compare, boxes first."""
+    return [BOXES, *(SHAPE_KINDS[name] for name in options.sets if name in SHAPE_KINDS)]
 
 
 def _voc(options: MetricOptions) -> list[VocOptions]:

@@ -159,7 +159,7 @@ def truth_boxes(
 ) -> list[LabelledBox]:
     """Return the boxes to draw for ground truth, with dashed crowds.
 
-    `class_names` maps a class in [0, C) to its name; `colour` is RGB, None: that of each class; lines are
+    `class_names` maps a class in [0, C) to its name. `colour` is RGB, None: that of each class. Lines are
     drawn between the keypoints of `edges`.
     """
     texts = [class_names[label] if names else "" for label in truth.classes.tolist()]

@@ -35,7 +35,7 @@ def new_truth(boxes: tf.Tensor, classes: tf.Tensor, **fields: tf.Tensor) -> Grou
     rows = tf.shape(boxes)[:-1]
 
     def filled(trailing: tuple[int, ...], dtype: tf.DType, value: float) -> tf.Tensor:
-        values = tf.fill(tf.concat([rows, tf.constant(trailing, tf.int32)], 0), tf.cast(value, dtype))
+        values = tf.fill(tf.concat([rows, tf.constant(trailing, tf.int32)], 0), dtype.as_numpy_dtype(value))
         return tf.ensure_shape(values, [*boxes.shape[:-1], *trailing])
 
     missing = {name: filled(*default) for name, default in _DEFAULTS.items() if name not in fields}

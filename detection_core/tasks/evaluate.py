@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra
-from detection_core.artifacts.evaluation import CURVES, MAP, METRICS, EvalReport, finite
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
 from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
@@ -30,12 +30,12 @@ from detection_core.evaluation.coco_results import (
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import measure
+from detection_core.evaluation.measure import measure, split_to_measure
 from detection_core.evaluation.metric_sets import (
+    coco_kinds,
     compute_metrics,
     known_metrics,
     missing_shapes,
-    split_to_measure,
 )
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
@@ -87,21 +87,8 @@ def evaluate(
         DataError: if there is no image.
     """
     options = options or EvaluateOptions()
-    names = label_map.class_names
-    _thresholds(options, label_map)  # refuses unknown metrics before a detector is loaded
-    note = _why_not_comparable(baseline_path, names) if baseline_path else ""
-    paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     classes = {c + FIRST_CLASS: c for c in label_map.classes}
-    runners: dict[str, Runner] = {
-        name: CocoResults(path, classes) if _is_results(path) else load_runner(path, trust=options.trust)
-        for name, path in paths.items()
-    }
-    return _evaluate(runners, truth, label_map, evaluation_dir, options, note)
-
-
-def _thresholds(options: EvaluateOptions, label_map: LabelMap) -> tuple[Threshold, ...]:
-    known = known_metrics(options.metrics, label_map.class_names)
-    return parse_thresholds(options.thresholds, known, "thresholds")
+    return _evaluate(model_path, baseline_path, classes, truth, label_map, evaluation_dir, options)
 
 
 def _is_results(path: str) -> bool:
@@ -109,15 +96,27 @@ def _is_results(path: str) -> bool:
 
 
 def _evaluate(
-    runners: Mapping[str, Runner],
+    model_path: str,
+    baseline_path: str,
+    classes: Mapping[int, int],
     truth: TruthSource,
     label_map: LabelMap,
     evaluation_dir: str,
     options: EvaluateOptions,
-    note: str = "",
 ) -> EvalReport:
-    """Measure `_MODEL`, and `_BASELINE` if there is one; `note` is the first reason."""
-    sets, thresholds = options.metrics, _thresholds(options, label_map)
+    """Do what `evaluate` does; `classes` maps the category ids of COCO results to classes in [0, C)."""
+    note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
+    paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
+    sets = options.metrics
+    known = known_metrics(sets, label_map.class_names)
+    # Unknown metrics are refused before a detector is loaded.
+    thresholds = parse_thresholds(options.thresholds, known, "thresholds")
+    runners: dict[str, Runner] = {
+        name: CocoResults(path, classes)
+        if isinstance(truth, CocoTruth) or _is_results(path)
+        else load_runner(path, trust=options.trust)
+        for name, path in paths.items()
+    }
     measured = measure(runners, truth(), label_map, total=options.images)
     for runner in runners.values():
         if isinstance(runner, CocoResults):
@@ -157,7 +156,12 @@ def _report(
 ) -> EvalReport:
     split, demanded = splits[_MODEL], [t.metric for t in thresholds]
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
-    resampled = resample(split, splits.get(_BASELINE), [MAP, *demanded], groups=options.metrics.groups)
+    resampled = resample(
+        split,
+        splits.get(_BASELINE),
+        [*(kind.map_name for kind in coco_kinds(options.metrics)), *demanded],
+        groups=options.metrics.groups,
+    )
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
     return EvalReport(
         split=options.split,
@@ -250,9 +254,10 @@ def evaluate_results(
     truth = CocoTruth(annotations)
     if not metrics.sets:
         metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
-    paths = {_MODEL: detections} | ({_BASELINE: baseline} if baseline else {})
     return _evaluate(
-        {name: CocoResults(path, truth.classes) for name, path in paths.items()},
+        detections,
+        baseline,
+        truth.classes,
         truth,
         truth.label_map,
         evaluation_dir,

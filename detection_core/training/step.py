@@ -316,8 +316,8 @@ def compile_steps(
 ) -> Callable[[Iterator[Batch], tf.Tensor], StepOutputs]:
     """Compile the loop's function: (iterator, number of updates) -> outputs of the last one.
 
-    In the graph, `draw` takes a batch from the iterator, and `watch` gets each update's outputs, so that
-    checks need no host synchronisation.
+    In the graph, `draw` takes a batch from the iterator, and `watch` gets each update's outputs. So checks
+    need no host synchronisation.
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync

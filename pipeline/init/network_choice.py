@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,16 @@ from pipeline.init.hardware import Hardware
 
 SMALLEST_OBJECT = 24
 """Minimum side of a small object in the network's input, pixels: three cells of a map of stride 8."""
+FEW_BOXES = 50
+"""Minimum boxes to fit anchors to: fewer say too little about future ones."""
 _SMALL_SHARE = 10  # percent of the objects that are small
 _STRIDE = 32
 _SIDES: dict[bool, tuple[int, int]] = {False: (224, 320), True: (320, 640)}
 """Bounds of the input's side in pixels, without and with a GPU."""
 _SMALLEST_PYRAMID = 320
-_FEW_BOXES = 50  # fewer boxes say too little about future ones
-_MIRRORED = {"left": "right", "right": "left", "l": "r", "r": "l"}
+_OTHER_SIDE = {"left": "right", "right": "left", "l": "r", "r": "l"}
+# A whole word, or the beginning or end of a name, as in `leftear`.
+_SIDE = re.compile(r"^(left|right)|(left|right)$|(?<![^\W_])(left|right|l|r)(?![^\W_])", re.IGNORECASE)
 _ANCHORS = "https://arxiv.org/abs/1612.08242 and https://arxiv.org/abs/1708.02002"
 
 
@@ -179,11 +183,13 @@ def _in_records(seen: Survey) -> list[str]:
 
 
 def _mirrored(name: str) -> str:
-    for separator in ("_", "-", " "):
-        words = [_MIRRORED.get(word.lower(), word) for word in name.split(separator)]
-        if separator.join(words) != name:
-            return separator.join(words)
-    return name
+    return _SIDE.sub(_other_side, name)
+
+
+def _other_side(found: re.Match[str]) -> str:
+    side = found.group()
+    other = _OTHER_SIDE[side.lower()]
+    return other.upper() if side.isupper() else other.capitalize() if side[0].isupper() else other
 
 
 def from_scratch(reason: str, finds: Finding = "boxes") -> tuple[Network, str]:
@@ -223,15 +229,15 @@ def _anchors(
     config: PipelineConfig, seen: Survey, *, keep_count: bool
 ) -> tuple[AnchorFit | None, Mapping[str, Any]]:
     """Return the fit of the anchors and its changes, including levels if anchors are free."""
-    if len(seen.boxes) < _FEW_BOXES:
+    if len(seen.boxes) < FEW_BOXES:
         return None, {}
     tried = []
     default = fit_anchors(config, seen.boxes, keep_count=keep_count)
     if default is None:
         return None, {}
     tried.append((default, default.overrides))
-    if not keep_count:
-        _, arm = model_message(config.model)
+    message, arm = model_message(config.model)
+    if not keep_count and message.feature_extractor.HasField("fpn"):
         for low, high in ((3, 6), (4, 6)):
             levels = {
                 f"{arm}.{part}.{name}_level": level
@@ -248,8 +254,9 @@ def _anchors(
 
 def _anchor_path(config: PipelineConfig, fit: AnchorFit) -> str:
     message, arm = model_message(config.model)
-    if "anchor_generator" in message.DESCRIPTOR.fields_by_name:
-        return f"{arm}.anchor_generator"
+    for field in ("anchor_generator", "first_stage_anchor_generator"):
+        if field in message.DESCRIPTOR.fields_by_name:
+            return f"{arm}.{field}"
     return min(fit.overrides, default=f"{arm}.anchor_scale")
 
 

@@ -7,6 +7,7 @@ from detection_core.datasets.classes import similar_names
 from detection_core.detectors.family import family_of
 from detection_core.errors import one_line
 from pipeline.init.hardware import Measured
+from pipeline.init.network_choice import FEW_BOXES
 from pipeline.init.plan import Plan
 
 _NAMED_CLASSES = 4
@@ -112,7 +113,8 @@ def _network(plan: Plan) -> str:
 
 def _anchors(plan: Plan) -> str:
     fit = plan.network.anchors
-    if family_of(plan.network.config.model).anchors is None:
+    fixed = family_of(plan.network.config.model).anchors is not None
+    if fit is None and (not fixed or len(plan.seen.boxes) >= FEW_BOXES):
         return "none that are fitted to the boxes"
     if fit is None:
         return f"the network's own, as {len(plan.seen.boxes):,} boxes are too few to fit them to"

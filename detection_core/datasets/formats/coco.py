@@ -11,7 +11,9 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.data.label_map import LVIS_FREQUENCIES
 from detection_core.datasets.annotated_images import (
+    LVIS_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
@@ -31,7 +33,7 @@ from detection_core.datasets.formats.annotation_files import AnnotationFile, Fil
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
-from detection_core.datasets.layouts import list_data_set, spread
+from detection_core.datasets.layouts import list_data_set, name_here, spread
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -42,7 +44,9 @@ _MOST_FILES = 50
 """If a folder has more JSON files, only some are opened: it probably has one file per image."""
 
 _SAMPLE = 100
-_FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
+_FILE_NAME, _ADDRESS = (
+    re.compile(rb'"%s"\s*:\s*("(?:[^"\\]++|\\.)*+")' % key) for key in (b"file_name", b"coco_url")
+)
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -71,7 +75,7 @@ def is_coco(head: bytes, tail: bytes) -> bool:
 
 def _some_names(text: bytes) -> list[str]:
     names = []
-    for name in spread(_FILE_NAME.findall(text), _SAMPLE):
+    for name in spread(_FILE_NAME.findall(text) or _ADDRESS.findall(text), _SAMPLE):
         with contextlib.suppress(ValueError):
             names.append(str(json.loads(name)))
     return names
@@ -132,8 +136,14 @@ def read(root: str, location: Any) -> Annotations:
     grouping, entries, used = _load(path, rejected)
     names, categories = _categories(entries, path, used)
     keypoint_names = _keypoint_names([entry for entry in entries if entry["name"] in categories], path)
-    images = _read_images(grouping, names, folder, os.path.basename(path), rejected)
-    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
+    frequencies = {entry["name"]: str(entry.get("frequency")) for entry in entries}
+    return Annotations(
+        categories=categories,
+        images=_read_images(grouping, names, folder, os.path.basename(path), rejected),
+        rejected=rejected,
+        keypoint_names=keypoint_names,
+        frequencies={n: LVIS_FREQUENCIES[f] for n, f in frequencies.items() if f in LVIS_FREQUENCIES},
+    )
 
 
 def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], set[Any]]:
@@ -267,15 +277,21 @@ def _keypoint_names(entries: list[Any], path: str) -> dict[str, list[str]]:
 def _image(
     entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], available: ImageFiles
 ) -> AnnotatedImage:
-    filename = available.find(checked_text(entry["file_name"], "file_name"))
+    # LVIS's files have addresses only.
+    name = entry["file_name"] if "file_name" in entry else name_here(entry["coco_url"])
+    filename = available.find(checked_text(name, "file_name"))
     path = available.path(filename)
     size = [entry.get(key) or 0 for key in ("width", "height")]
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
     labels = _image_labels(entry.get("detflow"), names)
+    verified: dict[str, Any] = {
+        field: tuple(names[id_] for id_ in entry.get(key) or () if id_ in names)
+        for key, field in LVIS_FIELDS.items()
+    }
     source_id = checked_id(str(entry["id"]))
-    return AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels)
+    return AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels, **verified)
 
 
 def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:

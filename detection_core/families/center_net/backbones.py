@@ -4,8 +4,8 @@ Hourglass networks, https://arxiv.org/abs/1603.06937: an encoder-decoder halves 
 each finer map on the way back. Hourglass-104 has two of them in a row, and each has its own heads.
 
 ResNets as tf_keras.applications builds them, https://arxiv.org/abs/1512.03385 and 1603.05027. They differ
-from `parts.backbones.resnet_v1` in biases, in padding and in where a stage halves its map, so that published
-weights of the two do not fit each other.
+from `parts.backbones.resnet_v1` in biases, in padding and in where a stage halves its map. So published
+weights of one do not fit the other.
 """
 
 from __future__ import annotations

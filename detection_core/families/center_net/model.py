@@ -192,13 +192,13 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
             a task has depths, detection_keypoint_depths [B, D, K].
         """
         found = self.find(self.predict(images, training=False), images.true_sizes)
-        detections, keypoint_scores = self.finished(found, images.true_sizes)
+        detections, found = self.finished(found, images.true_sizes)
         outputs = named_detections(detections) | {
             "detection_boxes_strided": found.boxes,
             "detection_multiclass_scores": found.class_scores,
         }
         if self._parts.keypoints:
-            outputs["detection_keypoint_scores"] = keypoint_scores
+            outputs["detection_keypoint_scores"] = found.keypoint_scores
         if self._has_depths:
             outputs["detection_keypoint_depths"] = found.keypoint_depths
         return outputs
@@ -253,23 +253,31 @@ class CenterNetModel(OneNetworkDetector[CenterNetParts]):
         paddings = [[0, int(axis == 2)] for axis in range(values.shape.rank)]
         return tf.gather(tf.pad(values, paddings), places, axis=2)
 
-    def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
-        """Return detections normalised to the true images, and the keypoints' scores."""
-        boxes = shown_boxes(found.boxes, true_sizes)
+    def finished(self, found: FoundObjects, true_sizes: tf.Tensor) -> tuple[Detections, FoundObjects]:
+        """Return detections normalised to the true images, and the objects as their keypoints change them.
+
+        Both are sorted by the changed scores. The Object Detection API leaves them in the order of the peaks.
+        """
         count = tf.reduce_sum(tf.cast(found.scores > 0.0, tf.int32), axis=1)
+        tasks, keypoints = self._parts.keypoints, found.keypoints
+        if tasks:
+            keypoints = in_true_images(keypoints, true_sizes, STRIDE)
+            # Tasks that do not agree clip nothing, as in the Object Detection API.
+            if all(task.refinement.clipped for task in tasks):
+                keypoints, scores = clip_to_image(keypoints, found.keypoint_scores)
+                found = found._replace(keypoint_scores=scores)
+        rescored = [task for task in tasks if task.refinement.rescored]
+        for task in rescored:
+            own = tf.gather(found.keypoint_scores, task.indices, axis=2)
+            of_task = found.classes == task.class_index
+            found = found._replace(scores=rescore(found.scores, of_task, own, task.refinement))
+        if rescored:
+            order = tf.math.top_k(found.scores, found.scores.shape[1]).indices
+            keypoints, *fields = (tf.gather(each, order, batch_dims=1) for each in (keypoints, *found))
+            found = FoundObjects(*fields)
+        boxes = shown_boxes(found.boxes, true_sizes)
         detections = box_detections(boxes, found.scores, found.classes, count)
-        if not self._parts.keypoints:
-            return detections, found.keypoint_scores
-        keypoints = in_true_images(found.keypoints, true_sizes, STRIDE)
-        scores, keypoint_scores = found.scores, found.keypoint_scores
-        # Tasks that do not agree clip nothing, as in the Object Detection API.
-        if all(task.refinement.clipped for task in self._parts.keypoints):
-            keypoints, keypoint_scores = clip_to_image(keypoints, keypoint_scores)
-        for task in self._parts.keypoints:
-            if task.refinement.rescored:
-                own = tf.gather(keypoint_scores, task.indices, axis=2)
-                scores = rescore(scores, found.classes == task.class_index, own, task.refinement)
-        return detections._replace(keypoints=keypoints, scores=scores), keypoint_scores
+        return detections._replace(keypoints=keypoints), found
 
 
 def shown_boxes(boxes: tf.Tensor, true_sizes: tf.Tensor) -> tf.Tensor:

@@ -22,8 +22,8 @@ _UNKNOWN = 1e-3
 def overlap_distance(height: tf.Tensor, width: tf.Tensor, min_overlap: float) -> tf.Tensor:
     """Return how far the corners of boxes may move for an IoU of at least `min_overlap`.
 
-    Three quadratic equations, of which the least solution counts, with CenterNet's own way to solve them:
-    without the division by the first coefficient.
+    The least solution of three quadratic equations. CenterNet solves them without the division by the first
+    coefficient.
     """
     total, area = height + width, height * width
 

@@ -56,10 +56,10 @@ def export_function(
         heads = model.network(_network_input(pixels, kernel, bias, integer=integer), training=False)
         size = tf.constant([model.parts.input_size])
         objects = model.find(by_head(model.parts.heads, heads), size)
-        found, keypoint_scores = model.finished(objects, size)
+        found, objects = model.finished(objects, size)
         count, classes = (tf.cast(each, tf.float32) for each in (found.count, found.classes))
         whole = (count, found.scores, classes, found.boxes)
-        return (keypoint_scores, found.keypoints, *whole) if posed else whole
+        return (objects.keypoint_scores, found.keypoints, *whole) if posed else whole
 
     spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)

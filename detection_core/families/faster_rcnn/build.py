@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from detection_core.allowed_values import SIDE
 from detection_core.builders.detector_parts import (
     build_anchor_generator,
@@ -41,7 +43,7 @@ from detection_core.families.faster_rcnn.network import (
     build_region_network,
 )
 from detection_core.families.faster_rcnn.pyramid import INPUT_MULTIPLE, Pyramid, padded_side
-from detection_core.families.faster_rcnn.stages import ProposalOptions
+from detection_core.families.faster_rcnn.stages import ProposalOptions, lay_anchors
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
 from detection_core.parts.anchors.generators import AnchorGenerator
@@ -242,6 +244,20 @@ def _second_classification(message: faster_rcnn_pb2.FasterRcnn) -> Classificatio
     if not message.HasField("second_stage_classification_loss"):
         return SoftmaxLoss(logit_scale=1.0)
     return build_classification_loss(message.second_stage_classification_loss)
+
+
+def anchor_boxes(message: FasterRcnn, where: str) -> np.ndarray | None:
+    """Return the anchors of a checked message; see `AnchorSupport.boxes`."""
+    del where  # Nothing here is refused.
+    size = network_size(message.image_resizer)
+    if size is None:
+        return None
+    multiple = INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1
+    rows, columns = (-(-side // multiple) * multiple for side in size)
+    shapes = [(-(-rows // stride), -(-columns // stride)) for stride in strides(message.feature_extractor)]
+    generator = build_anchor_generator(message.first_stage_anchor_generator)
+    anchors: np.ndarray = lay_anchors(generator, shapes, size).numpy()
+    return anchors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detection_core.detectors.family import CheckpointSupport, Family, late
+from detection_core.detectors.family import AnchorSupport, CheckpointSupport, Family, late
 from detection_core.families.faster_rcnn.check import RULES, finds_masks, size_problems
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone
 
@@ -26,5 +26,9 @@ FAMILY = Family(
         names=late("detection_core.families.faster_rcnn.checkpoint_names:checkpoint_names"),
         named_extractors=NAMED_EXTRACTORS,
         backbone=backbone,
+    ),
+    anchors=AnchorSupport(
+        boxes=late("detection_core.families.faster_rcnn.build:anchor_boxes"),
+        fit=late("detection_core.families.faster_rcnn.anchors:fit_anchors"),
     ),
 )

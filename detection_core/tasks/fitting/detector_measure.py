@@ -16,8 +16,8 @@ from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import measure
-from detection_core.evaluation.metric_sets import compute_metrics, known_metrics, split_to_measure
+from detection_core.evaluation.measure import measure, split_to_measure
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function

@@ -16,7 +16,9 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.record_format import write_record
 from detection_core.data.records import naming_bad_records
+from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
@@ -190,6 +192,37 @@ def test_masks_and_keypoints_come_out_as_training_reads_them(tmp_path):
     assert example["image/object/mask/weight"] == [1.0, 0.0]
     assert example["image/object/keypoint/num"] == [1, 0]
     assert example["image/object/keypoint/text"] == [b"nose", b"tail"] * 2
+
+
+def test_lvis_s_flags_come_out_as_its_metrics_read_them(tmp_path):
+    coco = Coco(tmp_path / "data", images=2)
+    for entry in coco.annotations:
+        entry["segmentation"] = [[2, 3, 12, 3, 12, 23]]
+    coco.categories = [
+        {"id": id_, "name": name, "frequency": letter}
+        for id_, name, letter in ((3, "cat", "r"), (1, "dog", "f"), (2, "bird", "c"))
+    ]
+    for entry in coco.images:  # LVIS 1.0 has no file names
+        entry["coco_url"] = f"http://images.cocodataset.org/train2017/{entry.pop('file_name')}"
+    coco.images[0].update(neg_category_ids=[2, 1], not_exhaustive_category_ids=[3])
+    data = coco.write()
+    assert find_layout(data).images == 2
+    folder, card = _run(tmp_path, data, splits={"train": 1})
+    assert card["total"]["images"] == 2
+    label_map = load_label_map(f"{folder}/label_map.pbtxt")
+    assert label_map.frequencies == {0: "FREQUENT", 1: "COMMON", 2: "RARE"}
+    config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="train")
+    config.eval_input_reader[0].load_instance_masks = True
+    config.eval_input_reader[0].mask_type = "PNG_MASKS"
+    known = {t.source_id: t for _, t in build_input_reader(config.eval_input_reader[0], label_map).truth()}
+    truth = CocoTruth(f"{tmp_path}/data/annotations.json")
+    assert truth.label_map.frequencies == label_map.frequencies
+    for _, wanted in truth():
+        found = known[wanted.source_id]
+        assert set(found.labelled) == set(wanted.labelled)
+        assert found.not_exhaustive.tolist() == wanted.not_exhaustive.tolist()
+        assert list(found.masks) == list(wanted.masks)
+    assert known["1"].not_exhaustive.tolist() == [2] and not len(known["2"].labelled)
 
 
 def test_pascal_fields_come_out_too(tmp_path):

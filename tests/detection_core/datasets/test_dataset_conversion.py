@@ -25,6 +25,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     RunLengths,
 )
+from detection_core.datasets.classes import fill_label_map
 from detection_core.datasets.dataset_conversion import convert_to_coco, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.grouping import Grouping
@@ -93,7 +94,7 @@ def test_what_cannot_be_used_is_listed_and_nothing_overwritten_or_half_written(t
     refused(DataError, "of the format voc, found others", _convert, below, "voc")
 
 
-LABELS = label_map_from_names(["cat", "dog"])
+LABELS = fill_label_map(label_map_from_names(["cat", "dog"]), {}, {"cat": "RARE"})
 POINTS = {"dog": ["nose", "tail"]}
 _side = st.floats(0, 500, allow_nan=False)
 _rings = st.lists(_side, min_size=6, max_size=8).filter(lambda ring: not len(ring) % 2)
@@ -128,6 +129,7 @@ def test_what_is_written_is_read_back(tmp_path_factory, images):
             writer.add(image, image.filename, (image.width, image.height))
     found = coco.read(str(root), "annotations.json")
     assert not found.rejected and found.categories == {"cat": 1, "dog": 2} and found.keypoint_names == POINTS
+    assert found.frequencies == {"cat": "RARE"}
     assert [_plain(image) for image in found.images] == [_plain(image) for image in written]
 
 
@@ -150,12 +152,14 @@ def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_p
               "confidence": 0.5, "weight": 2.0}  # fmt: skip
     item = AnnotatedObject("cat", (1, 2, 3, 4))._replace(**values)
     image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [annotated_images.ImageLabel("dog", 0.25)])
+    image = image._replace(absent=["dog"], not_exhaustive=["cat"])
     content = _write(tmp_path / "a.json", image)
     (entry,) = content["annotations"]
     assert entry["attributes"] | entry["detflow"] == values
     assert set(values) == {name for names in coco.EXTRA_FIELDS.values() for name in names}
     again = next(iter(coco.read(str(tmp_path), "a.json").images))
     (read,) = again.objects
+    assert (again.absent, again.not_exhaustive) == (("dog",), ("cat",))
     assert again.labels == image.labels and {name: getattr(read, name) for name in values} == values
     assert content["images"][0]["detflow"] == {"labels": [{"category_id": 2, "confidence": 0.25}]}
     Image.new("L", (20, 15), 255).save(tmp_path / "mask.png")

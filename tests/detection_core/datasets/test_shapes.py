@@ -18,9 +18,9 @@ from detection_core.datasets import classes as module
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.classes import (
     check_keypoint_names,
+    fill_label_map,
     make_layout,
     merge_keypoint_names,
-    with_keypoint_names,
 )
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.shapes import (
@@ -229,8 +229,10 @@ def test_names_of_all_splits_are_one_list_of_bounded_length():
     assert list(merge_keypoint_names([NAMES, {"cat": ("nose", "tail")}, {}], ids)) == ["bird", "cat"]
     assert merge_keypoint_names([NAMES], {"cat": 1}) == {"cat": ["nose", "tail"]}
     own = LabelMapItem(id=2, name="/m/x", display_name="bird", keypoints=(Keypoint(id=7, label="beak"),))
-    items = LabelMapItem(id=1, name="/m/y", display_name="cat"), own, LabelMapItem(id=3, name="dog")
-    named = with_keypoint_names(LabelMap(items=items), NAMES).items
+    dog = LabelMapItem(id=3, name="dog", frequency="RARE")
+    items = LabelMapItem(id=1, name="/m/y", display_name="cat"), own, dog
+    named = fill_label_map(LabelMap(items=items), NAMES, {"dog": "COMMON", "bird": "FREQUENT"}).items
+    assert [item.frequency for item in named] == ["UNSPECIFIED", "FREQUENT", "RARE"]
     assert [[(k.id, k.label) for k in item.keypoints] for item in named] == [
         [(0, "nose"), (1, "tail")], [(7, "beak")], [],
     ]  # fmt: skip

@@ -23,7 +23,13 @@ from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation import metric_sets
 from detection_core.evaluation.bootstrap import match_class
 from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
-from detection_core.evaluation.coco_metrics import AREA_RANGES, BOXES, SHAPE_KINDS, evaluate_coco
+from detection_core.evaluation.coco_metrics import (
+    AREA_RANGES,
+    BOXES,
+    SHAPE_KINDS,
+    evaluate_coco,
+    find_overlaps,
+)
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import (
@@ -136,9 +142,9 @@ def test_agrees_with_pycocotools_on_which_detections_are_hits():
 @cases(*range(4))
 def test_objects_found_are_those_that_the_engine_counts(*, seed):
     images = random_images(seed)
-    result = evaluate_coco(images, NAMES)
+    result, overlaps = evaluate_coco(images, NAMES), find_overlaps(images, NAMES)
     for (place, area), (k, class_) in itertools.product(enumerate(AREA_RANGES), enumerate(result.classes)):
-        matches = match_class(images, class_, area)
+        matches = match_class(overlaps, len(images), class_, area)
         recall = result.recall[:, k, place, :]
         if not matches.objects.sum():
             assert (recall == -1).all()
@@ -149,14 +155,15 @@ def test_objects_found_are_those_that_the_engine_counts(*, seed):
 
 def test_detections_come_by_falling_score_name_their_image_and_take_the_best_object():
     images = random_images(1)
-    matches = match_class(images, 0)
+    matches = match_class(find_overlaps(images, NAMES), len(images), 0)
     scores = np.concatenate([i.detections.scores[i.detections.classes == 0] for i in images])
     owners = np.repeat(np.arange(len(images)), [(i.detections.classes == 0).sum() for i in images])
     np.testing.assert_array_equal(matches.image, owners[np.argsort(-scores, kind="stable")])
     assert not (matches.hits & matches.ignored).any()
     # Of two objects the first detection takes the one it overlaps most, which leaves the other to the second.
     objects, found = [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.4]], [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.31]]
-    matches = match_class([evaluated(objects, [0, 0], found, [0.9, 0.8], [0, 0])], 0)
+    images = [evaluated(objects, [0, 0], found, [0.9, 0.8], [0, 0])]
+    matches = match_class(find_overlaps(images, NAMES), 1, 0)
     assert matches.hits.sum(axis=1).tolist() == [2] * 6 + [1] * 4  # its overlap is 0.775
 
 

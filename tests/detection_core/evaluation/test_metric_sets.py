@@ -19,12 +19,12 @@ from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.curves import confusion_matrix, make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
+from detection_core.evaluation.measure import split_to_measure
 from detection_core.evaluation.metric_sets import (
     VOC_SETS,
     MetricOptions,
     compute_metrics,
     known_metrics,
-    split_to_measure,
 )
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import VocOptions, evaluate_voc

@@ -102,14 +102,14 @@ def _predictions(classes, boxes, tasks, seed):
     return {name: [tf.constant(values, tf.float32)] for name, values in found.items()}
 
 
-def _model(classes, boxes, tasks, nms):
+def _model(classes, boxes, tasks, nms=None, most=6):
     inputs = tf_keras.Input((1, 1, 3))
     parts = CenterNetParts(
         num_classes=classes,
         input_size=(SIDE * STRIDE, SIDE * STRIDE),
         scaling=InputScaling(),
         heads=(),
-        max_detections=6,
+        max_detections=most,
         finds_boxes=boxes,
         nms=nms,
         keypoints=tuple(tasks),
@@ -124,8 +124,10 @@ def test_detections_are_the_reference_s(name):
     classes, boxes, tasks, nms = CASES[name]
     model, sizes = _model(classes, boxes, tasks, nms), tf.constant([[SIDE * STRIDE] * 2] * 2)
     found = model.find(_predictions(classes, boxes, tasks, list(CASES).index(name)), sizes)
-    detections, keypoint_scores = model.finished(found, sizes)
-    served = named_detections(detections) | {"detection_keypoint_scores": keypoint_scores}
+    detections, found = model.finished(found, sizes)
+    # The reference leaves rescored objects in the order of their peaks.
+    order = np.argsort(-ARRAYS[f"{name}/detection_scores"], axis=1, kind="stable")
+    served = named_detections(detections) | {"detection_keypoint_scores": found.keypoint_scores}
     served |= {"detection_multiclass_scores": found.class_scores}
     served |= {"detection_keypoint_depths": found.keypoint_depths}
     checked = 0
@@ -133,11 +135,39 @@ def test_detections_are_the_reference_s(name):
         case, _, field = key.partition("/")
         if case == name and field in served:
             values = served[field].numpy() - (1 if field == "detection_classes" else 0)
+            expected = wanted
+            if wanted.ndim > 1:
+                expected = np.stack([rows[places] for rows, places in zip(wanted, order, strict=True)])
             # The reference leaves boxes around keypoints beyond the image's edge.
-            expected = wanted.clip(0.0, 1.0) if field == "detection_boxes" else wanted
+            expected = expected.clip(0.0, 1.0) if field == "detection_boxes" else expected
             np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5, err_msg=field)
             checked += 1
     assert checked >= 5 + 2 * bool(tasks) + any(task.depths for task in tasks)
+
+
+def test_objects_of_several_tasks_have_boxes_and_scores_of_their_own_keypoints():
+    tasks = [_task(rescored=True, rescoring_threshold=0.4), _task("tail", 1, (3, 4), (1.0, 1.0))]
+    model, sizes = _model(3, False, tasks, most=12), tf.constant([[SIDE * STRIDE] * 2] * 2)
+    objects = model.find(_predictions(3, False, tasks, 100), sizes)
+    found, _ = model.finished(objects, sizes)
+    counts = np.zeros(3, int)
+    for image in range(2):
+        rows = []
+        for n, (score, label) in enumerate(zip(objects.scores[image], objects.classes[image], strict=True)):
+            task = next((task for task in tasks if task.class_index == label), None)
+            own = [] if task is None else list(task.indices)
+            points = objects.keypoints[image, n].numpy() / SIDE
+            assert not points[[k for k in range(5) if k not in own]].any()
+            box = [*points[own].min(axis=0), *points[own].max(axis=0)] if own else [0.0] * 4
+            seen = [s for s in objects.keypoint_scores[image, n].numpy()[own] if s > 0.4]
+            factor = sum(seen) / max(len(seen), 1) if task is tasks[0] else 1.0
+            counts[label] += 1
+            rows.append((float(score) * factor, int(label), np.clip(box, 0.0, 1.0)))
+        rows.sort(key=lambda row: -row[0])
+        np.testing.assert_allclose(found.scores[image], [row[0] for row in rows], rtol=1e-5)
+        assert found.classes[image].numpy().tolist() == [row[1] for row in rows]
+        np.testing.assert_allclose(found.boxes[image], [row[2] for row in rows], atol=1e-6)
+    assert counts.min() > 2 and found.count.numpy().tolist() == [12, 12]
 
 
 @pytest.mark.parametrize(("kind", "depths"), [("shared", 1), ("own", 3)])

@@ -14,8 +14,10 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.describe import describe
 from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
+from detection_core.tasks.quantize import quantize
 from detection_core.tasks.train import train
 from tests.support.center_net_goldens import LABELS, small_text
+from tests.support.detectors import REWRITER
 from tests.support.tiny_training import write_examples
 
 TRAINING = """
@@ -104,6 +106,20 @@ def test_its_files_pass_the_gate(trained, tmp_path):
     heads = {name for file in report.files for name in file.network.heads}
     assert "head_object_center_0_output" in heads
     assert not any(file.network.unmatched for file in report.files)
+
+
+@pytest.mark.slow
+def test_it_is_quantized_with_a_label_map_of_another_path(trained, tmp_path):
+    config = parse_pipeline_config(CONFIG + REWRITER)
+    folders = {name: str(tmp_path / name) for name in ("quantized_run_dir", "quantization_dir", "work_dir")}
+    report = quantize(
+        point_at_examples(config, trained.examples),
+        model_dir=trained.folder,
+        quantized_model_dir=str(tmp_path / "model"),
+        **folders,
+    )
+    assert (report.quantized_steps, report.not_quantized) == (2, [])
+    assert load_detector(str(tmp_path / "model")).model.num_keypoints == 2
 
 
 def test_the_label_map_of_examples_fills_in_an_unset_path_only():
