@@ -263,11 +263,7 @@ def _pusher(settings: PipelineSettings, *, quantized: bool, tflite: bool) -> Ste
 
 
 def check_contracts(steps: Sequence[Step]) -> None:
-    """Refuse steps that do not fit their contracts or each other; a programming error, so a ValueError.
-
-    Raises:
-        ValueError: naming the step, and the missing, unknown or invalid field.
-    """
+    """Refuse steps that do not fit their contracts or each other; ValueError names the step and field."""
     for step in steps:
         _check_step(step, steps)
 

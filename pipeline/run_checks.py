@@ -72,11 +72,7 @@ def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
 
 
 def refuse_placeholders(steps: Sequence[Step]) -> None:
-    """Refuse placeholders in a workflow's steps, including the checks, that RunChecker does not fill.
-
-    Raises:
-        ConfigError: naming step and parameter.
-    """
+    """Refuse placeholders that RunChecker does not fill; ConfigError names step and parameter."""
     for step in steps:
         declared = job_fields(JOBS[step.component]).parameters
         for name, value in step.parameters.items():

@@ -25,11 +25,7 @@ class Parameter:
 
 
 def parse_parameters(parameters: Mapping[str, Parameter], texts: Sequence[str]) -> dict[str, Any]:
-    """Return `NAME=VALUE` texts as typed values.
-
-    Raises:
-        ConfigError: for an unknown name, with the nearest one, or a value of the wrong type.
-    """
+    """Return `NAME=VALUE` texts as typed values; ConfigError for an unknown name or another type."""
     values: dict[str, Any] = {}
     for text in texts:
         name, separator, value = text.partition("=")

@@ -65,11 +65,7 @@ def shared_config_text(settings: PipelineSettings) -> str:
 
 
 def schema_text(settings: PipelineSettings) -> str:
-    """Return the schema of the examples; "" if the settings name none.
-
-    Raises:
-        ConfigError: for a file that is unreadable or not a schema.
-    """
+    """Return the schema of the examples; "" if the settings name none; ConfigError for a bad file."""
     if not settings.validation.schema_file:
         return ""
     text: str = capability("detection_core.optional.tfdv").read_schema_text(settings.validation.schema_file)

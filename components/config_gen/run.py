@@ -9,11 +9,7 @@ from detection_core.config.load import parse_pipeline_config, write_as_run
 
 
 def run(job: ConfigGenJob) -> dict[str, Any]:
-    """Write the formatted config, and return the artifact's properties.
-
-    Raises:
-        ConfigError: for a text that does not fit the schema.
-    """
+    """Write the formatted config, and return the artifact's properties; ConfigError for a bad text."""
     config = parse_pipeline_config(job.text, "text")
     write_as_run(config, os.path.join(job.pipeline_config, PIPELINE_CONFIG))
     return {"model": config.model.WhichOneof("model") or ""}

@@ -151,11 +151,7 @@ def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
 
 
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
-    """Merge the shards' reports into each split's counts, and record their rejections.
-
-    Raises:
-        DataError: if a split has no images left.
-    """
+    """Merge the shards' reports into each split's counts and rejections; DataError without images."""
     counts = {name: Counts() for name in dataset.split_names}
     for report in reports:
         counts[report["split"]].merge(Counts(report["counts"]))

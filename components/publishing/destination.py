@@ -71,11 +71,7 @@ class PushDestination:
         return self._folders.path(TFLITE, version)
 
     def current(self) -> PublishedVersion | None:
-        """Return the deployed version, or None before the first push.
-
-        Raises:
-            ContractError: when the pointer or the version's file is invalid.
-        """
+        """Return the deployed version, None before the first push; ContractError for invalid files."""
         while True:
             number = self._deployment().version
             if number is None:

@@ -78,11 +78,7 @@ def check_placeholders(text: str, where: str) -> None:
 
 
 def fill_placeholders(text: str, values: RunValues, where: str) -> str:
-    """Return a text with its placeholders replaced; times are in UTC.
-
-    Raises:
-        ConfigError: for an unknown placeholder, or one without a value from the server.
-    """
+    """Return a text with placeholders filled, times in UTC; ConfigError for an unknown or empty one."""
     check_placeholders(text, where)
     return _PATTERN.sub(lambda match: _value(match, values, where), text)
 

@@ -160,7 +160,7 @@ class _Saver:
         while more := {name for name, used in calls.items() if used & self._functions} - self._functions:
             self._functions |= more
         self._functions -= _FILE_OPERATIONS
-        self._inputs = {node.name: {_producer(name) for name in node.input} for node in meta.graph_def.node}
+        self._inputs = {node.name: {producer(name) for name in node.input} for node in meta.graph_def.node}
         touching = self._functions | _FILE_OPERATIONS
         self._touching = {
             node.name: used for node in meta.graph_def.node if (used := _uses([node]) & touching)
@@ -169,8 +169,8 @@ class _Saver:
     def misplaced(self) -> Iterator[str]:
         """Yield file operations that something other than the saver can reach."""
         saver = self._meta.saver_def
-        saves = _reached({_producer(saver.save_tensor_name)}, self._inputs)
-        restores = _reached({_producer(saver.restore_op_name)}, self._inputs)
+        saves = _reached({producer(saver.save_tensor_name)}, self._inputs)
+        restores = _reached({producer(saver.restore_op_name)}, self._inputs)
         named, records, listing = self._named_nodes(), self._records(), self._listing()
         for name in self._depending():
             if name not in saves | restores or name in named or name.encode() in records:
@@ -188,8 +188,8 @@ class _Saver:
         """Return the outer graph's nodes that touch files or depend on one that does."""
         consumers: dict[str, set[str]] = {}
         for name, producers in self._inputs.items():
-            for producer in producers:
-                consumers.setdefault(producer, set()).add(name)
+            for source in producers:
+                consumers.setdefault(source, set()).add(name)
         return _reached(self._touching, consumers)
 
     def _behind(self, names: Iterable[str]) -> set[str]:
@@ -210,7 +210,7 @@ class _Saver:
             names += [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
         for collection in self._meta.collection_def.values():
             names += collection.node_list.value
-        return {_producer(name) for name in names}
+        return {producer(name) for name in names}
 
     def _listing(self) -> bytes:
         """Return the graph's other parts, not nodes, that may name a function."""
@@ -243,12 +243,12 @@ class _Saver:
             if len(files_read) != 1 or not files_read <= set(arguments):
                 return False
             place = arguments.index(files_read.pop())
-        given = _producer(node.input[place]) if place < len(node.input) else ""
-        return given == _producer(self._meta.saver_def.filename_tensor_name)
+        given = producer(node.input[place]) if place < len(node.input) else ""
+        return given == producer(self._meta.saver_def.filename_tensor_name)
 
 
-def _producer(reference: str) -> str:
-    """Return the node of an input reference (^NODE, NODE:1)."""
+def producer(reference: str) -> str:
+    """Return the node or argument of an input reference: ^NODE, NODE:1, NODE:out:0."""
     return reference.removeprefix("^").partition(":")[0]
 
 

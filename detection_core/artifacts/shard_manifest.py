@@ -46,11 +46,7 @@ def _digest(shards: Sequence[Shard]) -> str:
 
 
 def read_manifest(folder: str) -> list[Shard]:
-    """Read the manifest of a split's folder.
-
-    Raises:
-        ContractError: when it is missing, is another kind of file, was changed, or lists no shards.
-    """
+    """Read the manifest of a split's folder; ContractError when missing, changed or without shards."""
     manifest = MANIFEST.read(folder)
     if not manifest.shards or manifest.digest != _digest(manifest.shards):
         found = "another: the file was changed" if manifest.shards else "no shard"

@@ -54,11 +54,7 @@ def read_tflite(path: str) -> bytes:
 
 
 def verify_tflite(content: bytes, *, where: str = "") -> None:
-    """Refuse a file that is not a TensorFlow Lite model, is truncated, or has invalid references.
-
-    Raises:
-        ModelError: saying what is wrong.
-    """
+    """Refuse a file that is no valid TensorFlow Lite model, or truncated; ModelError says what is wrong."""
     with checked_model(content, where=where):
         pass
 
@@ -224,11 +220,7 @@ def by_number(names: Iterable[str]) -> dict[str, int]:
 
 
 def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
-    """Read the first graph of a TensorFlow Lite file; errors name the file `where`.
-
-    Raises:
-        ModelError: when it is not a TensorFlow Lite file, or damaged.
-    """
+    """Read a TensorFlow Lite file's first graph; errors name it `where`; ModelError when it is damaged."""
     with checked_model(content, where=where) as model:
         return _graph(model)
 

@@ -180,11 +180,7 @@ def with_score_threshold(content: bytes, threshold: float) -> bytes:
 
 
 def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the metadata's names of the inputs and outputs, in order; empty without metadata.
-
-    Raises:
-        ModelError: when it is not a TensorFlow Lite file, or damaged.
-    """
+    """Read the metadata's names of inputs and outputs, in order, if any; ModelError for a damaged file."""
     with checked_model(content, where=where) as model:
         inputs, outputs = (
             tuple(t.text(TensorMetadata.NAME) for g in metadata_graphs(model)[:1] for t in g.tables(slot))
@@ -217,11 +213,7 @@ def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
 
 
 def metadata_graphs(model: Any) -> list[Table]:
-    """Return the metadata of a file's graphs, given its root from `read_root`.
-
-    Raises:
-        FlatbufferError: when the metadata are damaged.
-    """
+    """Return the graphs' metadata, given the file's `read_root`; FlatbufferError when they are damaged."""
     return [graph for metadata in _metadata(model) for graph in _graphs(metadata)]
 
 
@@ -287,11 +279,7 @@ class BoxDecoding:
 
 
 def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
-    """Read how to decode a file's outputs; None if its metadata do not say.
-
-    Raises:
-        ModelError: when it is not a TensorFlow Lite file, or damaged.
-    """
+    """Read how to decode a file's outputs, None if unknown; ModelError when the file is damaged."""
     with checked_model(content, where=where) as model:
         for graph in metadata_graphs(model):
             for entry in graph.tables(SubGraphMetadata.CUSTOM_METADATA):

@@ -180,11 +180,7 @@ def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> A
 
 
 def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tuple[list[LeftOut], int]:
-    """Decode every training record once; return those that fail, and the total number.
-
-    Raises:
-        DataError: when a file itself is damaged.
-    """
+    """Decode every training record; return those that fail, and the count; DataError for a damaged file."""
     reader = train_reader(config, label_map)
     return find_undecodable(reader.paths, reader.decode), sum(map(count_records, reader.paths))
 

@@ -285,11 +285,7 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
 
 
 def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
-    """Return the config; refuse it if its `model` cannot be built, without checking other sections.
-
-    Raises:
-        ConfigError: for the first problem, with its field path as `where`.
-    """
+    """Return the config, or refuse its `model` alone; ConfigError has the first problem's path."""
     model = config.model
     if find_family(model) is None:
         reason = RULES["DetectionModel"].refused.get(str(model.WhichOneof("model")), "set one")
@@ -303,11 +299,7 @@ def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
 
 
 def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfig:
-    """Fill in the number of classes without background, if it is unset, and check the model with it.
-
-    Raises:
-        ConfigError: as `check_detector`.
-    """
+    """Fill in an unset number of classes without background, and check the model as `check_detector`."""
     filled = with_classes(config, classes)
     return config if filled is config else check_detector(filled)
 
@@ -340,11 +332,7 @@ def check_metric_sets(names: Sequence[str]) -> None:
 
 
 def check_evaluated_input(config: TrainEvalPipelineConfig) -> None:
-    """Refuse a config without evaluation images, which the whole check accepts for training.
-
-    Raises:
-        ConfigError: naming the field.
-    """
+    """Refuse a config without evaluation images (ConfigError), which the whole check accepts for training."""
     if not config.eval_input_reader:
         raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
 
@@ -371,11 +359,7 @@ def check_quantization(config: CheckedConfig) -> None:
 
 
 def check_message(message: Message, where: str) -> None:
-    """Check one message of a config, without its relation to other messages.
-
-    Raises:
-        ConfigError: for the first problem, with its field path as `where`.
-    """
+    """Check one message alone; ConfigError for the first problem, with its field path as `where`."""
     raise_first(message_problems(message, where))
 
 

@@ -18,20 +18,12 @@ _ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 
 
 def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
-    """Read a pipeline.config file without the checks of `check_pipeline_config`.
-
-    Raises:
-        ConfigError: when the file cannot be read or does not fit the schema, with line and field.
-    """
+    """Read a pipeline.config file unchecked; ConfigError, with line and field, if unreadable or malformed."""
     return parse_pipeline_config(files.read_user_text(path, what="pipeline.config"), where=path)
 
 
 def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
-    """Parse the text of a pipeline.config, in protobuf text format.
-
-    Raises:
-        ConfigError: when the text does not fit the schema, with line and field.
-    """
+    """Parse a pipeline.config in protobuf text format; ConfigError, with line and field, for misfits."""
     return parse_message(text, TrainEvalPipelineConfig, where=where)
 
 
@@ -61,11 +53,7 @@ def load_checked_config(
 def load_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> TrainEvalPipelineConfig:
-    """Read a pipeline.config and apply overrides, without checking the result.
-
-    Raises:
-        ConfigError: when a file cannot be read, or a file or an override does not fit the schema.
-    """
+    """Read a pipeline.config and apply overrides, unchecked; ConfigError for a bad file or override."""
     config = load_pipeline_config(path)
     for override_file in override_files:
         config = merge_override_file(config, override_file)

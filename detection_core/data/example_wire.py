@@ -61,11 +61,7 @@ def _entry(data: bytes, at: Span) -> tuple[str, Span]:
 
 
 def parse_feature(data: bytes, at: Span) -> Feature:
-    """Return the values of the serialised `tf.train.Feature` at a span: spans of byte strings, or numbers.
-
-    Raises:
-        ValueError: when it is not a feature.
-    """
+    """Return a serialised `tf.train.Feature`'s values, as spans or numbers; ValueError when it is none."""
     feature: Feature = []
     for field, content in _all_fields(data, at):
         if isinstance(content, Span):

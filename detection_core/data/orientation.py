@@ -164,11 +164,7 @@ _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 
 
 def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Decode an image's first frame; return it upright as an RGB PNG, deterministic, and its header.
-
-    Raises:
-        ImageFault: for a file that cannot be decoded or is too large.
-    """
+    """Return the first frame upright as an RGB PNG, deterministic, and its header; ImageFault if damaged."""
     from PIL import Image
 
     what = f"the {image_format.upper()} file cannot be decoded: {{}}"

@@ -100,11 +100,7 @@ class Reader:
         return self.decode(record).sample
 
     def keeping_decoded(self) -> "Reader":
-        """Return a reader with a disk cache of decoded images, if the environment variable is set.
-
-        Raises:
-            ConfigError: for an invalid folder or size.
-        """
+        """Return a reader with the disk cache of images that the environment sets; ConfigError if invalid."""
         cache = image_cache()
         return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 
@@ -136,11 +132,7 @@ class Reader:
         return dataclasses.replace(self, sequence=sequence, left_out=tuple(left_out))
 
     def decoded_bytes(self, *, limit: int) -> int:
-        """Estimate the bytes of all decoded images from the first few; above `limit` it may be too low.
-
-        Raises:
-            DataError: when a record is damaged.
-        """
+        """Estimate the bytes of decoded images, above `limit` perhaps too low; DataError if damaged."""
         stored = self._stored_bytes()
         if stored > limit:
             return stored

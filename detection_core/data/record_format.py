@@ -44,11 +44,7 @@ def is_gzip(path: str) -> bool:
 
 
 def count_local_records(path: str) -> int:
-    """Count the records of a local file, reading only the lengths of an uncompressed one.
-
-    Raises:
-        DataError: naming the first record that is truncated or too long.
-    """
+    """Count a local file's records by their lengths; DataError names the first truncated or too long."""
     if not os.path.isfile(path):
         raise DataError("expected a TFRecord file, found none; make the examples again", where=path)
     if is_gzip(path):

@@ -130,11 +130,7 @@ def count_records(file: RecordFile) -> int:
 
 
 def check_records(file: RecordFile) -> int:
-    """Read a file to its end, compare all checksums, and return the number of records.
-
-    Raises:
-        DataError: naming the first damaged record.
-    """
+    """Read a file to its end, compare checksums, and count its records; DataError for a damaged one."""
     path, count = uri_of(file), 0
     if not files.is_remote(path):
         count_local_records(path)

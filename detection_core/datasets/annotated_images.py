@@ -299,11 +299,7 @@ _LONGEST_TEXT = 4_096  # as in Linux paths; a longer name would flood messages
 
 
 def checked_text(value: object, what: str) -> str:
-    """Return a value if it is text that UTF-8 can encode and not longer than a name may be.
-
-    Raises:
-        Rejected: as a malformed record.
-    """
+    """Return a text that UTF-8 can encode, no longer than a name may be; Rejected as a malformed record."""
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         found = f"{value[:40]!r}... of {len(value):,}"
         message = f"expected {what} in {_LONGEST_TEXT:,} characters at most, found {found}"

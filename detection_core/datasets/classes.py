@@ -81,11 +81,7 @@ class KeypointLayout:
 
 
 def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str) -> None:
-    """Check that a detector can have an output for every keypoint.
-
-    Raises:
-        DataError: if a class or all classes together have too many keypoints.
-    """
+    """Check that a detector can have an output for every keypoint; DataError if there are too many."""
     for label, names in keypoint_names.items():
         if len(names) > MAX_KEYPOINTS:
             found = f"found {len(names):,} of {shorten(label)}"
@@ -109,11 +105,7 @@ def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
 def merge_keypoint_names(
     given: Iterable[Mapping[str, Sequence[str]]], label_ids: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Return the keypoint names of each class in all splits or spans, in the order of the label map.
-
-    Raises:
-        DataError: if the sources disagree.
-    """
+    """Return each class's keypoint names in all sources, by label map; DataError if these disagree."""
     merged: dict[str, list[str]] = {}
     for source in given:
         for label, names in source.items():

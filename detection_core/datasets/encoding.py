@@ -202,11 +202,7 @@ def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage,
 
 
 def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
-    """Return an object's box in pixels, clipped if it exceeds the image by a rounding error.
-
-    Raises:
-        Rejected: if the box is invalid or exceeds the image by more.
-    """
+    """Return a box in pixels, clipped for a rounding error; Rejected if it exceeds the image by more."""
     xmin, ymin, xmax, ymax = item.box
     if 0 <= xmin < xmax <= width and 0 <= ymin < ymax <= height and abs(item.area) < _FLOAT32_MAX:
         return item.box  # almost all boxes

@@ -67,11 +67,7 @@ class Grouping:
         return key in self._places
 
     def add_image(self, key: Any, value: Any) -> None:
-        """Add an image with a number or text as key; images with equal keys share their parts.
-
-        Raises:
-            TypeError: if the key is a list, a dictionary or not a number.
-        """
+        """Add an image with a number or text as key; equal keys share parts; TypeError for other keys."""
         place = self._count
         if isinstance(key, float) and math.isnan(key):
             raise TypeError(key)

@@ -200,11 +200,7 @@ def _size_or_reason(path: str) -> tuple[int, int] | Rejected:
 
 
 def shown_size(path: str) -> tuple[int, int]:
-    """Return an image's width and height in pixels, turned by its EXIF orientation.
-
-    Raises:
-        Rejected: if the file is missing or no image.
-    """
+    """Return an image's width and height in pixels, as its EXIF turns it; Rejected if it is no image."""
     from PIL import Image
 
     try:

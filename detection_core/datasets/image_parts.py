@@ -40,11 +40,7 @@ _NOTES = re.compile(r"(.*\S)\s+-?[01]")
 
 
 def part_names(location: Any) -> list[str] | None:
-    """Return the folders and lists of a location; None for other kinds of location.
-
-    Raises:
-        ConfigError: if the key's value is invalid.
-    """
+    """Return the folders and lists of a location, None for others; ConfigError if the value is invalid."""
     if not isinstance(location, Mapping) or set(location) != {KEY}:
         return None
     names = location[KEY].split(_OR) if isinstance(location[KEY], str) else []

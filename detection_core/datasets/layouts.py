@@ -57,11 +57,7 @@ class Layout:
 
 
 def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
-    """List the folder of a data set, local or on an object store; see `folder_listing.list_folder`.
-
-    Raises:
-        DataError: if the folder does not exist.
-    """
+    """List a data set's folder, also on an object store, as `list_folder`; DataError if it does not exist."""
     try:
         return list_folder(root, bounded=bounded)
     except OSError as e:

@@ -196,11 +196,7 @@ def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: in
 
 
 def read_mask(path: str, height: int, width: int) -> np.ndarray:
-    """Return a mask file as bool [height, width], true where a pixel is not zero.
-
-    Raises:
-        ValueError: if it cannot be read.
-    """
+    """Return a mask file as bool [height, width], true where not zero; ValueError if unreadable."""
     from PIL import Image
 
     try:

@@ -149,11 +149,7 @@ def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
 
 
 def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
-    """Return a mask from runs along its rows, zeros first, as CVAT writes them.
-
-    Raises:
-        Rejected: if the runs do not add up to the mask's size.
-    """
+    """Return a mask from CVAT's runs along its rows, zeros first; Rejected if they miss the mask's size."""
     import numpy as np
 
     if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MAX_PIXELS:

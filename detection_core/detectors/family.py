@@ -261,22 +261,14 @@ class Family:
         return self.quantization
 
     def require_level_outputs(self) -> Callable[[Any, tf.Tensor], LevelOutputs]:
-        """Return the function that runs a detector's network without post-processing.
-
-        Raises:
-            ExportError: when there are no fixed anchors on several levels.
-        """
+        """Return the function that runs a network without post-processing; ExportError when it has none."""
         if self.level_outputs is None:
             what, advice = "a detector with anchors on fixed levels", "export with other signatures"
             raise ExportError(self._lacking(what, "level_outputs", advice), where="model")
         return self.level_outputs
 
     def require_with_network(self) -> Callable[[Any, tf_keras.Model], Detector]:
-        """Return the function that replaces a detector's network with a rewritten one.
-
-        Raises:
-            ModelError: when the detector is not a single network.
-        """
+        """Return the function that replaces a network; ModelError when the detector has several."""
         if self.with_network is None:
             what, advice = "a detector of one network", "train it at one size"
             raise ModelError(self._lacking(what, "with_network", advice), where="model")

@@ -63,11 +63,7 @@ VOC_SETS: Mapping[str, Callable[[MetricOptions], VocOptions]] = {
 
 
 def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> list[str]:
-    """Return the names of all metrics that `compute_metrics` supports.
-
-    Raises:
-        ConfigError: for a group with a class missing from the label map.
-    """
+    """Return all metrics of `compute_metrics`; ConfigError for a group with an unknown class."""
     for group, members in options.groups.items():
         for member in members:
             if member not in class_names.values():

@@ -14,6 +14,7 @@ import numpy as np
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.checkpoint_index import check_index
+from detection_core.artifacts.graph_operations import producer
 from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.files import local_copy
@@ -99,7 +100,7 @@ def _meta_graph(meta: Any) -> bytes:
     functions = _Functions(meta.graph_def.library.function)
     parts = [",".join(sorted(meta.meta_info_def.tags)).encode()]
     for name, signature in sorted(meta.signature_def.items()):
-        fed = {_producer(info.name): key for key, info in signature.inputs.items()}
+        fed = {producer(info.name): key for key, info in signature.inputs.items()}
         leaves = {node: _digest("input", key) for node, key in fed.items()}
         nodes = _Nodes(meta.graph_def.node, leaves, functions.digest)
         parts += [name.encode(), signature.method_name.encode()]
@@ -116,11 +117,6 @@ def _meta_graph(meta: Any) -> bytes:
 
 def _tensor_type(info: Any) -> bytes:
     return _digest(str(info.dtype), info.tensor_shape.SerializeToString(deterministic=True))
-
-
-def _producer(reference: str) -> str:
-    """Name of the node or argument that an input refers to: ^NODE, NODE:1, NODE:out:0."""
-    return reference.removeprefix("^").partition(":")[0]
 
 
 class _Functions:
@@ -171,7 +167,7 @@ class _Nodes:
 
     def input(self, reference: str) -> bytes:
         """Digest of the value, or the control edge, that a reference names."""
-        name = _producer(reference)
+        name = producer(reference)
         if self._whole:
             return _digest(self._whole, reference)
         self._compute(name)
@@ -187,7 +183,7 @@ class _Nodes:
                 stack.pop()
                 continue
             node = self._nodes[top]
-            missing = [n for n in map(_producer, node.input) if n not in self._digests]
+            missing = [n for n in map(producer, node.input) if n not in self._digests]
             if missing:
                 stack += missing
                 continue

@@ -306,11 +306,7 @@ def automl_functions(
 
 
 def head_function(model: Detector, family: Family, batch_size: int | None) -> Any:
-    """Make a function of the class and box nets' raw outputs; see `automl_functions`.
-
-    Raises:
-        ExportError: if the detector has no levels of fixed size.
-    """
+    """Make a function of raw outputs; see `automl_functions`; ExportError without levels of fixed size."""
     level_outputs, size = family.require_level_outputs(), model.input_shape.size
     if size is None:
         raise ExportError("expected a detector whose images have one size, found one with bounds only")

@@ -31,11 +31,7 @@ _DEFAULT = (tf.lite.Optimize.DEFAULT,)
 
 
 def check_convertible(config: PipelineConfig) -> None:
-    """Refuse a config that a TensorFlow Lite file with a fixed input cannot represent.
-
-    Raises:
-        ExportError: names the field.
-    """
+    """Refuse a config that a file with a fixed input cannot represent; ExportError names the field."""
     for problem in tflite_problems(config):
         raise ExportError(problem.message, where=problem.path)
 

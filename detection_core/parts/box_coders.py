@@ -137,11 +137,7 @@ class KeypointBoxCoder:
         return 4 + 2 * self.num_keypoints
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Encode boxes and keypoints, float32 [..., A, 4 + 2K]; see `BoxCoder.encode`.
-
-        Raises:
-            ValueError: when keypoints are missing.
-        """
+        """Encode boxes and keypoints, float32 [..., A, 4 + 2K]; ValueError when keypoints are missing."""
         if keypoints is None:
             raise ValueError("KeypointBoxCoder.encode expects keypoints [..., A, K, 2], found none")
         centers = box_ops.to_centers(anchors)

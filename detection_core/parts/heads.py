@@ -205,11 +205,7 @@ class WeightSharedHead:
     def __call__(
         self, feature_maps: Sequence[tf.Tensor], layers: NetworkLayers, outputs: HeadOutputs
     ) -> LevelPredictions:
-        """Add the head to the network; see `PredictionHead`.
-
-        Raises:
-            ValueError: when the levels differ in their number of anchors per location.
-        """
+        """Add the head to the network; ValueError when levels differ in their anchors per location."""
         if len(set(outputs.anchors_per_location)) != 1:
             raise ValueError("a weight-shared head needs the same number of anchors on every level")
         anchors = outputs.anchors_per_location[0]

@@ -57,11 +57,7 @@ class NetworkGraph:
 
 
 def read_graph(network: tf_keras.Model) -> NetworkGraph:
-    """List the layer calls of a flat functional network.
-
-    Raises:
-        ModelError: if the network is not functional or contains a model, or a layer returns several tensors.
-    """
+    """List the layer calls of a flat functional network; ModelError for other networks and layers."""
     nodes_by_depth = getattr(network, "_nodes_by_depth", None)
     if nodes_by_depth is None:
         raise ModelError(

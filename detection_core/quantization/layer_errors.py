@@ -128,11 +128,7 @@ class OutputNoise:
         self._measure = measure
 
     def decibels(self, batches: Iterable[Any]) -> float:
-        """Return the mean signal-to-noise ratio of the outputs on float32 [B, H, W, 3], preprocessed.
-
-        Raises:
-            ModelError: if there is no batch.
-        """
+        """Return the mean signal-to-noise ratio on float32 [B, H, W, 3] batches; ModelError without any."""
         sums = [np.asarray(self._measure(tf.convert_to_tensor(pixels)), np.float64) for pixels in batches]
         if not sums:
             raise ModelError(

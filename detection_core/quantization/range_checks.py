@@ -23,11 +23,7 @@ LEAST_USED = 0.25
 
 
 def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
-    """Run a quantized network on float32 [B, H, W, 3] and measure each output before quantization.
-
-    Raises:
-        ModelError: if there is no batch.
-    """
+    """Run a quantized network on float32 [B, H, W, 3] and measure outputs; ModelError without a batch."""
     ranges = read_ranges(aware)
     measure = _statistics(aware, list(ranges))
     totals: list[list[float]] = []

@@ -118,11 +118,7 @@ class PackedFile:
         self._places, self._spacing = self._places[::2], 2 * self._spacing
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return a range of the content; it is shorter at the end.
-
-        Raises:
-            OSError: when the file cannot be read, is damaged, or is truncated.
-        """
+        """Return a range of the content, shorter at the end; OSError when unreadable or damaged."""
         found = bytearray()
         for at, piece in self.pieces(offset):
             found += piece[max(0, offset - at) :]

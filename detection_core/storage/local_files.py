@@ -32,11 +32,7 @@ class LocalDisk:
     # Listing
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or folder exists; links are followed.
-
-        Raises:
-            OSError: when the disk or network file system fails, where `os.path.exists` returns False.
-        """
+        """Return whether a file or folder exists, links followed; OSError when the file system fails."""
         return _mode_of(path) is not None
 
     def is_dir(self, path: str) -> bool:

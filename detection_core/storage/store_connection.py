@@ -89,11 +89,7 @@ class StoreConnection(abc.ABC):
 
     @property
     def file_system(self) -> Any:
-        """The fsspec file system of this process; a forked process makes another one.
-
-        Raises:
-            ConfigError: when its package is missing or a variable is invalid.
-        """
+        """The fsspec file system of this process; ConfigError without its package, or for a bad variable."""
         key = (os.getpid(), type(self), *self._settings())
         if key not in _connected:
             # Concurrent threads share the first file system.

@@ -163,11 +163,7 @@ def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
 
 
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
-    """Refuse a label map whose number of classes differs from the model's.
-
-    Raises:
-        ConfigError: names both numbers.
-    """
+    """Refuse a label map with another number of classes than the model; ConfigError names both."""
     if model.num_classes != label_map.num_classes:
         raise ConfigError(
             f"expected the label map's {label_map.num_classes:,} classes, found {model.num_classes:,};"

@@ -25,11 +25,7 @@ class Worker:
 
 
 def this_worker() -> Worker:
-    """Read the rank of this process from TF_CONFIG, which Kubeflow's training operator sets.
-
-    Raises:
-        ConfigError: when TF_CONFIG is set but invalid.
-    """
+    """Read this process's rank from TF_CONFIG, as a training operator sets it; ConfigError if invalid."""
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return Worker()

@@ -120,11 +120,7 @@ class Validation:
         self._best = TrainingCheckpoints({"model": model}, files.join(work_folder, BEST), keep=1 << 30)
 
     def start(self, step: int) -> None:
-        """Load results up to the starting step; later steps are validated again.
-
-        Raises:
-            ContractError: for an unreadable line, as the file is rewritten.
-        """
+        """Load results up to the starting step, later ones come again; ContractError if unreadable."""
         found = VALIDATIONS.read(self._folder)
         self._lines = [line for line in found if line.step <= step]
         self._checked_at = time.monotonic()

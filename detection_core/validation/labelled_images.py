@@ -71,11 +71,7 @@ class LabelledImage:
 
 
 def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
-    """Yield the examples of a split in the order of its files, one in memory at a time.
-
-    Raises:
-        DataError: naming the damaged file or record.
-    """
+    """Yield a split's examples in file order, one in memory at a time; DataError names a damaged record."""
     for number, record in enumerate(_records(pattern)):
         yield parse_record(record, number, label_map)
 

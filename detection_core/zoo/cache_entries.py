@@ -17,11 +17,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 def is_file(path: str) -> bool:
-    """Tell whether there is a file in the cache.
-
-    Raises:
-        ModelError: when the path is not a regular file, which could block, never end or lead elsewhere.
-    """
+    """Tell whether there is a file in the cache; ModelError for a path that is not a regular file."""
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -16,7 +16,6 @@ from pipeline.tables import Page, Table
 if TYPE_CHECKING:
     from pipeline.settings.workflow_settings import PipelineSettings
 
-
 Options = TypeVar("Options")
 
 
@@ -48,14 +47,12 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
-def option(flag: str, metavar: str, text: str, *, default: str = "") -> Argument:
-    """Describe an option that takes a text."""
-    return argument(flag, default=default, metavar=metavar, help=text)
+def option(flag: str, metavar: str, text: str, *, default: str | float = "") -> Argument:
+    """Describe an option that takes a text, or a number as its default."""
+    return argument(flag, type=type(default), default=default, metavar=metavar, help=text)
 
 
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
-
-
 """An argument, or a function that makes several on use, to delay slow imports."""
 
 
@@ -123,8 +120,6 @@ OVERRIDE_FILE = argument(
     help="partial pipeline.config, or YAML of fields and values as `tune` writes it, to merge before --set;"
     " may be given several times",
 )
-
-
 OVERRIDES = (SET, OVERRIDE_FILE)
 
 
@@ -160,11 +155,7 @@ def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
 
 
 def load_config(path: str, arguments: argparse.Namespace) -> Any:
-    """Return the checked pipeline.config of a file, with the arguments' overrides.
-
-    Raises:
-        ConfigError: for an invalid config or override.
-    """
+    """Return a file's checked pipeline.config, with the arguments' overrides; ConfigError if invalid."""
     from detection_core.config.load import load_checked_config
 
     overrides = config_overrides(arguments.overrides)
@@ -222,21 +213,11 @@ TRUST = argument(
 
 def representative_examples(purpose: str, default: int = 100) -> Argument:
     """Return the argument for the calibration images. The help begins with their `purpose`."""
-    return argument(
-        "--representative-examples",
-        type=int,
-        default=default,
-        metavar="N",
-        help=f"{purpose} (default: {default})",
-    )
+    return option("--representative-examples", "N", f"{purpose} (default: {default})", default=default)
 
 
 def given_model(path: str) -> str:
-    """Return the model at a path of the command line; "" stays "".
-
-    Raises:
-        ContractError: as in `detection_core.artifacts.detector.find_model`.
-    """
+    """Return the model at a path of the command line; "" stays ""; ContractError as of `find_model`."""
     from detection_core.artifacts.detector import find_model
 
     return find_model(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDES, SETTINGS, Group, Result, Verb, argument, given_settings, verb
+from pipeline.cli.base import OVERRIDES, SETTINGS, Group, Result, Verb, argument, given_settings, option, verb
 from pipeline.cli.server import OF_SERVER, PARAM, SERVER, open_connection
 from pipeline.steps import StepStatus
 from pipeline.tables import Page, Table
@@ -35,12 +35,8 @@ SERVICE_ACCOUNT = argument(
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
-    argument(
-        "--poll", type=float, default=5.0, metavar="SECONDS", help="time between two requests (default: 5)"
-    ),
-    argument(
-        "--wait-limit", type=float, default=0.0, metavar="SECONDS", help="longest wait (default: no limit)"
-    ),
+    option("--poll", "SECONDS", "time between two requests (default: 5)", default=5.0),
+    option("--wait-limit", "SECONDS", "longest wait (default: no limit)", default=0.0),
 )
 
 

@@ -43,13 +43,7 @@ _logger = logging.getLogger(__name__)
     ),
     OUTPUT,
     argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
-    argument(
-        "--every",
-        type=int,
-        default=1,
-        metavar="N",
-        help="of a video, look at every Nth frame only (default: 1)",
-    ),
+    option("--every", "N", "of a video, look at every Nth frame only (default: 1)", default=1),
     argument(
         "--lines-only",
         action="store_true",

@@ -76,7 +76,7 @@ def _gate_arguments() -> Iterator[Argument]:
     """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
     from component_specs import TFLiteExporterJob
 
-    drop = TFLiteExporterJob.max_map_drop
+    drop, most = TFLiteExporterJob.max_map_drop, TFLiteExporterJob.max_detections
     formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
     formats += " int8_float32_input, int16x8, int8_weights and int4_weights, and of the quantized detector"
     formats += " int8_mixed_aware, float16_aware, dynamic_range_aware, int16x8_aware, int8_weights_aware and"
@@ -91,12 +91,8 @@ def _gate_arguments() -> Iterator[Argument]:
     yield argument(
         "--use-regular-nms", action="store_true", help="suppress class by class, as the SavedModel does"
     )
-    yield argument(
-        "--max-detections",
-        type=int,
-        default=TFLiteExporterJob.max_detections,
-        metavar="N",
-        help=f"maximum number of boxes of a file (default: {TFLiteExporterJob.max_detections})",
+    yield option(
+        "--max-detections", "N", f"maximum number of boxes of a file (default: {most})", default=most
     )
     yield representative_examples(
         "training images that calibrate post-training quantization", TFLiteExporterJob.representative_examples
@@ -214,12 +210,11 @@ def _published_config(checkpoint: str) -> str:
         "comma-separated, sets as in eval_config, with --annotations (default: what the detections have)",
     ),
     option("--watch", "DIR", "measure each checkpoint of a training in another process, such as OUTPUT/work"),
-    argument(
+    option(
         "--timeout",
-        type=float,
+        "MINUTES",
+        "time without a new checkpoint after which --watch ends (default: 60)",
         default=60.0,
-        metavar="MINUTES",
-        help="time without a new checkpoint after which --watch ends (default: 60)",
     ),
     option("--examples", "DIR", "examples of ExampleGen (default with --watch: those of the training)"),
     OUTPUT,

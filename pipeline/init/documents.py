@@ -32,11 +32,7 @@ def write_documents(plan: Plan) -> dict[str, bytes]:
 
 
 def check_documents(contents: Mapping[str, bytes], data: str) -> None:
-    """Refuse files that `detflow run` would not accept, before they are written.
-
-    Raises:
-        ConfigError: naming the problem, for example a character in the folder's name.
-    """
+    """Refuse files that `detflow run` would not accept; ConfigError names the problem."""
     with ScratchFolder() as folder:
         for name, content in contents.items():
             files.write_bytes(os.path.join(folder, name), content)

@@ -81,11 +81,7 @@ class Connection:
         return connection
 
     def call(self, doing: str, function: Callable[..., _Answer], *args: Any, **kwargs: Any) -> _Answer:
-        """Call the client; drop its printed output, and convert its exceptions to a one-line error.
-
-        Raises:
-            ClusterError: naming the action, the cause and the remedy.
-        """
+        """Call the client without its printed output; ClusterError names action, cause and remedy."""
         import kfp_server_api
         import urllib3
 

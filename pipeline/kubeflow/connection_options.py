@@ -73,11 +73,7 @@ class Credentials:
 
 
 def read_credentials(options: ConnectionOptions) -> Credentials:
-    """Read the credentials that the options name.
-
-    Raises:
-        ConfigError: for a missing or invalid secret; the message does not contain it.
-    """
+    """Read the credentials that the options name; ConfigError, without the secret, for an invalid one."""
     if options.token_file:
         return _of_file(options.token_file)
     if options.token_env:

@@ -155,11 +155,7 @@ def list_runs(connection: Connection, limit: int) -> list[RunState]:
 
 
 def read_run(connection: Connection, run_id: str) -> RunState:
-    """Return a run with its steps; after its end, wait until the server has updated them.
-
-    Raises:
-        ClusterError: when the run does not exist, or from the server.
-    """
+    """Return a run with its steps, updated after its end; ClusterError when it does not exist."""
     run = _get(connection, run_id)
     return _settled(connection, run, _steps_of(connection, run), time.sleep)
 

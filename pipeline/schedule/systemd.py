@@ -86,11 +86,7 @@ def calendar_events(cron: Cron) -> list[str]:
 
 
 def five_fields(cron: Cron) -> str:
-    """Return an expression in the five fields of a crontab or a Kubernetes CronJob.
-
-    Raises:
-        ConfigError: for seconds, and for a stepped day beside another restricted one.
-    """
+    """Return the five fields of a crontab; ConfigError for seconds, or stepped beside restricted days."""
     if cron.second.values != (0,):
         raise ConfigError(
             f"a crontab knows no seconds, found {cron.text!r}; begin it with 0, or {_RUN_LOCAL}",

@@ -338,11 +338,7 @@ def format_interval(seconds: int) -> str:
 
 
 def parse_time(text: str, where: str) -> datetime.datetime:
-    """Parse an RFC 3339 time. It needs a time zone, because machines may have different ones.
-
-    Raises:
-        ConfigError: for an invalid time.
-    """
+    """Parse an RFC 3339 time with its time zone; ConfigError for an invalid time."""
     example = "2030-01-31T03:00:00Z"
     try:
         if not re.match(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}", text):

@@ -142,20 +142,12 @@ def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any], where: 
 
 
 def read_yaml_file(path: str) -> dict[Any, Any]:
-    """Read a YAML file whose top level is a mapping; an empty file gives an empty dict.
-
-    Raises:
-        ConfigError: when it cannot be read, or is not a mapping.
-    """
+    """Read a YAML file with a mapping, or nothing; ConfigError when unreadable or no mapping."""
     return read_yaml(files.read_user_text(path, what="YAML file"), where=path)
 
 
 def read_yaml(text: str, *, where: str) -> dict[Any, Any]:
-    """Read a YAML document whose top level is a mapping; an empty text gives an empty dict.
-
-    Raises:
-        ConfigError: when it is not YAML, or not a mapping, with the line.
-    """
+    """Read a YAML document with a mapping, or nothing; ConfigError with the line when it is neither."""
     content = parse_yaml(text, where, tuples=True)
     if content is None:
         return {}
@@ -290,11 +282,7 @@ def resolve_label_map(
 
 
 def to_label_map(names: Mapping[int, str], where: str = f"{WHERE}.label_map") -> LabelMap:
-    """Convert class ids and names to a label map; id 0, google/automl's background, is left out.
-
-    Raises:
-        ConfigError: when two ids have one name, or a name is empty.
-    """
+    """Convert class ids and names to a label map without id 0; ConfigError for an empty or repeated name."""
     try:
         return LabelMap(
             items=tuple(LabelMapItem(id=number, name=name) for number, name in names.items() if number)

@@ -163,11 +163,7 @@ def map_entry(field: FieldDescriptor) -> Descriptor:
 
 
 def map_key(field: FieldDescriptor, text: str, where: str) -> Any:
-    """Return the key of a map field from the text between the brackets, with or without quotes.
-
-    Raises:
-        ConfigError: when the key is not of the map's type.
-    """
+    """Return a map field's key from the text in brackets, quoted or not; ConfigError for another type."""
     key_field = map_entry(field).fields_by_name["key"]
     text = text.strip("\"'")
     if key_field.cpp_type == FieldDescriptor.CPPTYPE_STRING:

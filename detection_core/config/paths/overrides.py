@@ -223,11 +223,7 @@ _ELEMENT = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+)""")
 
 
 def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:
-    """Convert text (quoted or not) or a Python scalar to the type of a field that is not a message.
-
-    Raises:
-        ConfigError: naming the values that the field accepts.
-    """
+    """Convert text (quoted or not) or a scalar to a field's type; ConfigError names what it accepts."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     try:
         return _READERS[field.cpp_type](field, text.strip() if not _is_text(field) else text)

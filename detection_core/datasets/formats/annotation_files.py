@@ -150,11 +150,7 @@ class FileFormat:
         return self.describe(listing, self.find_files(listing))
 
     def describe(self, listing: FolderListing, found: Found) -> layouts.Layout | None:
-        """Describe a data set of annotation files, None if there are none.
-
-        Raises:
-            DataError: if there are several files and their splits are ambiguous.
-        """
+        """Describe a data set of annotation files, None without; DataError if their splits are ambiguous."""
         if not found:
             return None
         locations = divide(listing, found, self.usual)

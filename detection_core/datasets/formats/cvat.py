@@ -55,11 +55,7 @@ _SAMPLE = 50
 
 
 def find(listing: FolderListing) -> Layout | None:
-    """Find the CVAT files in a folder and their image folders.
-
-    Raises:
-        DataError: for a file of video tracks, or several files whose splits are ambiguous.
-    """
+    """Find CVAT files and their image folders; DataError for video tracks, or ambiguous splits."""
     found = find_files(listing)
     videos = [path for path, file in found.items() if not file.names]
     if videos and len(videos) == len(found):

@@ -93,11 +93,7 @@ def _open(root: str, location: Any) -> tuple[list[Source], str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read the rows of a split, and group them by image on disk.
-
-    Raises:
-        DataError: if a whole file cannot be used, or its images are missing.
-    """
+    """Read a split's rows by image on disk; DataError for an unusable file, or if images are missing."""
     sources, hierarchy_path = _open(root, location)
     hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
     found = Annotations(rejected=Rejections())

@@ -98,11 +98,7 @@ def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[
 
 
 def read_descriptions(path: str) -> dict[str, str]:
-    """Return label (`/m/...`) to name of the class; the first row may be a header.
-
-    Raises:
-        DataError: if the file cannot be read, or a row is no pair.
-    """
+    """Return label (`/m/...`) to name of the class; DataError if unreadable, or a later row is no pair."""
     names = {}
     with open_csv(path) as text:
         for line, fields in split_rows(text, path):
@@ -133,11 +129,7 @@ class Hierarchy:
 
 
 def read_hierarchy(path: str) -> Hierarchy:
-    """Read a class hierarchy (bbox_labels_600_hierarchy.json); its root is no class.
-
-    Raises:
-        DataError: if it cannot be read or is malformed.
-    """
+    """Read a class hierarchy, without its root; DataError if it cannot be read or is malformed."""
     try:
         root = parse_json_text(files.read_user_text(path, what="hierarchy", longest=MAX_LONG_TEXT_BYTES))
         ancestors: dict[str, dict[str, None]] = {}

@@ -58,11 +58,7 @@ class RecordedExample:
     """An example, as positions in a file and numbers."""
 
     def __init__(self, data: bytes, part: FilePart, class_names: Mapping[int, str]) -> None:
-        """Parse the record at `part` of a file; `class_names` is for records with ids only.
-
-        Raises:
-            Rejected: if it is no example, or its columns differ in length.
-        """
+        """Parse the record at `part`; names are for records with ids only; Rejected if it is malformed."""
         try:
             self._features = parse_example(data)
         except ValueError as e:

@@ -69,11 +69,7 @@ def locate(root: str, location: Any) -> list[str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read the label files of a split. An image without one has no objects.
-
-    Raises:
-        DataError: if there is no file of classes, no image or no label file.
-    """
+    """Read a split's label files; images may lack one; DataError without classes, images or label files."""
     listing, found, where = _open(root, location)
     paths = images_of(listing, found, where)
     labels = labels_of(listing, paths)

@@ -189,11 +189,7 @@ def families() -> tuple[str, ...]:
 
 
 def lint(content: bytes, family: str, *, where: str = "") -> Lint:
-    """Return a file's operations that an accelerator of `families()` runs, and the ones that stop it.
-
-    Raises:
-        ModelError: if it is damaged or no TensorFlow Lite file.
-    """
+    """Return a file's operations that an accelerator runs, and those that stop it; ModelError if damaged."""
     graph, rules = read_graph(content, where=where), _table()["families"][family]
     try:
         operations = _operations(content, graph)

@@ -62,11 +62,7 @@ def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
 
 
 def load_ensemble(path: str, ensemble: Ensemble, load: Callable[[str], Runner]) -> EnsembleRunner:
-    """Load the detectors of an ensemble from its folder and the content of `ensemble.json`.
-
-    Raises:
-        ModelError: if the detectors have different classes.
-    """
+    """Load the detectors of an ensemble from its folder and `ensemble.json`; ModelError if classes differ."""
     check_same_classes(members(path))
     return EnsembleRunner(path, [load(member) for member in members(path)], ensemble.iou_threshold)
 
@@ -96,11 +92,7 @@ def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: f
 
 
 def check_same_classes(detectors: Sequence[str]) -> None:
-    """Check that detectors have the same classes, because fusion would mix up objects otherwise.
-
-    Raises:
-        ModelError: naming the first class that differs.
-    """
+    """Refuse detectors with other classes, whose objects fusion would mix up; ModelError names the first."""
     known = {path: names for path in detectors if (names := known_classes(path))}
     for path, names in known.items():
         first, expected = next(iter(known.items()))

@@ -102,11 +102,7 @@ _NOT_CHECKED = (
 
 
 def read_schema_text(path: str) -> str:
-    """Return the text of a schema file if `parse_schema` accepts it.
-
-    Raises:
-        ConfigError: see `parse_schema`; also if the file cannot be read.
-    """
+    """Return a schema file's text; ConfigError as of `parse_schema`, or if the file cannot be read."""
     text = files.read_user_text(path, what="schema")
     parse_schema(text, where=path)
     return text

@@ -126,11 +126,7 @@ class GridAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Generate the anchors of the single feature map, in pixels; see `AnchorGenerator.generate`.
-
-        Raises:
-            ModelError: when there is not exactly one map.
-        """
+        """Generate the anchors of the only map, in pixels; ModelError when there is not exactly one."""
         del image_height, image_width
         check_map_count(len(feature_map_shapes), 1)
         options = self.options
@@ -172,11 +168,7 @@ class FlexibleGridAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Generate the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
-
-        Raises:
-            ModelError: when the number of maps is not the number of grids.
-        """
+        """Generate the anchors of every map, normalised or in pixels; ModelError without a grid for each."""
         check_map_count(len(feature_map_shapes), len(self.grids))
         anchors = [
             tile(shape, grid.sizes(), stride=grid.stride, offset=grid.offset)
@@ -309,11 +301,7 @@ class SsdAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Generate the anchors of every feature map, normalised; see `AnchorGenerator.generate`.
-
-        Raises:
-            ModelError: when the number of maps is not num_layers.
-        """
+        """Generate the anchors of every map, normalised; ModelError when there are not num_layers maps."""
         check_map_count(len(feature_map_shapes), len(self._specs))
         height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
         shorter = tf.minimum(height, width)
