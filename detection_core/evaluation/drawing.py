@@ -105,10 +105,11 @@ def draw_boxes(
         corners = xmin * width, ymin * height, xmax * width, ymax * height
         _outline(draw, corners, item, thickness=max(2, size // 6) if thickness is None else thickness)
     for item in near:
-        _keypoints(draw, drawn.size, item)
-    for item in near:
         if item.text:
             _label(draw, drawn.size, item, size)
+    # Last, because a label may cover the upper points of the same object or of another.
+    for item in near:
+        _keypoints(draw, drawn.size, item)
     return drawn
 
 

@@ -9,7 +9,7 @@ from detection_core.artifacts.box_profile import AnchorMatches, BoxProfile, Hist
 WIDTH, HEIGHT = 360, 194
 """Size of a chart, in units of its view box."""
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 24, 10, 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 24, 10, 38
 _LABELS = 7
 SERIES = 12
 """Number of colours; further splits reuse them."""

@@ -2,10 +2,11 @@
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
-from detection_core.artifacts.evaluation import MAP, MAP_50, METRICS, EvalReport
+from detection_core.artifacts.evaluation import MAP, MAP_50, METRICS, SHAPE_MAP_50, EvalReport
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
@@ -62,17 +63,22 @@ def _model_rows(
     evaluated: EvalReport | None, quantized: EvalReport | None, parity: ParityReport | None
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
-        {"model": name, "map_50": report.metrics.get(MAP_50), "map": report.metrics.get(MAP)}
-        | {"blessed": report.blessed}
+        {"model": name, **_measured(report.metrics), "blessed": report.blessed}
         for name, report in (("SavedModel", evaluated), ("quantized SavedModel", quantized))
         if report
     ]
     rows += [
-        {"model": f.file, "map_50": f.metrics.get(MAP_50), "map": f.metrics.get(MAP)}
-        | {"blessed": f.passed, "size_bytes": f.size_bytes, "latency_ms": f.latency_ms}
+        {"model": f.file, **_measured(f.metrics), "blessed": f.passed}
+        | {"size_bytes": f.size_bytes, "latency_ms": f.latency_ms}
         for f in (parity.files if parity else [])
     ]
     return rows
+
+
+def _measured(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return mAP of boxes, and mAP@.50 of masks and keypoints where they were measured, by key."""
+    shapes = {f"{what}_map_50": metrics[name] for what, name in SHAPE_MAP_50.items() if name in metrics}
+    return {"map_50": metrics.get(MAP_50), "map": metrics.get(MAP), **shapes}
 
 
 def _page(run: RunInfo, data: dict[str, Any]) -> Page:
@@ -86,9 +92,12 @@ def _page(run: RunInfo, data: dict[str, Any]) -> Page:
         found = [f"data, {f['severity']}: {f['message']}" for f in data["validation"]["findings"]]
         parts.append("\n".join(found) or "data: no problem was found")
     if data["models"]:
-        rows = [("model", "mAP@.50", "mAP@[.50:.95]", "gate")]
+        columns = {"map_50": "mAP@.50", "map": "mAP@[.50:.95]"}
+        shapes = {f"{what}_map_50": f"{what} mAP@.50" for what in SHAPE_MAP_50}
+        columns |= {key: text for key, text in shapes.items() if any(key in m for m in data["models"])}
+        rows: list[tuple[str, ...]] = [("model", *columns.values(), "gate")]
         rows += [
-            (m["model"], _number(m["map_50"]), _number(m["map"]), "passed" if m["blessed"] else "refused")
+            (m["model"], *(_number(m.get(key)) for key in columns), "passed" if m["blessed"] else "refused")
             for m in data["models"]
         ]
         parts.append(Table(rows))

@@ -183,11 +183,16 @@ def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> l
         )
     for file in parity.files if parity else []:
         speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file.latencies[:1])
+        shapes = "".join(
+            f"{what} {metric(file.metrics[name])}, "
+            for what, name in SHAPE_MAP_50.items()
+            if name in file.metrics
+        )
         tiles.append(
             {
                 "name": f"{file.file}, mAP@.50",
                 "value": metric(file.metrics.get(MAP_50)),
-                "note": f"{size(file.size_bytes)}{speed}",
+                "note": f"{shapes}{size(file.size_bytes)}{speed}",
             }
         )
     return tiles

@@ -154,6 +154,8 @@ def test_masks_keypoints_and_the_lines_between_them_are_drawn_at_detections_and_
     assert is_colour(inside, 0.55 * 100 + 0.45 * colour), "no line where no edges are known"
     no_keypoints = [dataclasses.replace(box, keypoints=((np.nan, np.nan),) * 4) for box in found]
     assert is_colour(np.asarray(draw_boxes(picture, no_keypoints))[0, 0], grey), "a class without keypoints"
+    covered = dataclasses.replace(found[0], text="cat", keypoints=((0.22, 0.3),))
+    assert is_colour(np.asarray(draw_boxes(picture, [covered]))[53, 96], class_colour(0)), "over the label"
 
 
 def of_one(objects, found, **fields):

@@ -105,7 +105,8 @@ def _record(tmp_path, outputs, **fields):
 
 def test_a_full_run(tmp_path):
     metrics = {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9}
-    lite = {"file": "model_int8.tflite", "metrics": metrics, "passed": False, "size_bytes": 1}
+    points = metrics | {"Keypoints_Precision/mAP@.50IOU": 0.7}
+    lite = {"file": "model_int8.tflite", "metrics": points, "passed": False, "size_bytes": 1}
     written = {
         "evaluator/evaluation/metrics": {"metrics": metrics, "blessed": True},
         "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": 2.0}]},
@@ -116,6 +117,9 @@ def test_a_full_run(tmp_path):
     outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
     page, data = summarise(_record(tmp_path, outputs))
     assert [m["map_50"] for m in data["models"]] == [0.9, 0.9]
+    assert [m.get("keypoints_map_50") for m in data["models"]] == [None, 0.7]
+    table = next(line for line in str(page).splitlines() if line.startswith("model "))
+    assert "keypoints mAP@.50" in table and "masks" not in table
     assert "not published: mAP fell by 0.1" in str(page)
     assert "refused" in str(page) and "0.900" in str(page)
     assert data["places"]["report"].endswith("runs/r/report.html")
