@@ -149,7 +149,8 @@ class OperatorTime:
 
     Attributes:
         index: in the graph's operators.
-        milliseconds: median; None for an operation that cannot run alone.
+        milliseconds: median; None for an operation that cannot run alone, or that has constant inputs only:
+            delegates compute it once, when they load the file.
     """
 
     index: int
@@ -186,7 +187,8 @@ def operator_times(
     for place, operator in enumerate(model.subgraphs[0].operators):
         single, inputs = _single(model, operator)
         arrays = [values[index] for index in inputs]
-        found.append(OperatorTime(index=place, milliseconds=_time(single, arrays, threads, delegate, runs)))
+        taken = _time(single, arrays, threads, delegate, runs) if arrays else None
+        found.append(OperatorTime(index=place, milliseconds=taken))
     return found
 
 
