@@ -125,7 +125,13 @@ _WARM_UP_RUNS = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """Index of an operation in the graph, and its median milliseconds; None if it cannot run alone."""
+    """The time of one operation.
+
+    Attributes:
+        index: in the graph's operators.
+        milliseconds: median; None for an operation that cannot run alone, or that has constant inputs only:
+            delegates compute it once, when they load the file.
+    """
 
     index: int
     milliseconds: float | None
@@ -161,7 +167,8 @@ def operator_times(
     for place, operator in enumerate(model.subgraphs[0].operators):
         single, inputs = _single(model, operator)
         arrays = [values[index] for index in inputs]
-        found.append(OperatorTime(index=place, milliseconds=_time(single, arrays, threads, delegate, runs)))
+        taken = _time(single, arrays, threads, delegate, runs) if arrays else None
+        found.append(OperatorTime(index=place, milliseconds=taken))
     return found
 
 

@@ -12,7 +12,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.detectors.checkpoint_names import CheckpointNames, FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
-from detection_core.parts.layers.layer_names import scoped_name
+from detection_core.parts.layers.layer_names import in_backbone, scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_variables import (
     OPTIMIZER_SLOT,
@@ -42,7 +42,8 @@ def restore_fine_tune_checkpoint(
 
     Raises:
         ConfigError: for an unknown kind.
-        ModelError: when the checkpoint is damaged, of the other format, or has no variable of this detector.
+        ModelError: when the checkpoint is damaged, of the other format, or has no variable of this detector
+            or of its backbone.
     """
     naming = names.naming(named=options.named)
     kinds = naming.kinds
@@ -62,8 +63,10 @@ def restore_fine_tune_checkpoint(
         rows.append(_row(checkpoint, variable, paths, key))
         if key is not None and rows[-1].outcome is Outcome.RESTORED:
             values.append((variable, checkpoint.read(key)))
-    if not values:
-        raise _nothing_fits(checkpoint, rows, options.kind)
+    backbone = [row for row in rows if in_backbone(row.name)]
+    for needed in (rows, backbone or rows):
+        if not any(row.outcome is Outcome.RESTORED for row in needed):
+            raise _nothing_fits(checkpoint, needed, options.kind)
     for variable, value in values:
         variable.assign(value)
     own = (key for key in checkpoint.shapes if _is_model_variable(key, names, options))
@@ -114,8 +117,9 @@ def _nothing_fits(
             " variables of it in this format; use one of the same kind of detector, or train without",
             where=checkpoint.prefix,
         )
-    other = next((row for row in rows if row.outcome is Outcome.SKIPPED_SHAPE), None)
-    if other is not None:
+    others = [row for row in rows if row.outcome is Outcome.SKIPPED_SHAPE]
+    if others and len(others) * 2 >= len(rows):
+        other = others[0]
         return ModelError(
             f"expected shapes of this detector, found others in each variable, such as {other.key}"
             f" {list(other.found_shape)} instead of {list(other.shape)}; set the depth_multiplier and"
@@ -124,7 +128,8 @@ def _nothing_fits(
         )
     keys = sorted(checkpoint.shapes)
     return ModelError(
-        f"expected a {kind} checkpoint of this kind of detector, with variables such as {rows[0].key}, found"
+        f"expected a {kind} checkpoint of this kind of detector, with {len(rows)} variables such as"
+        f" {next(row.key for row in rows if row.outcome is Outcome.MISSING)}, found"
         f" none of them among {len(keys)}, the first of which is {keys[0] if keys else 'none'}; use a"
         " checkpoint of the same feature extractor, or another fine_tune_checkpoint_type",
         where=checkpoint.prefix,

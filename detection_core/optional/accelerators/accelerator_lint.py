@@ -15,7 +15,13 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
-from detection_core.artifacts.tflite_file import TensorInfo, TFLiteGraph, damaged, read_graph
+from detection_core.artifacts.tflite_file import (
+    TensorInfo,
+    TFLiteGraph,
+    damaged,
+    network_operators,
+    read_graph,
+)
 from detection_core.bounded.plain_yaml import read_yaml
 from detection_core.config.messages.detector_parts import OPERATION
 
@@ -309,11 +315,16 @@ def _producers(graph: TFLiteGraph) -> dict[int, int]:
     return {tensor: index for index, op in enumerate(graph.operators) for tensor in op.outputs}
 
 
+_SEARCHES = {"NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TOPK_V2"}
+"""Built-in operations of a post-processing, which is of many operations then."""
+
+
 def _before_post_processing(graph: TFLiteGraph) -> set[int]:
     """Return the operations that the post-processing depends on; without post-processing, all operations."""
     ends = [index for index, op in enumerate(graph.operators) if op.name == OPERATION]
     if not ends:
-        return set(range(len(graph.operators)))
+        whole = _SEARCHES.isdisjoint(op.name for op in graph.operators)
+        return set(range(len(graph.operators)) if whole else network_operators(graph))
     producers, found, pending = _producers(graph), set[int](), ends
     while pending:
         for tensor in graph.operators[pending.pop()].inputs:

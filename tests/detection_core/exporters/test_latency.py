@@ -20,6 +20,7 @@ from detection_core.exporters.operator_times import (
     time_inferences,
 )
 from detection_core.exporters.signatures import INPUT_TYPES, serving_function
+from detection_core.exporters.tflite import Conversion, to_float16
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
 from tests.support.cases import cases, refused
 from tests.support.edge_files import converted, convolutions
@@ -136,6 +137,17 @@ def test_every_operation_has_a_time_and_the_larger_one_the_larger():
     assert [time.index for time in times] == list(range(len(names)))
     by_name = dict(zip(names, (time.milliseconds for time in times), strict=True))
     assert by_name["CONV_2D"] > by_name["REVERSE_V2"] > 0
+
+
+def test_weights_that_are_computed_once_have_no_time():
+    kernel = tf.random.stateless_uniform([3, 3, 3, 64], [1, 2])
+    spec = tf.TensorSpec([1, 16, 16, 3], tf.float32, name="image")
+    function = tf.function(lambda image: tf.nn.conv2d(image, kernel, 1, "SAME")).get_concrete_function(spec)
+    content = to_float16(Conversion(function=function))
+    times = operator_times(content, threads=1, delegate="xnnpack", runs=1)
+    names = [op.name for op in read_graph(content).operators]
+    assert sorted(set(names)) == ["CONV_2D", "DEQUANTIZE"]
+    assert [time.milliseconds is None for time in times] == [name == "DEQUANTIZE" for name in names]
 
 
 def test_loading_and_the_first_inference_are_told_apart_and_memory_grows_with_the_image(tmp_path):

@@ -21,7 +21,7 @@ from detection_core.optional.accelerators.accelerator_lint import (
     partitions,
 )
 from tests.support.cases import cases
-from tests.support.edge_files import convolutions, sliced, strided, upsampling
+from tests.support.edge_files import converted, convolutions, sliced, strided, upsampling
 from tests.support.tiny_files import float_file, integer_file
 
 
@@ -103,6 +103,21 @@ def test_parts_are_those_of_litert_and_what_an_accelerator_refuses_is_told_with_
         (ending,) = found.endings
         assert (ending.name, ending.count) == ("CONV_2D", 2) and "float32 found" in ending.reason
         assert "export int8" in ending.remedy
+
+
+def test_a_search_behind_the_network_is_post_processing():
+    kernel = tf.random.stateless_uniform([3, 3, 3, 4], [1, 2], -0.5, 0.5)
+
+    def serve(image):
+        found = tf.math.top_k(tf.reshape(tf.nn.conv2d(image, kernel, 1, "SAME"), [1, -1]), 5)
+        return found.values, found.indices // 4
+
+    content = converted(serve, [1, 8, 8, 3], [[tf.random.stateless_normal([1, 8, 8, 3], [1, 0])]])
+    names = [op.name for op in read_graph(content).operators]
+    assert names == ["QUANTIZE", "CONV_2D", "RESHAPE", "TOPK_V2", "DEQUANTIZE", "FLOOR_DIV"]
+    found = lint(content, "nnapi")
+    assert found.parts == (3,) and found.operations == 3
+    assert not any(ending.before_post_processing for ending in found.endings)
 
 
 @cases(

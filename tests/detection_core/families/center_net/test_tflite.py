@@ -10,7 +10,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.evaluation.runner import load_runner
-from detection_core.exporters.operator_times import make_interpreter
+from detection_core.exporters.operator_times import make_interpreter, operator_times
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_description import add_description
 from detection_core.families.center_net.family import FAMILY, FLOAT_STAGES
@@ -58,13 +58,18 @@ def test_a_file_takes_pixels_and_finds_what_the_detector_finds(detector):
     assert "TOPK_V2" in names and not {name for name in names if name.startswith("TFLite_")}
 
 
-def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
-    labels = tmp_path / "labels.pbtxt"
+@pytest.fixture(scope="module")
+def posed(tmp_path_factory):
+    labels = tmp_path_factory.mktemp("posed") / "labels.pbtxt"
     labels.write_text(label_map(("start", "end"), name="bright"))
     config = small_config(labels=str(labels))
     config.model.center_net.num_classes = 1
-    posed = build_detector(config.model)
-    randomise(posed.network, 0)
+    built = build_detector(config.model)
+    randomise(built.network, 0)
+    return built
+
+
+def test_a_file_of_one_class_has_its_keypoints_too(posed, tmp_path):
     content = to_float32(Conversion(function=export_function(posed, None, outputs(4), False)))
     description = TFLiteDescription(name="n", mean=(0.0,) * 3, std=(1.0,) * 3, labels=("bright",))
     (tmp_path / "m.tflite").write_bytes(add_description(content, description))
@@ -83,8 +88,8 @@ def test_a_file_of_one_class_has_its_keypoints_too(tmp_path):
     assert "TOPK_V2" not in {graph.operators[position].name for position in network_operators(graph)}
 
 
-def test_an_integer_file_runs_its_network_in_integers(detector):
-    rewritten = FAMILY.require_quantization().rewrite(detector, QuantizationOptions(delay=0), None)
+def test_an_integer_file_runs_its_network_in_integers(posed):
+    rewritten = FAMILY.require_quantization().rewrite(posed, QuantizationOptions(delay=0), None)
     assert not rewritten.float_layers()
     assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
     rewritten.calibrate([tf.constant(PIXELS)])
@@ -92,9 +97,13 @@ def test_an_integer_file_runs_its_network_in_integers(detector):
     convolutions = [each for each in list_operations(content) if each.name == "CONV_2D"]
     assert len(convolutions) > 15 and {each.outputs for each in convolutions} == {("int8",)}
     pixels = np.rint(PIXELS[:1]).astype(np.uint8)
-    _, scores, _, _ = _served(content, pixels)
-    wanted = detector.detect(images_of(pixels.astype(np.float32)))
-    np.testing.assert_allclose(scores, wanted.scores[:, :3], atol=0.05)
+    keypoint_scores, _, count, scores = _served(content, pixels)
+    wanted = posed.serving_outputs(images_of(pixels.astype(np.float32)))
+    np.testing.assert_allclose(scores, wanted["detection_scores"][:, :3], atol=0.05)
+    assert keypoint_scores.shape == (1, 3, 2) and count.tolist() == [3.0]
+    # Each of its operations can be timed.
+    times = operator_times(content, threads=1, delegate="xnnpack", runs=1)
+    assert all(time.milliseconds is not None for time in times)
 
 
 MOBILE = {"mobilenet_v2_fpn_sep_conv": set(), "mobilenet_v2_fpn": set(), "mobilenet_v2": {"Conv2DTranspose"}}

@@ -11,6 +11,7 @@ from detection_core.config.check import find_problems, find_refused, find_withou
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.checkpoint_names import FineTuneOptions
+from detection_core.errors import ModelError
 from detection_core.families.faster_rcnn.build import describe_faster_rcnn
 from detection_core.families.faster_rcnn.check import size_problems
 from detection_core.families.faster_rcnn.checkpoint_names import checkpoint_names, object_paths
@@ -20,9 +21,13 @@ from detection_core.families.faster_rcnn.pyramid import pad_pixels, region_level
 from detection_core.families.faster_rcnn.stages import crop_regions
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.structures import Batch
+from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of, noise
+from tests.support.cases import refused
 from tests.support.efficientdet_goldens import padded_truth
-from tests.support.two_stage import FIXED, KEEPING, PADDED, model_text
+from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.two_stage import FIXED, KEEPING, PADDED, build, model_text, tiny_extractor
 
 NAME = "faster_rcnn_tests_fpn"
 EXTRACTOR = "model.faster_rcnn.feature_extractor"
@@ -210,3 +215,21 @@ def test_the_description_names_each_map():
     assert found.summary() == f"{NAME} (tests, fpn, 2 stages)"
     assert found.rows()[:2] == [("anchors", "1 every 4 pixels"), ("", "1 every 8 pixels")]
     assert found.rows()[-1] == ("proposals", "up to 12")
+
+
+def test_a_detector_without_a_pyramid_is_no_start_of_one_with_a_pyramid(tmp_path):
+    with tiny_extractor():
+        values = {path: v.numpy() for path, v in object_paths(build(2)).items()}
+    path = write_object_checkpoint(values, tmp_path / "plain")
+    model = _build()
+    for kind in ("full", "detection"):
+        refused(
+            ModelError,
+            "such as .*/classification_backbone/layer_with_weights-0/kernel.*, found none of them .*"
+            " use a checkpoint of the same feature extractor",
+            restore_fine_tune_checkpoint,
+            model,
+            checkpoint_names(),
+            FineTuneOptions(kind=kind),
+            CheckpointFile(path),
+        )
