@@ -17,16 +17,7 @@ SERIES = 12
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A bar of a chart, in units of its view box.
-
-    Attributes:
-        x: left edge.
-        y: upper edge.
-        width: of the bar.
-        height: of the bar.
-        series: index of the colour.
-        text: tooltip.
-    """
+    """A bar of a chart, in units of its view box: upper left corner, size, index of the colour, tooltip."""
 
     x: float
     y: float
