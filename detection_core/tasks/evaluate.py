@@ -88,21 +88,14 @@ def evaluate(
         DataError: if there is no image.
     """
     options = options or EvaluateOptions()
-    names = label_map.class_names
-    _thresholds(options, label_map)  # refuses unknown metrics before a detector is loaded
-    note = _why_not_comparable(baseline_path, names) if baseline_path else ""
+    note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     classes = {c + FIRST_CLASS: c for c in label_map.classes}
-    runners: dict[str, Runner] = {
-        name: CocoResults(path, classes) if _is_results(path) else load_runner(path, trust=options.trust)
-        for name, path in paths.items()
-    }
-    return _evaluate(runners, truth, label_map, evaluation_dir, options, note)
 
+    def load(path: str) -> Runner:
+        return CocoResults(path, classes) if _is_results(path) else load_runner(path, trust=options.trust)
 
-def _thresholds(options: EvaluateOptions, label_map: LabelMap) -> tuple[Threshold, ...]:
-    known = known_metrics(options.metrics, label_map.class_names)
-    return parse_thresholds(options.thresholds, known, "thresholds")
+    return _evaluate(load, paths, truth, label_map, evaluation_dir, options, note)
 
 
 def _is_results(path: str) -> bool:
@@ -110,7 +103,8 @@ def _is_results(path: str) -> bool:
 
 
 def _evaluate(
-    runners: Mapping[str, Runner],
+    load: Callable[[str], Runner],
+    paths: Mapping[str, str],
     truth: TruthSource,
     label_map: LabelMap,
     evaluation_dir: str,
@@ -118,7 +112,10 @@ def _evaluate(
     note: str = "",
 ) -> EvalReport:
     """Measure `_MODEL`, and `_BASELINE` if there is one; `note` is the first reason."""
-    sets, thresholds = options.metrics, _thresholds(options, label_map)
+    sets, known = options.metrics, known_metrics(options.metrics, label_map.class_names)
+    # Refuses unknown metrics before a detector is loaded.
+    thresholds = parse_thresholds(options.thresholds, known, "thresholds")
+    runners = {name: load(path) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
     for runner in runners.values():
         if isinstance(runner, CocoResults):
@@ -258,7 +255,8 @@ def evaluate_results(
         metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
     paths = {_MODEL: detections} | ({_BASELINE: baseline} if baseline else {})
     return _evaluate(
-        {name: CocoResults(path, truth.classes) for name, path in paths.items()},
+        lambda path: CocoResults(path, truth.classes),
+        paths,
         truth,
         truth.label_map,
         evaluation_dir,
