@@ -200,18 +200,26 @@ def read_mask(path: str, height: int, width: int) -> np.ndarray:
     from PIL import Image
 
     try:
-        data = files.read_regular(path, MAX_FILE_BYTES)
-        with open_picture(io.BytesIO(data)) as picture:
-            pixels = np.asarray(picture.convert("RGB") if picture.mode in _COLOURS else picture)
+        inside = decode_mask_file(files.read_regular(path, MAX_FILE_BYTES))
     except (OSError, ImageFault) as e:
         if is_exhausted(e):
             raise
         raise ValueError(f"expected a mask, found a file that cannot be read: {path} ({e})") from e
-    inside = pixels.any(axis=-1) if pixels.ndim > 2 else pixels != 0
     if inside.shape != (height, width):
         stretched = Image.fromarray(inside).resize((width, height), Image.Resampling.NEAREST)
         inside = np.asarray(stretched)
     return inside
+
+
+def decode_mask_file(data: bytes) -> np.ndarray:
+    """Return a mask's image file as bool [H, W], true where a pixel is not zero.
+
+    Raises:
+        ImageFault: if it cannot be decoded.
+    """
+    with open_picture(io.BytesIO(data)) as picture:
+        pixels = np.asarray(picture.convert("RGB") if picture.mode in _COLOURS else picture)
+    return pixels.any(axis=-1) if pixels.ndim > 2 else pixels != 0
 
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -15,7 +15,9 @@ from PIL import Image
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
+from detection_core.data.image_header import ImageFault
 from detection_core.data.pixels import one_large, read_pixels
+from detection_core.datasets.masks import decode_mask_file
 from detection_core.errors import DataError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, jpeg_bytes
 from detection_core.ops.mask_runs import encode_masks
@@ -225,12 +227,10 @@ def draw_image(
 def _runs(png: bytes, size: tuple[int, int]) -> bytes:
     """Return a mask's PNG file as run lengths; b"" for none, or one without the image's rows and columns."""
     try:
-        with Image.open(io.BytesIO(png)) as mask:
-            if mask.size != size[::-1]:
-                return b""
-            return bytes(encode_masks([np.asarray(mask.convert("L"))])[0])
-    except (OSError, ValueError, SyntaxError):
+        mask = decode_mask_file(png)
+    except ImageFault:
         return b""
+    return bytes(encode_masks([mask])[0]) if mask.shape == size else b""
 
 
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60

@@ -286,12 +286,14 @@ def _image(
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
     labels = _image_labels(entry.get("detflow"), names)
-    verified: dict[str, Any] = {
-        field: tuple(names[id_] for id_ in entry.get(key) or () if id_ in names)
-        for key, field in LVIS_FIELDS.items()
-    }
     source_id = checked_id(str(entry["id"]))
-    return AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels, **verified)
+    image = AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels)
+    verified: dict[str, Any] = {
+        field: tuple(names[id_] for id_ in ids if id_ in names)
+        for key, field in LVIS_FIELDS.items()
+        if (ids := entry.get(key))
+    }
+    return image._replace(**verified) if verified else image
 
 
 def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:

@@ -76,13 +76,14 @@ def _layer_paths(network: tf_keras.Model, *, regions: bool) -> list[tuple[tf_ker
     weighted = [layer for layer in network.layers if layer.weights]
     numbered = [layer.name for layer in weighted if regions or in_backbone(layer.name)]
     numbers = {name: number for number, name in enumerate(numbered)}
-    features = _REGIONS if regions else _PYRAMID_BACKBONE if _top_level(names) else _PROPOSALS
+    top = _top_level(names)
+    features = _REGIONS if regions else _PYRAMID_BACKBONE if top else _PROPOSALS
     return [
         (
             layer,
             f"{features}{_NUMBERED}{numbers[layer.name]}"
             if layer.name in numbers
-            else _head_path(layer.name, names),
+            else _head_path(layer.name, names, top),
         )
         for layer in weighted
     ]
@@ -103,7 +104,7 @@ def _pyramid_path(name: LayerName, top: int) -> str:
     return f"{folder}/{int(name.norm)}"
 
 
-def _head_path(name: str, names: set[str]) -> str:
+def _head_path(name: str, names: set[str], top: int) -> str:
     if name in _FIXED:
         return _FIXED[name]
     if name in _DENSE:
@@ -116,7 +117,7 @@ def _head_path(name: str, names: set[str]) -> str:
         kind, layers = _RPN_PREDICTORS[own.piece]
         return f"{_RPN_HEADS}/{kind}/{own.number or 0}/{layers}/0"
     if own.part.startswith("fpn_"):
-        return _pyramid_path(own, _top_level(names))
+        return _pyramid_path(own, top)
     return _mask_path(own, name, names)
 
 
