@@ -19,6 +19,7 @@ from detection_core.families.center_net.tflite import (
     export_function,
     input_normalisation,
 )
+from detection_core.optional.accelerators.accelerator_lint import lint
 from tests.support.batches import images_of, noise
 from tests.support.cases import refused
 from tests.support.center_net_goldens import build_small, label_map, small_config
@@ -96,6 +97,8 @@ def test_an_integer_file_runs_its_network_in_integers(posed):
     content = to_int8(Conversion(function=export_function(rewritten.model, None, outputs(3), True)))
     convolutions = [each for each in list_operations(content) if each.name == "CONV_2D"]
     assert len(convolutions) > 15 and {each.outputs for each in convolutions} == {("int8",)}
+    staying = {ending.name for ending in lint(content, "nnapi").endings if ending.before_post_processing}
+    assert staying <= {"QUANTIZE", "DEQUANTIZE"}, "the search for peaks is no part of the network"
     pixels = np.rint(PIXELS[:1]).astype(np.uint8)
     keypoint_scores, _, count, scores = _served(content, pixels)
     wanted = posed.serving_outputs(images_of(pixels.astype(np.float32)))
