@@ -184,10 +184,6 @@ class Lint:
         return len(self.parts) == 1
 
 
-# Of the objects, in a file that searches for peaks without an operation for post-processing.
-_RANKING = "TOPK_V2"
-
-
 @functools.cache
 def _table() -> dict[str, Any]:
     return dict(read_yaml(TABLE, what="table of accelerators"))
@@ -211,8 +207,6 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
     if rules.get("cuts_once"):
         taken -= _behind(graph, set(range(len(operations))) - taken)
     scores = _score_conversion(graph, operations, before)
-    if any(operations[index].name == _RANKING for index in scores):
-        before -= scores
     parts = [part for part in partitions(graph, taken & before) if not scores.issuperset(part)]
     return Lint(
         family=family,
