@@ -76,6 +76,7 @@ _ANNOTATIONS = {
     "polygon_1e6": ({**_BOX, "segmentation": [[1, 1] * 500_000]}, _QO),
     "keypoints_text": ({**_BOX, "keypoints": "x"}, _QO),
 }
+_VERIFIED = {"number": (5, _Q), "nested": ([[1]], _Q), "1e6": ([1] * 1_000_000, (OK,))}
 _CATEGORIES = {
     "same_id": ([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], (ERROR,)),
     "same_name": ([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], (ERROR,)),
@@ -147,6 +148,12 @@ def _tables():
     for number, name in enumerate(_NAMES_ELSEWHERE):  # the image is found by the tail of its name
         renamed = [{**_IMAGE, "file_name": name}]
         yield f"name_elsewhere_{number}", built(images=renamed, annotations=[_BOX]), (OK,)
+    for name, (value, expect) in _VERIFIED.items():
+        verified = [{**_IMAGE, "neg_category_ids": value}]
+        yield f"verified_{name}", built(images=verified, annotations=[_BOX]), expect
+    address = {"coco_url": "http://127.0.0.1:9/../../../etc/passwd"}
+    nameless = {key: value for key, value in _IMAGE.items() if key != "file_name"} | address
+    yield "address_outside", built(images=[nameless], annotations=[_BOX]), _Q
     for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
         yield f"image_{name}", built(images=[entry]), _Q
     yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q

@@ -289,7 +289,7 @@ def _image(
     source_id = checked_id(str(entry["id"]))
     image = AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels)
     verified: dict[str, Any] = {
-        field: tuple(names[id_] for id_ in ids if id_ in names)
+        field: tuple({names[id_]: None for id_ in ids if id_ in names})
         for key, field in LVIS_FIELDS.items()
         if (ids := entry.get(key))
     }
