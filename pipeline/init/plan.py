@@ -22,6 +22,7 @@ from pipeline.init.hardware import Hardware
 from pipeline.init.network_choice import (
     NetworkChoice,
     choose_network,
+    choose_speed,
     fit_network,
     found_shapes,
     from_scratch,
@@ -148,7 +149,8 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
     if not weights.found and not request.model:
-        network, why = from_scratch(weights.reason, found_shapes(seen)[0])
+        rung = choose_speed(request.speed, hardware)
+        network, why = from_scratch(weights.reason, found_shapes(seen)[0], rung)
     chosen = fit_network(network, why, seen, hardware)
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)
