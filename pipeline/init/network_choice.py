@@ -109,7 +109,7 @@ def choose_network(
         check_shapes(network, seen)
         return network, "as asked for by --model"
     side, _ = wanted_side(seen, hardware)
-    rung: Speed = speed or ("balanced" if hardware.gpu else "fast")
+    rung = choose_speed(speed, hardware)
     why = f"asked for by --speed {speed}" if speed else f"for {hardware.text}"
     # The smallest published inputs have 300 pixels without a pyramid and 320 with one, which finds small
     # objects.
@@ -192,9 +192,15 @@ def _other_side(found: re.Match[str]) -> str:
     return other.upper() if side.isupper() else other.capitalize() if side[0].isupper() else other
 
 
-def from_scratch(reason: str, finds: Finding = "boxes") -> tuple[Network, str]:
-    """Return the network for training without initial weights, and why."""
-    small = next(n for n in list_networks() if n.from_scratch and n.kind.finds == finds)
+def choose_speed(speed: Speed | None, hardware: Hardware) -> Speed:
+    """Return the speed that was asked for, or the machine's."""
+    return speed or ("balanced" if hardware.gpu else "fast")
+
+
+def from_scratch(reason: str, finds: Finding = "boxes", speed: Speed = "fast") -> tuple[Network, str]:
+    """Return the network of a speed, or the fastest, for training without initial weights, and why."""
+    found = [network for network in list_networks() if network.from_scratch and network.kind.finds == finds]
+    small = next((network for network in found if network.speed == speed), found[0])
     return small, f"smaller than the published one, as it is trained from scratch: {reason}"
 
 

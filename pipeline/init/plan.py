@@ -131,7 +131,8 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     network, why = network_choice.choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
     if not weights.found and not request.model:
-        network, why = network_choice.from_scratch(weights.reason, network_choice.found_shapes(seen)[0])
+        rung = network_choice.choose_speed(request.speed, hardware)
+        network, why = network_choice.from_scratch(weights.reason, network_choice.found_shapes(seen)[0], rung)
     chosen = network_choice.fit_network(network, why, seen, hardware)
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)

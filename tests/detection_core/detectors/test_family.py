@@ -120,7 +120,7 @@ CAPABILITIES = ("checkpoints", "anchors", "tflite", "quantization", "level_outpu
 # CenterNet has no anchors. The second stage of Faster R-CNN has others for every image.
 LACKING = {
     "center_net": {"anchors", "level_outputs"},
-    "faster_rcnn": {"anchors", "tflite", "quantization", "level_outputs", "with_network"},
+    "faster_rcnn": {"tflite", "quantization", "level_outputs", "with_network"},
 }
 
 

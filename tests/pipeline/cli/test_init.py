@@ -87,7 +87,7 @@ def test_a_zip_archive_and_a_data_yaml_are_data_sets(tmp_path, cli):
 
 def test_networks_are_listed(cli):
     listed = cli.json("init", "--list-models")
-    assert len(listed) == 68 and all(network["milliseconds"] is None for network in listed)
+    assert len(listed) == 69 and all(network["milliseconds"] is None for network in listed)
     told = cli("init", "--list-models", "--speed", "balanced")
     assert "COCO mAP" in told.split("\n")[0] and "efficientdet_d0_coco17_tpu-32" in told
     assert "ssd_mobilenet_v2_fpnlite_half" not in told

@@ -92,7 +92,7 @@ def test_objects_with_keypoints_or_masks_get_a_detector_that_finds_them():
     keypoints = {"keypoints": {"cat": 1_900, "dog": 1}, "keypoint_names": {"cat": ("a",), "dog": ("b",)}}
     for data, finds, fetched, scratch in (
         (seen(masks=1_000), "boxes", "ssd_mobilenet_v2_fpnlite_320x320", "ssd_mobilenet_v2_fpnlite_half"),
-        (seen(masks=1_001), "masks", "mask_rcnn_inception_resnet_v2", "mask_rcnn_resnet50_v1"),
+        (seen(masks=1_001), "masks", "mask_rcnn_inception_resnet_v2", "mask_rcnn_inception_v2"),
         (seen(masks=2_000, **keypoints), "keypoints", "centernet_mobilenetv2fpn_512x512_coco17_kpts",
          "centernet_mobilenetv2fpn_half_kpts"),
     ):  # fmt: skip
@@ -100,6 +100,8 @@ def test_objects_with_keypoints_or_masks_get_a_detector_that_finds_them():
         network, why = choose_network(data, LAPTOP, name="", speed=None)
         assert network.name.startswith(fetched) and (finds == "boxes" or f"it finds {finds}, as" in why)
         assert from_scratch("", finds)[0].name == scratch
+    assert from_scratch("", "masks", "balanced")[0].name == "mask_rcnn_resnet50_v1"
+    assert from_scratch("", "keypoints", "accurate")[0].name == "centernet_mobilenetv2fpn_half_kpts"
     kpts = find_network("centernet_mobilenetv2fpn_half_kpts")
     for lacking in (kpts, find_network("mask_rcnn_resnet50_v1")):
         config_refused(f"expected objects with {lacking.kind.finds}", check_shapes, lacking, seen())
