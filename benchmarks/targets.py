@@ -18,6 +18,7 @@ import argparse
 import dataclasses
 import functools
 import importlib
+import math
 import os
 import sys
 import time
@@ -168,9 +169,16 @@ class Cost:
 
 
 def peak(call: Callable[[], object]) -> float:
-    """Return the megabytes of tensors that a call holds at most, beyond those held before it."""
+    """Return the megabytes of tensors that a call holds at most, beyond those held before it.
+
+    NaN if TensorFlow's own allocator is in use, which counts nothing; `keep_host_memory` came too late then.
+    """
     memory = tf.config.experimental
-    memory.reset_memory_stats("CPU:0")
+    try:
+        memory.reset_memory_stats("CPU:0")
+    except ValueError:
+        call()
+        return math.nan
     before = memory.get_memory_info("CPU:0")["current"]
     call()
     return float(memory.get_memory_info("CPU:0")["peak"] - before) / 1e6

@@ -18,6 +18,8 @@ from tests.support.center_net_goldens import NAMES, build_filled, label_map, loa
 from tests.support.efficientdet_goldens import padded_truth, sampled
 
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
+RATE = 1e-3
+"""Of the published config's first update."""
 FULL_SIZE = [pytest.mark.zoo, pytest.mark.slow]
 # A normalisation after the last block, which no output of the detector reads.
 UNUSED = {f"layer_with_weights-203/{name}" for name in ("beta", "gamma", "moving_mean", "moving_variance")}
@@ -85,7 +87,10 @@ def test_updates_are_the_reference_s(labels):
     for key, wanted in after.items():
         values = variables[key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")].numpy().reshape(-1)
         found = values[np.linspace(0, values.size - 1, min(values.size, 64)).astype(np.int64)]
-        assert np.isclose(found, wanted, **TOLERANCE).mean() > 0.95, key
+        # Adam's first update is the rate, with the gradient's sign. Before a batch norm the gradient of a bias
+        # is 0 but for rounding, whose sign differs between processors.
+        assert np.abs(found - wanted).max() < 2.01 * RATE, key
+        assert np.isclose(found, wanted, **TOLERANCE).mean() > 0.85, key
 
 
 class TestFullSize:
