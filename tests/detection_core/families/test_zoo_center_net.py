@@ -87,8 +87,8 @@ def test_updates_are_the_reference_s(labels):
     for key, wanted in after.items():
         values = variables[key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")].numpy().reshape(-1)
         found = values[np.linspace(0, values.size - 1, min(values.size, 64)).astype(np.int64)]
-        # Adam's first update is the rate, with the gradient's sign. Before a batch norm the gradient of a bias
-        # is 0 but for rounding, whose sign differs between processors.
+        # Adam's first update is the rate, with the gradient's sign. Before a batch norm, a bias's gradient is
+        # rounding only, and processors differ in its sign.
         assert np.abs(found - wanted).max() < 2.01 * RATE, key
         assert np.isclose(found, wanted, **TOLERANCE).mean() > 0.85, key
 
