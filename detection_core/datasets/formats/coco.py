@@ -44,9 +44,7 @@ _MOST_FILES = 50
 """If a folder has more JSON files, only some are opened: it probably has one file per image."""
 
 _SAMPLE = 100
-_FILE_NAME, _ADDRESS = (
-    re.compile(rb'"%s"\s*:\s*("(?:[^"\\]++|\\.)*+")' % key) for key in (b"file_name", b"coco_url")
-)
+_TEXT = rb'"%s"\s*:\s*("(?:[^"\\]++|\\.)*+")'
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -75,7 +73,8 @@ def is_coco(head: bytes, tail: bytes) -> bool:
 
 def _some_names(text: bytes) -> list[str]:
     names = []
-    for name in spread(_FILE_NAME.findall(text) or _ADDRESS.findall(text), _SAMPLE):
+    found = re.findall(_TEXT % b"file_name", text) or re.findall(_TEXT % b"coco_url", text)
+    for name in spread(found, _SAMPLE):
         with contextlib.suppress(ValueError):
             names.append(str(json.loads(name)))
     return names
@@ -135,13 +134,12 @@ def read(root: str, location: Any) -> Annotations:
     rejected = Rejections()
     grouping, entries, used = _load(path, rejected)
     names, categories = _categories(entries, path, used)
-    keypoint_names = _keypoint_names([entry for entry in entries if entry["name"] in categories], path)
     frequencies = {entry["name"]: str(entry.get("frequency")) for entry in entries}
     return Annotations(
         categories=categories,
         images=_read_images(grouping, names, folder, os.path.basename(path), rejected),
         rejected=rejected,
-        keypoint_names=keypoint_names,
+        keypoint_names=_keypoint_names([entry for entry in entries if entry["name"] in categories], path),
         frequencies={n: LVIS_FREQUENCIES[f] for n, f in frequencies.items() if f in LVIS_FREQUENCIES},
     )
 
@@ -277,8 +275,7 @@ def _keypoint_names(entries: list[Any], path: str) -> dict[str, list[str]]:
 def _image(
     entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], available: ImageFiles
 ) -> AnnotatedImage:
-    # LVIS's files have addresses only.
-    name = entry["file_name"] if "file_name" in entry else name_here(entry["coco_url"])
+    name = entry["file_name"] if "file_name" in entry else name_here(entry["coco_url"])  # as in LVIS
     filename = available.find(checked_text(name, "file_name"))
     path = available.path(filename)
     size = [entry.get(key) or 0 for key in ("width", "height")]
@@ -286,8 +283,8 @@ def _image(
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
     labels = _image_labels(entry.get("detflow"), names)
-    source_id = checked_id(str(entry["id"]))
-    image = AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels)
+    width, height = map(int, size)
+    image = AnnotatedImage(checked_id(str(entry["id"])), filename, path, width, height, objects, labels)
     verified: dict[str, Any] = {
         field: tuple({names[id_]: None for id_ in ids if id_ in names})
         for key, field in LVIS_FIELDS.items()
