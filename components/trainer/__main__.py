@@ -2,7 +2,11 @@
 
 from component_specs import TrainerJob
 from components.runtime.container import main
-from components.trainer.run import run
+from detection_core.training.kernels import use_onednn
 
 if __name__ == "__main__":
+    use_onednn()
+    # It imports TensorFlow.
+    from components.trainer.run import run
+
     main(TrainerJob, run)

@@ -27,6 +27,7 @@ from detection_core.tasks.fitting.work_folder import (
     write_model_run,
 )
 from detection_core.training.distribution import choose_strategy
+from detection_core.training.kernels import avoid_slow_fusions
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step
 
@@ -67,6 +68,7 @@ def quantize(
             folder.
         DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
+    avoid_slow_fusions()
     check_training(config)
     check_quantization(config)
     config = with_steps(check_classes_filled_in(config, layout.read_info(model_dir).num_classes))

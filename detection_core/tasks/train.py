@@ -35,6 +35,7 @@ from detection_core.tasks.fitting.work_folder import (
     write_model_run,
 )
 from detection_core.training.distribution import choose_strategy, this_worker
+from detection_core.training.kernels import avoid_slow_fusions
 from detection_core.training.loop import TrainingResult
 from detection_core.training.memory import keep_host_memory
 from detection_core.training.precision import Precision, choose_precision, computing_in
@@ -75,6 +76,7 @@ def train(
         ModelError: if the loss is not finite, or starting weights or a checkpoint do not fit.
     """
     keep_host_memory()
+    avoid_slow_fusions()
     worker = this_worker()
     strategy = choose_strategy(worker)
     check_training(config)

@@ -54,9 +54,12 @@ def _run_step(
     """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
+    from detection_core.training.kernels import use_onednn
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
+    if component in ("trainer", "quantization_rewriter"):
+        use_onednn()
     job_type = JOBS[component]
     declared = job_fields(job_type)
     with output_folder(arguments.output) as output:
@@ -131,9 +134,11 @@ def train(arguments: argparse.Namespace) -> Result:
 
 
 def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
+    from detection_core.training.kernels import use_onednn
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
+    use_onednn()
     config = load_config(arguments.config, arguments)
     with quiet_output_folder(arguments.output) as output:
         from detection_core.tasks.train import train as run

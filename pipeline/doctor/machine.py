@@ -187,8 +187,6 @@ _FEATURES = {
     "amx_int8": "AMX int8",
     "amx_bf16": "AMX bfloat16",
 }
-# TensorFlow's own rule for oneDNN, `DefaultOneDnnPolicy` in tensorflow/core/util/port.cc.
-_ONEDNN = {"avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}
 
 
 def check_processor(machine: Machine) -> Iterator[Finding]:
@@ -213,11 +211,6 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
             f"{what}; {', '.join(found) or 'AVX only'}",
             "training is slow without AVX2 and FMA: take a newer processor, or let the virtual machine pass"
             " its features on",
-        )
-    elif not _ONEDNN & flags and "TF_ENABLE_ONEDNN_OPTS" not in os.environ:
-        yield note(
-            f"{what}; {', '.join(found)}; TensorFlow leaves oneDNN off here",
-            "set TF_ENABLE_ONEDNN_OPTS=1 to train networks with full convolutions, such as ResNets, faster",
         )
     else:
         yield ok(f"{what}; {', '.join(found)}")

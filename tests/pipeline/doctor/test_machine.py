@@ -36,10 +36,8 @@ def test_the_processor(machine, monkeypatch):
         (finding,) = doctor.check_processor(machine)
         return finding
 
-    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     for flags, state, words in (
         ("avx avx2 fma avx512f avx512_vnni amx_int8", State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
-        ("avx avx2 fma avx512f", State.NOTE, "TensorFlow leaves oneDNN off"),
         ("fpu avx", State.NOTE, "AVX only"),
         ("fpu avx fma", State.NOTE, "; FMA"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),
@@ -49,9 +47,6 @@ def test_the_processor(machine, monkeypatch):
         assert finding.state is state and words in finding.found
     monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")
     assert processor("fpu").state is State.OK
-    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
-    assert processor("avx avx2 fma").state is State.OK
 
 
 def test_memory_is_that_of_the_container(machine):
