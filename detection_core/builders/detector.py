@@ -1,7 +1,5 @@
 """Build and describe a config's detector, also at several input sizes, and read its quantization options."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import math
@@ -78,7 +76,7 @@ class ConfiguredModel:
         """Build the resizer to the detector's input size."""
         return model_image_resizer(self.message)
 
-    def anchors(self) -> np.ndarray | None:
+    def anchors(self) -> "np.ndarray | None":
         """Return float32 [A, 4] anchors, normalised to the detector's input; None without fixed anchors."""
         support = self.family.anchors
         return support.boxes(*model_message(self.message)) if support else None

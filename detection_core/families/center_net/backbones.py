@@ -8,8 +8,6 @@ from `parts.backbones.resnet_v1` in biases, in padding and in where a stage halv
 weights of one do not fit the other.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
@@ -36,11 +34,11 @@ class TrackedLayers:
     scope: str = ""
     paths: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def under(self, name: str, *, at: str = "") -> TrackedLayers:
+    def under(self, name: str, *, at: str = "") -> "TrackedLayers":
         """Return the layers of a part of the network; `at` is its object path if it is not the name."""
         return dataclasses.replace(self, path=self._path(at or name), scope=f"{self.layer_name(name)}_")
 
-    def with_hyperparams(self, hyperparams: LayerHyperparams) -> TrackedLayers:
+    def with_hyperparams(self, hyperparams: LayerHyperparams) -> "TrackedLayers":
         """Return the same with other hyperparameters."""
         return dataclasses.replace(self, layers=self.layers.under(hyperparams))
 

@@ -1,7 +1,5 @@
 """Build and describe detectors from CenterNet messages."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 
@@ -133,7 +131,7 @@ def _heads(message: CenterNet, tasks: tuple[KeypointTask, ...]) -> Iterator[Head
             yield head(depth_head(task.name), task.depths, CenterNet.PredictionHeadParams())
 
 
-def _task(message: CenterNet.KeypointEstimation, labels: KeypointLabels) -> KeypointTask:
+def _task(message: CenterNet.KeypointEstimation, labels: "KeypointLabels") -> KeypointTask:
     deviations = tuple(message.keypoint_label_to_std.get(label, DEFAULT_DEVIATION) for label in labels.names)
     return KeypointTask(
         name=message.task_name,

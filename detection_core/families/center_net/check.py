@@ -1,7 +1,5 @@
 """Check CenterNet messages without TensorFlow."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of CenterNet's variables in the Object Detection API's checkpoints."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from detection_core.detectors.checkpoint_names import (

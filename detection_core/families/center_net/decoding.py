@@ -5,8 +5,6 @@ suppression follows unless a config asks for it. Keypoints are regressed from th
 nearby peak of their heatmap (section 4.2).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The feature extractors of CenterNet: names, sizes and the range of their input."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

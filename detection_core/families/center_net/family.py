@@ -1,7 +1,5 @@
 """The record of the family; see `detectors.family`."""
 
-from __future__ import annotations
-
 from detection_core.detectors.family import (
     CheckpointSupport,
     Family,

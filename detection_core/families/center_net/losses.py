@@ -1,7 +1,5 @@
 """The losses of CenterNet, https://arxiv.org/abs/1904.07850."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """CenterNet, https://arxiv.org/abs/1904.07850: objects as peaks of a heatmap."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The network of CenterNet: backbone, neck, and small heads on maps of a quarter of the input's size."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@ Objects as Points, https://arxiv.org/abs/1904.07850. The width of a heatmap's pe
 may move, after CornerNet, https://arxiv.org/abs/1808.01244.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -96,7 +94,7 @@ def center_heatmaps(
 
 def keypoint_center_heatmaps(
     truth: GroundTruth,
-    known: KeypointTruth,
+    known: "KeypointTruth",
     center_weights: tuple[float, ...],
     min_overlap: float,
     shape: tuple[int, int, int],

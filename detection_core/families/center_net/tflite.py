@@ -3,8 +3,6 @@
 The file suppresses nothing, so that it needs no custom operation and runs wherever TensorFlow Lite does.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Anchors of the first stage, and their fit to the boxes of a data set, without TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Build and describe detectors from FasterRcnn messages."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

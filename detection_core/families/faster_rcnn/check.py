@@ -1,7 +1,5 @@
 """Check that the parts of a two-stage detector fit together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import (

@@ -1,7 +1,5 @@
 """Names of a two-stage detector's variables in existing checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """The feature extractors of two-stage detectors: names and checks."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """The record of the family; see `detectors.family`."""
 
-from __future__ import annotations
-
 from detection_core.detectors.family import AnchorSupport, CheckpointSupport, Family, late
 from detection_core.families.faster_rcnn.check import RULES, finds_masks, size_problems
 from detection_core.families.faster_rcnn.extractors import EXTRACTORS, NAMED_EXTRACTORS, backbone

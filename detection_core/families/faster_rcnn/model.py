@@ -1,7 +1,5 @@
 """Two-stage detectors: region proposals, then the class and box of each, and masks of the detections."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Mapping

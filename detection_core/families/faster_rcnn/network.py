@@ -3,8 +3,6 @@
 Faster R-CNN, https://arxiv.org/abs/1506.01497; Mask R-CNN, https://arxiv.org/abs/1703.06870.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

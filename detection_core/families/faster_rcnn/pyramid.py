@@ -3,8 +3,6 @@
 Feature pyramid network, https://arxiv.org/abs/1612.03144.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

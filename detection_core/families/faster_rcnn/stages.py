@@ -1,7 +1,5 @@
 """What the stages of a detector find: anchors, proposals, regions, and how a SavedModel names it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Names of two-stage detectors' variables in TensorFlow 1's name-based checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
