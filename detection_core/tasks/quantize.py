@@ -68,7 +68,6 @@ def quantize(
             folder.
         DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
-    avoid_slow_fusions()
     check_training(config)
     check_quantization(config)
     config = with_steps(check_classes_filled_in(config, layout.read_info(model_dir).num_classes))
@@ -138,6 +137,7 @@ def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
 
 
 def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector) -> None:
+    avoid_slow_fusions()
     pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
     with naming_bad_train_records(config, label_map=detector.label_map):
         rewritten.calibrate(pixels)
