@@ -19,6 +19,7 @@ from detection_core.families.faster_rcnn.extractors import EXTRACTORS, Extractor
 from detection_core.families.faster_rcnn.network import BACKBONES, TwoStageBackbone
 from detection_core.families.faster_rcnn.pyramid import pad_pixels, region_levels
 from detection_core.families.faster_rcnn.stages import crop_regions
+from detection_core.ops.update_draws import update_draws
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.structures import Batch
 from detection_core.training.checkpoint_file import CheckpointFile
@@ -200,7 +201,7 @@ def test_three_updates_on_one_batch_lower_its_loss():
     batch = Batch(images_of(noise(1, 64, 64, 3)), padded_truth([([[0.1, 0.1, 0.5, 0.5]], [1])]))
     found = []
     for _ in range(4):
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, update_draws(1, 1):
             total = model.losses(batch, training=True)["Loss/total_loss"]
         variables = model.trainable_variables
         for variable, gradient in zip(variables, tape.gradient(total, variables), strict=True):
