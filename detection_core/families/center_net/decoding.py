@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core.families.center_net.network import Predictions, depth_head, keypoint_heads
@@ -35,11 +36,20 @@ class Peaks(NamedTuple):
 
 
 def only_peaks(heatmaps: tf.Tensor, window: int) -> tf.Tensor:
-    """Set values to 0 that are not the largest of a window around them; heatmaps are float32 [B, h, w, C]."""
+    """Set values to 0 that are not the largest of a window around them; heatmaps are float32 [B, h, w, C].
+
+    Of equal values in a window one is kept; the Object Detection API keeps all. In int8 files neighbours are
+    often equal, and one object would be found twice.
+    """
     if window <= 1:
         return heatmaps
     largest = tf.nn.max_pool2d(heatmaps, window, 1, "SAME")
-    return heatmaps * tf.cast(tf.abs(heatmaps - largest) < PEAK_TOLERANCE, heatmaps.dtype)
+    peaks = tf.cast(tf.abs(heatmaps - largest) < PEAK_TOLERANCE, heatmaps.dtype)
+    # No two pixels of a window have the same rank, which is at least 1.
+    rows, columns = (np.arange(side, dtype=np.float32) % window for side in heatmaps.shape[1:3])
+    ranks = peaks * (1 + rows[:, np.newaxis, np.newaxis] * window + columns[:, np.newaxis])
+    highest = tf.nn.max_pool2d(ranks, window, 1, "SAME")
+    return heatmaps * peaks * tf.cast(ranks >= highest, heatmaps.dtype)
 
 
 def top_peaks(heatmaps: tf.Tensor, count: int, window: int = 3) -> Peaks:

@@ -82,12 +82,15 @@ def every_output(model, images):
 
 
 def assert_near(outputs, arrays, what):
-    """Nearly all numbers are the reference's: proposals with equal scores swap, 2 indices of 100 each."""
+    """Nearly all numbers are the reference's: proposals with equal scores swap, 2 indices of 100 each.
+
+    More of them swap on processors without AVX-512, which add in another order: 4 of 100 boxes.
+    """
     assert len(arrays) > 10
     for name, wanted in arrays.items():
         found = sample(outputs[name])
         near = np.isclose(found, np.reshape(wanted, -1), **TOLERANCE)
-        assert near.mean() > 0.97, f"{what}, {name}: {near.mean():.3f} are the same"
+        assert near.mean() > 0.95, f"{what}, {name}: {near.mean():.3f} are the same"
     for name in ("detection_scores", "num_detections", "anchors"):
         np.testing.assert_allclose(sample(outputs[name]), np.reshape(arrays[name], -1), **TOLERANCE)
 

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy.lib.stride_tricks import sliding_window_view
 
 from detection_core.families.center_net.decoding import (
     Peaks,
     boxes_at,
     in_true_images,
+    only_peaks,
     top_peaks,
     top_peaks_of_channels,
 )
@@ -22,6 +24,22 @@ def test_peaks_are_the_reference_s(case):
     found = find(heatmaps, case.params["k"], case.params["max_pool_kernel_size"])
     for values, name in zip(found, ("scores", "y_indices", "x_indices", "channel_indices"), strict=True):
         np.testing.assert_array_equal(values, case.outputs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("window", [3, 5])
+def test_of_equal_values_in_a_window_one_is_a_peak(window):
+    """Of values of few steps, as an int8 file has them; random ones differ."""
+    rng = np.random.default_rng(window)
+    steps = rng.integers(1, 4, (4, 9, 11, 2)).astype(np.float32) / 4.0
+    for heatmaps in (steps, rng.uniform(0.1, 1.0, steps.shape).astype(np.float32)):
+        found = only_peaks(tf.constant(heatmaps), window).numpy()
+        largest = tf.nn.max_pool2d(heatmaps, window, 1, "SAME").numpy()
+        equal = np.where(heatmaps == largest, heatmaps, 0.0)
+        assert ((found == 0.0) | (found == equal)).all() and (found > 0.0).any(axis=(1, 2)).all()
+        if heatmaps is not steps:
+            np.testing.assert_array_equal(found, equal)
+        near = 2 * [window // 2 + 1]
+        assert sliding_window_view(found > 0.0, near, (1, 2)).sum(axis=(-2, -1)).max() == 1
 
 
 def test_maps_with_fewer_pixels_than_peaks_give_all_that_they_have():
