@@ -133,6 +133,10 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
 
 def our_work(work: dict[str, Any]) -> Callable[[], object]:
     """Return our step, or our prediction."""
+    from detection_core.training.kernels import use_onednn
+
+    if work["part"] == "step":
+        use_onednn()
     import tensorflow as tf
 
     from benchmarks.training_step import ours
