@@ -23,14 +23,15 @@ def avoid_slow_fusions(cpuinfo: str = "/proc/cpuinfo") -> None:
     oneDNN 3 has no fast kernel there for a convolution fused with a batch norm: a prediction of one image
     took 33 times as long. Call it in a process that trains, before it predicts.
     """
-    if os.environ.get(_SWITCH) != "1" or "avx512f" in _flags(cpuinfo):
+    if os.environ.get(_SWITCH) != "1" or "avx512f" in processor_flags(cpuinfo):
         return
     import tensorflow as tf
 
     tf.config.optimizer.set_experimental_options({"remapping": False})
 
 
-def _flags(cpuinfo: str) -> set[str]:
+def processor_flags(cpuinfo: str) -> set[str]:
+    """Return the features of the first processor, as Linux names them; none where it does not tell."""
     try:
         with open(cpuinfo, encoding="utf-8") as f:
             return set(next((line.partition(":")[2] for line in f if line.startswith("flags")), "").split())

@@ -54,12 +54,9 @@ def _run_step(
     """Run a step with outputs in `--output`; return its report, from the output `written_to`."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
-    from detection_core.training.kernels import use_onednn
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
-    if component in ("trainer", "quantization_rewriter"):
-        use_onednn()
     job_type = JOBS[component]
     declared = job_fields(job_type)
     with output_folder(arguments.output) as output:
@@ -123,7 +120,9 @@ def _gate_arguments() -> Iterator[Argument]:
 def train(arguments: argparse.Namespace) -> Result:
     """Train a detector from a pipeline.config."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
+    from detection_core.training.kernels import use_onednn
 
+    use_onednn()
     arguments.warm_start = given_model(arguments.warm_start)
     if arguments.examples:
         fields = {"warm_start_path": arguments.warm_start}
@@ -134,11 +133,9 @@ def train(arguments: argparse.Namespace) -> Result:
 
 
 def _train_on_own_input(arguments: argparse.Namespace) -> "TrainReport":
-    from detection_core.training.kernels import use_onednn
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
-    use_onednn()
     config = load_config(arguments.config, arguments)
     with quiet_output_folder(arguments.output) as output:
         from detection_core.tasks.train import train as run
@@ -335,7 +332,9 @@ def _watch(arguments: argparse.Namespace) -> Result:
 def quantize(arguments: argparse.Namespace) -> Result:
     """Fine-tune a detector with quantization, by the config's graph_rewriter block."""
     from detection_core.artifacts.quantization import QUANTIZATION
+    from detection_core.training.kernels import use_onednn
 
+    use_onednn()
     data = _run_step(
         "quantization_rewriter", QUANTIZATION, "quantization", arguments, model=given_model(arguments.model)
     )

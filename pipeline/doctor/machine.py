@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
+from detection_core.training.kernels import processor_flags
 from detection_core.training.memory import THIS_SYSTEM, System, allowed_memory, total_memory
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.registry import look_up_image
@@ -196,8 +197,7 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
     if architecture not in ("x86_64", "AMD64"):
         yield ok(what)
         return
-    lines = _read(machine.system.proc, "cpuinfo").splitlines()
-    flags = set(next((x.partition(":")[2] for x in lines if x.startswith("flags")), "").split())
+    flags = processor_flags(os.path.join(machine.system.proc, "cpuinfo"))
     found = [name for flag, name in _FEATURES.items() if flag in flags]
     if not flags:
         yield unknown(f"{what}; the kernel does not tell its features", "compare with another machine")

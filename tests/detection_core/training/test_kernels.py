@@ -1,6 +1,7 @@
 """oneDNN is for processes that train, and fuses nothing where it is slow."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -11,18 +12,13 @@ from tests.support.command_line import run_python
 SWITCH = "TF_ENABLE_ONEDNN_OPTS"
 
 
-class _Machine:
-    def __init__(self, machine: str) -> None:
-        self.machine = machine
-
-
 def test_x86_gets_onednn_unless_the_environment_says_otherwise(monkeypatch):
     for machine, before, after in (("x86_64", None, "1"), ("x86_64", "0", "0"), ("aarch64", None, None)):
         monkeypatch.setenv(SWITCH, "")
         monkeypatch.delenv(SWITCH)
         if before is not None:
             monkeypatch.setenv(SWITCH, before)
-        monkeypatch.setattr(os, "uname", lambda machine=machine: _Machine(machine))
+        monkeypatch.setattr(os, "uname", lambda machine=machine: SimpleNamespace(machine=machine))
         use_onednn()
         assert os.environ.get(SWITCH) == after, machine
 
