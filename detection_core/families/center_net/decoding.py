@@ -46,8 +46,8 @@ def only_peaks(heatmaps: tf.Tensor, window: int) -> tf.Tensor:
     largest = tf.nn.max_pool2d(heatmaps, window, 1, "SAME")
     peaks = tf.cast(tf.abs(heatmaps - largest) < PEAK_TOLERANCE, heatmaps.dtype)
     # No two pixels of a window have the same rank, which is at least 1.
-    rows, columns = (np.arange(side, dtype=np.float32) % window for side in heatmaps.shape[1:3])
-    ranks = peaks * (1 + rows[:, np.newaxis, np.newaxis] * window + columns[:, np.newaxis])
+    rows, columns = np.indices(heatmaps.shape[1:3], np.float32) % window
+    ranks = peaks * (1 + rows * window + columns)[..., np.newaxis]
     highest = tf.nn.max_pool2d(ranks, window, 1, "SAME")
     return heatmaps * peaks * tf.cast(ranks >= highest, heatmaps.dtype)
 
