@@ -72,7 +72,9 @@ CLOCKED = {"seconds_per_image", "latency_ms", "peak_memory_bytes"}
 
 def test_it_makes_what_the_run_on_one_machine_makes(tmp_path, scenes, first):
     workflow = Workflow(tmp_path, scenes)
-    assert workflow.run()["pushed"]["pushed"]
+    # In a process of its own, as a step in a container: this one has imported TensorFlow without oneDNN.
+    summary = workflow.call_process("run", workflow.settings, *workflow.sets())
+    assert summary["pushed"]["pushed"]
 
     def both(step, name):
         (here,) = (workflow.workspace / "artifacts" / step / name).iterdir()
@@ -84,13 +86,21 @@ def test_it_makes_what_the_run_on_one_machine_makes(tmp_path, scenes, first):
         assert [path for path in here if here[path] != there[path]] == [], (step, name)
     for (step, name), file in MEASURED.items():
         here, there = (json.loads((folder / file).read_text()) for folder in both(step, name))
-        assert _without_times(here) == _without_times(there), step
+        assert _figures(here) == {path: _near(value, name) for path, value in _figures(there).items()}, step
 
 
-def _without_times(value):
-    if isinstance(value, dict):
-        return {k: _without_times(v) for k, v in value.items() if k not in CLOCKED}
-    return [_without_times(v) for v in value] if isinstance(value, list) else value
+def _near(value, name):
+    # Decibels of layers: the run on one machine predicts with oneDNN, a container as TensorFlow does.
+    return pytest.approx(value, rel=0.01) if name == "parity" and isinstance(value, float) else value
+
+
+def _figures(value, path=""):
+    """Give the path and value of each leaf but times and memory."""
+    if not isinstance(value, dict | list):
+        return {path: value}
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    kept = [_figures(part, f"{path}/{name}") for name, part in parts if name not in CLOCKED]
+    return {leaf: figure for part in kept for leaf, figure in part.items()}
 
 
 def _contents(folder, pattern="**/*"):
