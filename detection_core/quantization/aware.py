@@ -10,6 +10,7 @@ import tf_keras
 
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
+from detection_core.ops.tracing import compile_for_batches
 from detection_core.quantization import quantizers
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
@@ -156,12 +157,12 @@ def observe_ranges(
         folded.network.inputs, [folded.network.get_layer(name).output for name in names]
     )
 
-    @tf.function(reduce_retracing=True)
     def extremes(pixels: tf.Tensor) -> tf.Tensor:
         outputs = observer(pixels, training=False)
         return tf.stack([[tf.reduce_min(output), tf.reduce_max(output)] for output in outputs])
 
-    measured = [extremes(tf.convert_to_tensor(pixels)).numpy() for pixels in batches]
+    measure = compile_for_batches(folded.network, extremes)
+    measured = [measure(tf.convert_to_tensor(pixels)).numpy() for pixels in batches]
     if not measured:
         raise ModelError(
             "expected at least one batch to calibrate ranges on, found none; check the train split"

@@ -18,9 +18,11 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ModelError
+from detection_core.ops.tracing import compile_for_batches
 from detection_core.quantization.aware import PREFIX, AwareNetwork
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
+from detection_core.quantization.quantizers import unquantized_outputs
 
 # Tried powers of the factor that would raise a channel to the largest one's range.
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -113,14 +115,14 @@ def _measured(network: tf_keras.Model, names: list[str], batches: Iterable[Any])
     """Measure the output channels of calls over all batches."""
     observer = tf_keras.Model(network.inputs, [network.get_layer(name).output for name in names])
 
-    @tf.function(reduce_retracing=True)
-    def measure(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    def channels(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         outputs, axes = tf.nest.flatten(observer(pixels, training=False)), [0, 1, 2]
         return [
             (tf.reduce_max(tf.abs(output), axes), tf.reduce_mean(tf.square(output), axes))
             for output in outputs
         ]
 
+    measure = compile_for_batches(network, channels)
     found: list[_Channels] = []
     number = 0
     for pixels in batches:
@@ -206,20 +208,22 @@ def correct_biases(
     """
     names = [name for name in aware.placement.quantized if _has_bias(folded.network, name)]
     twins = [aware.network.get_layer(PREFIX + name) for name in names]
-    observer = tf_keras.Model(aware.network.inputs, [twin.input for twin in twins])
+    observer = tf_keras.Model(aware.network.inputs, [[twin.input, twin.output] for twin in twins])
 
-    @tf.function(reduce_retracing=True)
     def errors(pixels: tf.Tensor) -> list[tf.Tensor]:
-        inputs = tf.nest.flatten(observer(pixels, training=False))
+        with unquantized_outputs() as outputs:
+            found = observer(pixels, training=False)
         return [
-            tf.reduce_mean(twin.unquantized_output(given) - folded.network.get_layer(name)(given), [0, 1, 2])
-            for name, twin, given in zip(names, twins, inputs, strict=True)
+            tf.reduce_mean(outputs[twin.name] - folded.network.get_layer(name)(given), [0, 1, 2])
+            for name, twin, (given, _) in zip(names, twins, found, strict=True)
         ]
+
+    measure = compile_for_batches(aware.network, errors)
 
     total, images = [np.zeros(twin.layer.bias.shape, np.float64) for twin in twins], 0
     for pixels in batches:
         number = int(tf.shape(pixels)[0])
-        means = [mean.numpy() for mean in errors(tf.convert_to_tensor(pixels))]
+        means = [mean.numpy() for mean in measure(tf.convert_to_tensor(pixels))]
         total = [before + number * mean for before, mean in zip(total, means, strict=True)]
         images += number
     if names and not images:

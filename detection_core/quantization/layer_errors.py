@@ -15,6 +15,7 @@ import tf_keras
 
 from detection_core.artifacts.quantization import LayerError
 from detection_core.errors import ModelError
+from detection_core.ops.tracing import compile_for_batches
 from detection_core.quantization.aware import PREFIX, AwareNetwork
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
@@ -117,7 +118,6 @@ class OutputNoise:
     def __init__(self, folded: FoldedNetwork, aware: AwareNetwork) -> None:
         """Build the function that measures a float network and its copy with fake quantization."""
 
-        @tf.function(reduce_retracing=True)
         def measure(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
             pair = (tf.nest.flatten(one.network(pixels, training=False)) for one in (folded, aware))
             return [
@@ -125,7 +125,7 @@ class OutputNoise:
                 for expected, found in zip(*pair, strict=True)
             ]
 
-        self._measure = measure
+        self._measure = compile_for_batches(folded.network, measure)
 
     def decibels(self, batches: Iterable[Any]) -> float:
         """Return the mean signal-to-noise ratio on float32 [B, H, W, 3] batches; ModelError without any."""
@@ -154,7 +154,6 @@ def _statistics(folded: FoldedNetwork, aware: AwareNetwork, names: Sequence[str]
     plain = tf_keras.Model(folded.network.inputs, [layer.output for layer in layers])
     quantized = tf_keras.Model(aware.network.inputs, [[twin.input, twin.output] for twin in twins])
 
-    @tf.function(reduce_retracing=True)
     def measure(pixels: tf.Tensor) -> list[dict[str, tf.Tensor]]:
         expected = plain(pixels, training=False)
         found = quantized(pixels, training=False)
@@ -163,7 +162,7 @@ def _statistics(folded: FoldedNetwork, aware: AwareNetwork, names: Sequence[str]
             for layer, wanted, (inputs, output) in zip(layers, expected, found, strict=True)
         ]
 
-    return measure
+    return compile_for_batches(folded.network, measure)
 
 
 def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -7,9 +7,10 @@ input's scale times the kernel's. Activations: one scale per tensor, over a movi
 extremes. Both train through a straight-through estimator.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import tensorflow as tf
 import tensorflow_model_optimization as tfmot
@@ -224,20 +225,28 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
 
     The base class adds a conditional to every quantizer and rewrites its source with AutoGraph. Networks of a
     hundred calls would be slow to build.
+
+    Attributes:
+        observed: while `unquantized_outputs` runs, call name to output before quantization.
     """
+
+    observed: ClassVar[dict[str, tf.Tensor] | None] = None
 
     @tf.autograph.experimental.do_not_convert
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """Return the call's quantized output."""
-        return super().call(inputs, training=bool(training))
-
-    def unquantized_output(self, inputs: Any) -> tf.Tensor:
-        """Return the call's output before quantization, in inference and with quantized weights."""
+        training = bool(training)
         weights = [
-            quantizer(weight, False, weights=variables) for weight, quantizer, variables in self._weight_vars
+            quantizer(weight, training, weights=variables)
+            for weight, quantizer, variables in self._weight_vars
         ]
         self.quantize_config.set_quantize_weights(self.layer, weights)
-        return self.layer.call(inputs)
+        output = self.layer.call(inputs)
+        if QuantizedCall.observed is not None:
+            QuantizedCall.observed[self.name] = output
+        for quantizer in self._output_quantizers:
+            output = quantizer(output, training, weights=self._output_quantizer_vars)
+        return output
 
     def take_weights(self, layer: Any) -> None:
         """Copy kernel and bias of a convolution of the same shapes."""
@@ -251,6 +260,16 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         """Return the range of the call's quantized output, if it has a separate one."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)
         return quantizer.range_of(self._output_quantizer_vars)
+
+
+@contextlib.contextmanager
+def unquantized_outputs() -> Iterator[dict[str, tf.Tensor]]:
+    """Collect what each quantized call inside returns before it quantizes its output, by the call's name."""
+    QuantizedCall.observed = {}
+    try:
+        yield QuantizedCall.observed
+    finally:
+        QuantizedCall.observed = None
 
 
 class InputQuantizer(tf_keras.layers.Layer):

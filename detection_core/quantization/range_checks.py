@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from detection_core.artifacts.quantization import RangeUse
 from detection_core.detectors.quantization import RangeCheck
 from detection_core.errors import ModelError
+from detection_core.ops.tracing import compile_for_batches
 from detection_core.quantization.aware import PREFIX, AwareNetwork, read_ranges
+from detection_core.quantization.quantizers import unquantized_outputs
 
 MOST_CUT = 0.01
 """Warn from this fraction of a tensor's values outside of its range."""
@@ -43,14 +44,13 @@ def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
 def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
     """Return a function of a batch: float32 [layers, 4], lowest, highest, clipped count, count."""
     layers = [aware.network.get_layer(PREFIX + name) for name in names]
-    network = tf_keras.Model(aware.network.inputs, [layer.input for layer in layers])
 
-    @tf.function(reduce_retracing=True)
     def measure(pixels: tf.Tensor) -> tf.Tensor:
-        inputs = network(pixels, training=False)
+        with unquantized_outputs() as outputs:
+            aware.network(pixels, training=False)
         rows = []
-        for layer, layer_inputs in zip(layers, inputs if len(layers) > 1 else [inputs], strict=True):
-            values = layer.unquantized_output(layer_inputs)
+        for layer in layers:
+            values = outputs[layer.name]
             low, high = layer.output_range()
             # Values up to half a step beyond the ends are rounded, not clipped.
             outside = (values < low - (high - low) / 510) | (values > high + (high - low) / 510)
@@ -59,7 +59,7 @@ def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
             rows.append(tf.stack([tf.reduce_min(values), tf.reduce_max(values), cut, count]))
         return tf.stack(rows)
 
-    return measure
+    return compile_for_batches(aware.network, measure)
 
 
 def _merged(one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -1,6 +1,5 @@
 """One update of the weights, and the compiled function that makes several."""
 
-import contextlib
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ import tf_keras
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
 from detection_core.errors import ConfigError, ModelError
 from detection_core.garbage import no_collection
+from detection_core.ops.tracing import without_rewrites
 from detection_core.ops.update_draws import update_draws
 from detection_core.optimizers.optimization import MovingAverage, Optimization
 from detection_core.parts.layers.layer_names import scoped_name
@@ -21,8 +21,6 @@ from detection_core.training.histograms import measured_histograms
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, updates_in
 from detection_core.training.variables import backbone_stages, rate_factors, scaled_updates, trained_variables
-
-_DISABLED = "disable_meta_optimizer"
 
 
 def gains_nothing_from_rewrites(precision: Precision) -> bool:
@@ -34,21 +32,6 @@ def gains_nothing_from_rewrites(precision: Precision) -> bool:
     """
     alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
     return alone and precision is Precision.FLOAT32 and not tf.config.list_logical_devices("GPU")
-
-
-@contextlib.contextmanager
-def without_rewrites() -> Iterator[None]:
-    """Run functions without TensorFlow's graph optimizers (Grappler).
-
-    A function's first call inside is reused by further calls inside; a call outside is optimized again.
-    Placement and lowering to CPU kernels still take place.
-    """
-    before = tf.config.optimizer.get_experimental_options().get(_DISABLED, False)
-    tf.config.optimizer.set_experimental_options({_DISABLED: True})
-    try:
-        yield
-    finally:
-        tf.config.optimizer.set_experimental_options({_DISABLED: before})
 
 
 Losses = Callable[[Batch, bool], dict[str, tf.Tensor]]

@@ -16,7 +16,13 @@ from detection_core.quantization.equalisation import correct_biases
 from detection_core.quantization.folding import ScaledMap, fold_batch_norms, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from detection_core.quantization.layer_errors import OTHER, layer_groups
-from detection_core.quantization.quantizers import SMALLEST_FACTOR, Clock, FactorQuantizer, ProductQuantizer
+from detection_core.quantization.quantizers import (
+    SMALLEST_FACTOR,
+    Clock,
+    FactorQuantizer,
+    ProductQuantizer,
+    unquantized_outputs,
+)
 from tests.support.cases import cases, refused
 from tests.support.small_detectors import small_detector
 from tests.support.tiny_network import tiny_network
@@ -264,8 +270,9 @@ def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
     def own_means(name: str) -> np.ndarray:
         """Mean over positions of what a layer adds itself, float [C]."""
         twin = aware.network.get_layer(PREFIX + name)
-        given = tf_keras.Model(aware.network.inputs, twin.input)(PIXELS)
-        error = twin.unquantized_output(given) - folded.network.get_layer(name)(given)
+        with unquantized_outputs() as outputs:
+            given, _ = tf_keras.Model(aware.network.inputs, [twin.input, twin.output])(PIXELS)
+        error = outputs[twin.name] - folded.network.get_layer(name)(given)
         return error.numpy().mean(axis=(0, 1, 2))
 
     folded, aware = prepared()
