@@ -1,11 +1,13 @@
 """What tracing a function costs, where it is called a few times only."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
+
+from detection_core.errors import ModelError
 
 _DISABLED = "disable_meta_optimizer"
 
@@ -32,3 +34,13 @@ def compile_for_batches(network: tf_keras.Model, function: Callable[[tf.Tensor],
     """
     specs = [tf.TensorSpec(given.shape, given.dtype) for given in network.inputs]
     return without_rewrites()(tf.function(function, input_signature=specs, autograph=False))
+
+
+def results_of(function: Callable[..., Any], batches: Iterable[Any], purpose: str) -> Iterator[Any]:
+    """Yield a compiled function's results for each batch, as NumPy arrays; ModelError without any batch."""
+    empty = True
+    for pixels in batches:
+        empty = False
+        yield tf.nest.map_structure(lambda value: value.numpy(), function(tf.convert_to_tensor(pixels)))
+    if empty:
+        raise ModelError(f"expected at least one batch to {purpose} on, found none; check the train split")

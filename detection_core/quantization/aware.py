@@ -9,8 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.errors import ModelError
-from detection_core.ops.tracing import compile_for_batches
+from detection_core.ops.tracing import compile_for_batches, results_of
 from detection_core.quantization import quantizers
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
@@ -162,12 +161,7 @@ def observe_ranges(
         return tf.stack([[tf.reduce_min(output), tf.reduce_max(output)] for output in outputs])
 
     measure = compile_for_batches(folded.network, extremes)
-    measured = [measure(tf.convert_to_tensor(pixels)).numpy() for pixels in batches]
-    if not measured:
-        raise ModelError(
-            "expected at least one batch to calibrate ranges on, found none; check the train split"
-        )
-    mean = np.mean(measured, axis=0)
+    mean = np.mean(list(results_of(measure, batches, "calibrate ranges")), axis=0)
     return {name: (float(low), float(high)) for name, (low, high) in zip(names, mean, strict=True)}
 
 

@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ModelError
-from detection_core.ops.tracing import compile_for_batches
+from detection_core.ops.tracing import compile_for_batches, results_of
 from detection_core.quantization.aware import PREFIX, AwareNetwork
 from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
@@ -123,24 +122,10 @@ def _measured(network: tf_keras.Model, names: list[str], batches: Iterable[Any])
         ]
 
     measure = compile_for_batches(network, channels)
-    found: list[_Channels] = []
-    number = 0
-    for pixels in batches:
-        number += 1
-        one = [
-            _Channels(*(value.numpy() for value in values))
-            for values in measure(tf.convert_to_tensor(pixels))
-        ]
-        found = [_merged(*pair) for pair in zip(found, one, strict=True)] if found else one
-    if not found:
-        raise ModelError(
-            "expected at least one batch to equalise channels on, found none; check the train split"
-        )
-    return [channels._replace(square=channels.square / number) for channels in found]
-
-
-def _merged(one: _Channels, other: _Channels) -> _Channels:
-    return _Channels(np.maximum(one.largest, other.largest), one.square + other.square)
+    found = results_of(measure, batches, "equalise channels")
+    # From batches of calls to calls of batches.
+    values = [zip(*of_call, strict=True) for of_call in zip(*found, strict=True)]
+    return [_Channels(np.max(largest, axis=0), np.mean(square, axis=0)) for largest, square in values]
 
 
 def _factors(channels: _Channels, cap: float, readers: list[Any]) -> np.ndarray:
@@ -210,26 +195,19 @@ def correct_biases(
     twins = [aware.network.get_layer(PREFIX + name) for name in names]
     observer = tf_keras.Model(aware.network.inputs, [[twin.input, twin.output] for twin in twins])
 
-    def errors(pixels: tf.Tensor) -> list[tf.Tensor]:
+    def errors(pixels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with unquantized_outputs() as outputs:
             found = observer(pixels, training=False)
-        return [
+        return tf.shape(pixels)[0], [
             tf.reduce_mean(outputs[twin.name] - folded.network.get_layer(name)(given), [0, 1, 2])
             for name, twin, (given, _) in zip(names, twins, found, strict=True)
         ]
 
     measure = compile_for_batches(aware.network, errors)
-
     total, images = [np.zeros(twin.layer.bias.shape, np.float64) for twin in twins], 0
-    for pixels in batches:
-        number = int(tf.shape(pixels)[0])
-        means = [mean.numpy() for mean in measure(tf.convert_to_tensor(pixels))]
+    for number, means in results_of(measure, batches, "correct biases"):
         total = [before + number * mean for before, mean in zip(total, means, strict=True)]
         images += number
-    if names and not images:
-        raise ModelError(
-            "expected at least one batch to correct biases on, found none; check the train split"
-        )
     found = {name: (-mean / images).astype(np.float32) for name, mean in zip(names, total, strict=True)}
     add_to_biases(aware, found)
     return found

@@ -5,6 +5,7 @@ MobileNets", 2018, https://arxiv.org/abs/1803.08607, but for each channel. One c
 few steps to the others. A ratio over the whole tensor, dominated by that channel, would not show this.
 """
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,8 +15,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.artifacts.quantization import LayerError
-from detection_core.errors import ModelError
-from detection_core.ops.tracing import compile_for_batches
+from detection_core.ops.tracing import compile_for_batches, results_of
 from detection_core.quantization.aware import PREFIX, AwareNetwork
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
@@ -88,14 +88,10 @@ def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[A
     """
     names = _quantizing(folded, aware.placement)
     measure = _statistics(folded, aware, names)
-    totals: list[dict[str, Any]] = []
-    for pixels in batches:
-        found = [_numbers(one) for one in measure(tf.convert_to_tensor(pixels))]
-        totals = [_merged(*pair) for pair in zip(totals, found, strict=True)] if totals else found
-    if not totals:
-        raise ModelError(
-            "expected at least one batch to measure the layers on, found none; check the train split"
-        )
+    totals = functools.reduce(
+        lambda one, other: [_merged(*pair) for pair in zip(one, other, strict=True)],
+        ([_numbers(one) for one in found] for found in results_of(measure, batches, "measure the layers")),
+    )
     groups = layer_groups(read_graph(folded.network))
     return [
         LayerError(
@@ -129,12 +125,8 @@ class OutputNoise:
 
     def decibels(self, batches: Iterable[Any]) -> float:
         """Return the mean signal-to-noise ratio on float32 [B, H, W, 3] batches; ModelError without any."""
-        sums = [np.asarray(self._measure(tf.convert_to_tensor(pixels)), np.float64) for pixels in batches]
-        if not sums:
-            raise ModelError(
-                "expected at least one batch to measure the outputs on, found none; check the train split"
-            )
-        signal, noise = np.sum(sums, axis=0).T
+        sums = list(results_of(self._measure, batches, "measure the outputs"))
+        signal, noise = np.sum(sums, axis=0, dtype=np.float64).T
         return float(np.mean(10 * np.log10(np.maximum(signal, 1e-30) / np.maximum(noise, 1e-30))))
 
 
@@ -182,8 +174,8 @@ def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> d
     }
 
 
-def _numbers(statistics: dict[str, tf.Tensor]) -> dict[str, Any]:
-    return {name: value.numpy().astype(np.float64) for name, value in statistics.items()}
+def _numbers(statistics: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.astype(np.float64) for name, value in statistics.items()}
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

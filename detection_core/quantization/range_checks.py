@@ -5,6 +5,7 @@ batches' extremes (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.0
 happens if the training was short or the weights changed later.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,8 +13,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.quantization import RangeUse
 from detection_core.detectors.quantization import RangeCheck
-from detection_core.errors import ModelError
-from detection_core.ops.tracing import compile_for_batches
+from detection_core.ops.tracing import compile_for_batches, results_of
 from detection_core.quantization.aware import PREFIX, AwareNetwork, read_ranges
 from detection_core.quantization.quantizers import unquantized_outputs
 
@@ -27,12 +27,10 @@ def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
     """Run a quantized network on float32 [B, H, W, 3] and measure outputs; ModelError without a batch."""
     ranges = read_ranges(aware)
     measure = _statistics(aware, list(ranges))
-    totals: list[list[float]] = []
-    for pixels in batches:
-        found = measure(tf.convert_to_tensor(pixels)).numpy().tolist()
-        totals = [_merged(*pair) for pair in zip(totals, found, strict=True)] if totals else found
-    if not totals:
-        raise ModelError("expected at least one batch to check ranges on, found none; check the train split")
+    totals = functools.reduce(
+        lambda one, other: [_merged(*pair) for pair in zip(one, other, strict=True)],
+        (found.tolist() for found in results_of(measure, batches, "check ranges")),
+    )
     uses = {
         name: RangeUse(observed=(low, high), cut=cut / count, used=_used((low, high), learnt))
         for (name, learnt), (low, high, cut, count) in zip(ranges.items(), totals, strict=True)

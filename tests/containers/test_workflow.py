@@ -72,7 +72,7 @@ CLOCKED = {"seconds_per_image", "latency_ms", "peak_memory_bytes"}
 
 def test_it_makes_what_the_run_on_one_machine_makes(tmp_path, scenes, first):
     workflow = Workflow(tmp_path, scenes)
-    # In a process of its own, as a step in a container: this one has imported TensorFlow without oneDNN.
+    # In a separate process, as a step in a container: this one has imported TensorFlow without oneDNN.
     summary = workflow.call_process("run", workflow.settings, *workflow.sets())
     assert summary["pushed"]["pushed"]
 
