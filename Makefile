@@ -36,7 +36,7 @@ test-record: setup ## write down which test files run which module, for test-cha
 test-all: setup ## every test target that this machine can run, one table at the end; TARGETS="test test-zoo" names some
 	@.venv/bin/python .ci/test_all.py $(TARGETS)
 
-test-zoo: setup ## every configuration of the model zoo at full size, and what takes long (10 GB of memory)
+test-zoo: setup ## every configuration of the model zoo at full size, notebooks and pages that train (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
 
 test-browser: setup ## the HTML pages in Chromium, with hostile names; installs it where root can

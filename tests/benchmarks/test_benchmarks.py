@@ -43,7 +43,7 @@ def test_non_maximum_suppression_and_the_operations_of_a_network(run):
     assert found["name"] == smallest and found["multiply_adds"] > found["parameters"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
     assert "plain" in run("ingest --images 80 --repeat 1")
     assert "nothing" in run("drift_false_alarms --repeats 1")

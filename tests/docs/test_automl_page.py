@@ -53,7 +53,7 @@ def test_commands_on_configs_run_as_they_stand(tmp_path, monkeypatch, capsys):
     assert "voc.yaml: valid hyper-parameters" in printed and "a valid pipeline.config" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_commands_that_train_run_as_they_stand(tmp_path, monkeypatch, capsys):
     """With a small model and few images, where the page has the user's own."""
     monkeypatch.chdir(tmp_path)

@@ -17,6 +17,7 @@ COMPOSE = ROOT / "examples" / "digits" / "compose.py"
 
 # The digits workflow made small: what is tested is the way through it, not how well the model gets.
 SMALL = (
+    "model.ssd.feature_extractor.type=ssd_mobilenet_v1_fpn_keras",  # half the layers of version 2
     "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
     "train_config.batch_size=2",
     "train.overrides.train_config.num_steps=6",

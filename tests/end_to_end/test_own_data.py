@@ -112,7 +112,7 @@ def test_masks_become_a_published_detector_that_finds_masks(tmp_path, capsys):
     assert found and all(each["mask"]["size"] == [30, 40] for each in found)
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 @pytest.mark.timeout(1500)
 def test_the_page_on_poses_leads_from_annotations_to_a_file(tmp_path, capsys, monkeypatch):
     """Its commands as they are, but for a short training."""

@@ -49,7 +49,7 @@ def detected(path, image_path):
     return tuple(np.squeeze(output[f"output_{place}"]) for place in range(4))
 
 
-@pytest.mark.slow  # trains, exports and measures a small network
+@pytest.mark.zoo  # trains, exports and measures a small network
 @pytest.mark.usefixtures("quiet")
 def test_the_salads_tutorial(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ def run(name, tmp_path_factory):
     return [output.data for output in outputs if output.output_type == "execute_result"]
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_the_quick_start_learns_its_shapes_and_shows_a_picture(tmp_path_factory):
     outputs = run("quickstart.ipynb", tmp_path_factory)
     assert sum("image/jpeg" in data for data in outputs) == 1

@@ -3,6 +3,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from detection_core.errors import ConfigError
 from pipeline.doctor.machine import read_lock
 from pipeline.extras import EXTRAS, require
@@ -33,6 +35,7 @@ def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_mes
         refused(ConfigError, message, require, extra, "this")
 
 
+@pytest.mark.slow
 def test_all_but_a_run_here_works_without_tfx(tmp_path):
     """Every module but the three that are TFX's side of the project can be imported where there is no TFX."""
     folders = ("component_specs", "components", "pipeline")  # the core's rules forbid it TFX already

@@ -108,6 +108,7 @@ def test_settings_with_a_secret_are_refused_without_telling_it():
     load("kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}")  # paths
 
 
+@pytest.mark.slow
 def test_packages_hold_none():
     for secret in (_KEY, _ADDRESS):
         settings = load_settings(str(SETTINGS), [f"push.destination=/models/{secret}"], check_files=False)

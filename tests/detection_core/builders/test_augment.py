@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from detection_core.augment import policies
@@ -145,6 +146,7 @@ def _check_keypoints(arm, truth):
         np.testing.assert_allclose(truth.keypoints[:, 0], (low + high)[:, 0] / 2, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @cases(*ARMS)
 def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm):
     sample, step = _sample(np.random.default_rng(5), 13, 17, 3, False), _step(arm, TRACED)

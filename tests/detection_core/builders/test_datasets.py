@@ -88,6 +88,7 @@ def run(records, request):
     return Run(config, cache_bytes, _train(config, 20, cache_bytes=cache_bytes), start, worker)
 
 
+@pytest.mark.slow
 def test_every_epoch_holds_each_example_once_in_another_order(records):
     orders = []
     for seed, cache_bytes in ((1, 1 << 20), (2, 1 << 20), (1, 0)):
@@ -99,6 +100,7 @@ def test_every_epoch_holds_each_example_once_in_another_order(records):
     assert not set(orders[0]) & set(orders[1]), "seeds beside each other share an epoch"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_gives_the_rest_and_workers_share_its_batches(run):
     rest = _train(run.config, 20 - run.start, start_step=run.start, cache_bytes=run.cache_bytes)
     _assert_equal(run.batches[run.start :], rest)
@@ -148,6 +150,7 @@ def _boxed(number, labels, size=(8, 10), **columns):
     return example(fields | {f"image/object/{name}": values for name, values in columns.items()})
 
 
+@pytest.mark.slow
 @cases(0, 1 << 20)
 def test_rare_classes_are_read_more_often_and_resumed(tmp_path, *, cache_bytes):
     labels = [1] * 20 + [2] * 4

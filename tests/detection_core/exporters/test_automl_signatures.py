@@ -20,6 +20,8 @@ from tests.support.cases import refused
 from tests.support.served_requests import png
 from tests.support.tiny_detector import TinyDetector
 
+pytestmark = pytest.mark.slow
+
 RESIZER = FixedShapeResizer(height=64, width=64)
 IMAGES = np.random.default_rng(1).integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
 
@@ -81,7 +83,6 @@ def test_heads_are_given_level_by_level_where_there_are_levels(served, detector)
     refused(ExportError, sentence, head_function, TinyDetector(), without, None)
 
 
-@pytest.mark.slow
 def test_the_network_of_lite0_gives_the_reference_s_numbers():
     model = build_efficientdet(goldens.message("efficientdet-lite0", 320), "model.efficientdet", None)
     goldens.set_deterministic_weights(model.network, model.parts.settings)

@@ -1,10 +1,13 @@
 import numpy as np
+import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.exporters.tflite_formats import FORMATS, file_name
 from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_files import convert, file_of, inputs_of, run
+
+pytestmark = pytest.mark.slow
 
 # Format to the types of a convolution's input and kernel, and how far its scores lie from float32's.
 EXPECTED = {

@@ -45,6 +45,8 @@ from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import DECODING, PIXELS, calibrated, described, file_of, network, run, tflite_of
 
+pytestmark = pytest.mark.slow
+
 ANCHORS, CLASSES, ROWS = 200, 5, 20
 OPTIONS = PostProcessOptions(
     max_detections=ROWS, max_classes_per_detection=2, use_regular_nms=True, nms_score_threshold=0.25,

@@ -25,6 +25,8 @@ from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import OPTIONS, PIXELS
 from tests.support.tiny_network import CLASSES, randomise
 
+pytestmark = pytest.mark.slow
+
 QUICK = (
     ("efficientnet", "fast_attention"),  # SSD's, on a backbone with squeeze-and-excitation and swish
     ("ssd", "sum"),

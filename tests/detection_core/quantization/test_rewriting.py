@@ -17,6 +17,8 @@ from tests.support.cases import cases
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_network import randomise
 
+pytestmark = pytest.mark.slow
+
 FLOAT_STAGES = {"suppression": "compares and sorts"}
 PIXELS = tf.constant(np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32))
 

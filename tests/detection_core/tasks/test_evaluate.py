@@ -364,6 +364,7 @@ def test_what_lies_in_the_place_of_a_split_is_said(tmp_path):
     refused(DataError, message, check_split, workspace, "test")
 
 
+@pytest.mark.slow
 def test_losses_count_each_image_once_and_a_last_batch_of_fewer_less():
     config, path = pointed("plain"), str(trained("plain") / "model")
     label_map = load_label_map(config.train_input_reader.label_map_path)

@@ -36,6 +36,8 @@ from tests.support.detectors import FORMATS as FORMATS_OF
 from tests.support.detectors import examples, exported, quantized, trained
 from tests.support.tflite_operations import list_operations
 
+pytestmark = pytest.mark.slow
+
 _EXPORT_ALL = """
 import sys
 from detection_core.exporters.tflite_formats import FORMATS
@@ -178,7 +180,6 @@ def test_every_format_is_made_of_trained_weights(exporting, four_bits):
     assert [file.quantization for file in report.files] == ["none", *["post_training"] * 3]
 
 
-@pytest.mark.slow
 def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(root, exporting, monkeypatch):
     # Float, integers, one layer in float, two of them: the second wins back all that was lost.
     scores = iter([0.9, 0.5, 0.5, 0.9])
@@ -208,7 +209,7 @@ def test_options_that_mean_nothing_are_refused():
         options(("float32",), form="none")
 
 
-@pytest.mark.parametrize("family", ["ssd", pytest.param("efficientdet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", ["ssd", "efficientdet"])
 def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(family):
     folder = exported(family) / "tflite"
     names = {"labels.txt", *(f"model_{name}.tflite" for name in FORMATS_OF[family])}
@@ -233,9 +234,7 @@ def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(fa
         assert file.network.layer in apart, (file.format, file.network.layer, file.network.layer_db)
 
 
-@pytest.mark.parametrize(
-    ("family", "additions"), [("ssd", 10), pytest.param("efficientdet", 5, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("family", "additions"), [("ssd", 10), ("efficientdet", 5)])
 def test_all_of_a_real_network_runs_in_int8(family, additions):
     """Backbone, pyramid and heads: no convolution, sum or resize of the file is in float."""
     operations = list_operations((exported(family) / "tflite" / "model_int8.tflite").read_bytes())

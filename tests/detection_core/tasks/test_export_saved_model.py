@@ -16,6 +16,8 @@ from tests.support.cases import refused
 from tests.support.detectors import examples, trained
 from tests.support.served_requests import read_logs
 
+pytestmark = pytest.mark.slow
+
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
 
 

@@ -22,6 +22,8 @@ from tests.support.field_checkpoints import write_named_checkpoint, write_object
 from tests.support.object_store import s3_server
 from tests.support.tiny_training import LABELS, config_text
 
+pytestmark = pytest.mark.slow
+
 CONFIG = parse_pipeline_config(config_text())
 
 

@@ -79,6 +79,7 @@ def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized():
     assert_served_quantized(str(quantized("plain") / "model"))
 
 
+@pytest.mark.slow
 def test_the_same_again_is_already_done_also_where_classes_are_left_to_the_detector(quantizing, tmp_path):
     shutil.copytree(quantized("plain") / "work", tmp_path / "work")
     again = quantizing("again", (family_config("plain") + REWRITER).replace("num_classes: 2", ""))

@@ -94,6 +94,7 @@ def report(run):
     return run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.zoo)])
 def test_what_computed_in_fewer_bits_is_written_in_float32(run, report, precision):
     changes = {
@@ -160,6 +161,7 @@ def test_the_same_training_again_is_already_done(run, report):
     assert as_run.model.ssd.num_classes == written.model.ssd.num_classes == 2
 
 
+@pytest.mark.slow
 def test_a_warm_start_takes_the_weights_that_fit(run, report):
     schedule = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
     warm = run("c", str(run.root / "a" / "model"), **{f"{schedule}.learning_rate_base": 0.0})
@@ -170,6 +172,7 @@ def test_a_warm_start_takes_the_weights_that_fit(run, report):
         np.testing.assert_allclose(first, second, atol=1e-7, err_msg=first.name)
 
 
+@pytest.mark.slow
 def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, tmp_path):
     # Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector.
     network = load_detector(str(trained("ssd") / "model")).model.network
@@ -206,6 +209,7 @@ def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_aver
         np.testing.assert_array_equal(tf.train.load_variable(checkpoint, key), average)
 
 
+@pytest.mark.slow
 def test_an_unfinished_training_of_other_code_is_gone_on_with_and_named(run, caplog):
     steps = {"train_config.num_steps": 6}
     run.killed("resumed", 4, code_version="before", **steps)

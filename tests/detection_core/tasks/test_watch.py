@@ -19,6 +19,8 @@ from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
+pytestmark = pytest.mark.slow
+
 STEPS = 6
 QUICK = WatchOptions(timeout_minutes=0.5, poll_seconds=0.02)
 

@@ -18,6 +18,8 @@ from detection_core.training.application_weights import fill_backbone, load_appl
 from detection_core.zoo.keras_backbones import find_backbone
 from tests.support.cases import cases, refused
 
+pytestmark = pytest.mark.slow
+
 # Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
 # pool alike where the stem gives an odd number of rows.
 ALIKE = [
@@ -105,11 +107,10 @@ def expect_features(*, name, multiplier, layers, side):
 
 
 test_features_are_the_classifier_s = cases(*ALIKE)(expect_features)
-test_features_of_deep_networks_are_the_classifier_s = pytest.mark.slow(cases(*DEEP)(expect_features))
+test_features_of_deep_networks_are_the_classifier_s = cases(*DEEP)(expect_features)
 DEEPEST = ("efficientnet_b4", "efficientnet_b7", "resnet101_v1", "resnet152_v1")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["efficientnet_b1", *(pytest.param(name, marks=pytest.mark.zoo) for name in DEEPEST)]
 )

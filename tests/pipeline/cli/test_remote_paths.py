@@ -33,6 +33,8 @@ from tests.support.plain_backbone import PLAIN
 from tests.support.run_records import record
 from tests.support.tiny_training import LABELS, config_text, write_examples
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = """
 name: remote
 workspace: WORKSPACE
@@ -270,7 +272,6 @@ def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
         assert message in cli.json(*more, code=2)["message"]
 
 
-@pytest.mark.slow
 def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_there(store, cli):
     common = ["train", "--config", f"{store}/pipeline.config", "--examples", f"{store}/examples"]
     fields = {"": f"={store}/zoo/ckpt-0", "_version": "=V2", "_type": "=full"}
@@ -290,7 +291,6 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
     assert files.exists(f"{output}/model/Format-Serving/saved_model.pb")
 
 
-@pytest.mark.slow
 def test_the_layers_of_a_detector_are_measured_on_a_store(store, cli):
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
     common += ["--representative-examples", "2"]

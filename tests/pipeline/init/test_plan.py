@@ -86,6 +86,7 @@ def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_ou
     refused(DataError, "correct the path", planned, tmp_path / "missing")
 
 
+@pytest.mark.slow
 def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refused(tmp_path):
     data = Coco(tmp_path / "data", images=30)
     data.add_image(31, boxes=[(1, 1, 9, 9)] * 40)

@@ -26,6 +26,8 @@ from tests.support.center_net_goldens import build_small, label_map, small_confi
 from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_network import randomise
 
+pytestmark = pytest.mark.slow
+
 PIXELS = noise(2, 64, 64, 3)
 
 

@@ -62,6 +62,7 @@ def trained(tmp_path_factory) -> Trained:
     return Trained(str(root / "model"), str(folder), report, tuple(lines))
 
 
+@pytest.mark.slow
 def test_its_losses_fall_and_are_shown_by_short_names(trained):
     names = {"center", "size", "offset", "corners/keypoint/heatmap", "corners/keypoint/offset"}
     assert names < set(trained.lines[0])

@@ -12,6 +12,7 @@ from tests.support.cases import cases
 from tests.support.replicas import assert_prints_equal
 
 
+@pytest.mark.slow
 @cases("efficientdet-d0", "efficientdet-lite0")
 def test_forward_passes_equal_the_reference(*, name):
     _assert_forward(name, "net256", (256, 256))

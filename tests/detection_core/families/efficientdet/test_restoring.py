@@ -25,6 +25,8 @@ from tests.support.cases import cases
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.tiny_training import LABELS
 
+pytestmark = pytest.mark.slow
+
 CASES = goldens.cases("checkpoint_restore")
 LITE0, D0, CLASSES = "efficientdet-lite0", "efficientdet-d0", 4
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6, "fpn_num_filters": 8}

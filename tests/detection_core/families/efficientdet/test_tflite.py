@@ -50,6 +50,7 @@ def _runner(content):
     return Interpreter(model_content=content).get_signature_runner()
 
 
+@pytest.mark.slow
 def test_a_file_detects_what_the_network_predicts():
     message, model = goldens.small_message(), goldens.small_detector()
     goldens.set_deterministic_weights(model.network, model.parts.settings)
@@ -87,13 +88,8 @@ def test_a_file_of_lite0_gives_what_the_reference_s_gives():
     assert near.mean() >= 0.96
 
 
-LITE = [
-    pytest.param("efficientdet-lite0", marks=pytest.mark.slow),
-    *(pytest.param(f"efficientdet-lite{size}", marks=pytest.mark.zoo) for size in range(1, 5)),
-]
-
-
-@pytest.mark.parametrize("name", LITE)
+@pytest.mark.zoo  # of lite0, test_export.py has a file of trained weights
+@pytest.mark.parametrize("name", [f"efficientdet-lite{size}" for size in range(5)])
 def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(name):
     """Sums of the feature network are plain, so that nothing before the scores is in float."""
     message = goldens.message(name, 128, num_classes=3)

@@ -21,6 +21,8 @@ from tests.support.batches import images_of, noise
 from tests.support.tiny_training import write_examples
 from tests.support.two_stage import tiny_extractor, two_stage_config
 
+pytestmark = pytest.mark.slow
+
 METRICS = """
 eval_config { metrics_set: ["coco_detection_metrics", "coco_mask_metrics"] min_score_threshold: 0 }
 """

@@ -20,6 +20,8 @@ from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = TFLiteExportOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 TWO = ("float32", "int8")
 FEW = {"post_process": TWO, "plain_nms": TWO, "headless": FORMATS_OF_ITS_WEIGHTS}

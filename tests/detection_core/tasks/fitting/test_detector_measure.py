@@ -23,6 +23,8 @@ from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
+pytestmark = pytest.mark.slow
+
 BLOCK = "train_config.validation"
 MAP = "DetectionBoxes_Precision/mAP"
 

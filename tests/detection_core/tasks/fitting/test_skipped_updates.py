@@ -24,6 +24,8 @@ from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, QuadrantDetector
 from tests.support.record_files import write_records
 from tests.support.tiny_training import write_examples
 
+pytestmark = pytest.mark.slow
+
 BAD = 3  # the image whose box has no height
 
 

@@ -18,6 +18,8 @@ from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_model import TinyModel
 from tests.support.tiny_training import config_text
 
+pytestmark = pytest.mark.slow
+
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 
 
