@@ -1,4 +1,4 @@
-"""What tracing a function costs, where it is called a few times only."""
+"""Run functions without TensorFlow's graph optimizers, and compile those that few batches are given to."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator

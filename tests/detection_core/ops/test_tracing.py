@@ -6,10 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.ops.tracing import compile_for_batches, without_rewrites
-
-
-def rewrites() -> bool:
-    return not tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
+from tests.support.rewrites import rewrites
 
 
 def test_rewrites_are_back_afterwards_whatever_happens():

@@ -16,6 +16,7 @@ from detection_core.training.precision import Precision
 from detection_core.training.step import compile_steps, gains_nothing_from_rewrites
 from tests.detection_core.training.runs import assert_equal, state_of, train, whole_run
 from tests.support.cases import cases
+from tests.support.rewrites import rewrites
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
@@ -148,10 +149,6 @@ def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
     trained("again", 5)
     again, _ = trained("again", 12)
     assert_equal(whole, again, 0, 0)
-
-
-def rewrites():
-    return not tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
 
 
 class Watching(TinyModel):
