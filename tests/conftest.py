@@ -18,14 +18,24 @@ os.register_at_fork(after_in_child=gc.disable)
 pytest_plugins = ["tests.support.suite"]
 
 _LOGGERS = tuple(logging.getLogger(name) for name in (None, "detection_core", "detflow", "tensorflow"))
+_LEVELS = {logger: (logger.level, logger.propagate) for logger in _LOGGERS}
+
+
+def _reset_levels() -> None:
+    for logger, (level, propagate) in _LEVELS.items():
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """Undo what a test sets: a verb run in the process sets levels and handlers of the whole process."""
-    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in _LOGGERS]
+    """Undo what a test sets: a verb run in the process sets levels and handlers of the whole process.
+
+    Levels are reset before a test too: a fixture of a module, which may run a verb, is made before this one.
+    """
+    _reset_levels()
+    handlers = [(logger, logger.handlers[:]) for logger in _LOGGERS]
     yield
-    for logger, level, propagate, handlers in before:
-        logger.setLevel(level)
-        logger.propagate = propagate
-        logger.handlers[:] = handlers
+    _reset_levels()
+    for logger, ones in handlers:
+        logger.handlers[:] = ones
