@@ -133,8 +133,10 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
 
 def our_work(work: dict[str, Any]) -> Callable[[], object]:
     """Return our step, or our prediction."""
+    from detection_core.quick_imports import import_quickly
     from detection_core.training.kernels import use_onednn
 
+    import_quickly()
     if work["part"] == "step":
         use_onednn()
     import tensorflow as tf

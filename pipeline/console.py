@@ -9,12 +9,8 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from detection_core.errors import EXIT_USER_ERROR, DetectionError
-from detection_core.garbage import no_collection
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
-# Optional imports: pandas and scipy of tf_keras (data frames, image rotation), the others of TensorFlow
-# (Google Cloud TPUs).
-_OPTIONAL = ("pandas", "scipy", "googleapiclient", "oauth2client")
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
 
@@ -107,25 +103,6 @@ def file_log(path: str) -> Iterator[None]:
     finally:
         logging.root.removeHandler(handler)
         handler.close()
-
-
-@contextlib.contextmanager
-def quick_tensorflow() -> Iterator[None]:
-    """Halve the time of TensorFlow's first import, for verbs that do little else.
-
-    Keras 3 and tf_keras' optional libraries are unused here and not imported. Garbage collection is off
-    during the import, because its million new objects all stay alive.
-    """
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    hidden = [name for name in _OPTIONAL if name not in sys.modules]
-    # An entry of None blocks the import.
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
-    try:
-        with no_collection():
-            yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache, entry_key
 from detection_core.zoo.cache import cache_folder
-from pipeline.console import native_output_to, quick_tensorflow
+from pipeline.console import native_output_to
 
 _FOLDER = "descriptions"
 _KEPT = 200
@@ -58,7 +58,7 @@ def describe_config(config: CheckedConfig) -> KeptDescription:
 
 
 def _build(config: CheckedConfig) -> KeptDescription:
-    with native_output_to(os.devnull), quick_tensorflow():
+    with native_output_to(os.devnull):
         from detection_core.tasks.describe import describe
 
         found = describe(config)

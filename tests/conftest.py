@@ -8,12 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from detection_core.quick_imports import import_quickly
+
 # A shell without job control lets what it starts in the background ignore Ctrl-C, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A forked child has none of the threads that destructors of TensorFlow's iterators wait for.
 os.register_at_fork(after_in_child=gc.disable)
+
+# As every process of ours does; nothing has imported TensorFlow yet.
+import_quickly()
 
 pytest_plugins = ["tests.support.suite"]
 

@@ -12,6 +12,7 @@ from components.runtime.bind import bind_arguments
 from components.runtime.kfp.call import bind_call, is_kfp_call, prepare, write_output
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.extensions import load_extensions
+from detection_core.quick_imports import import_quickly
 from detection_core.redaction import CleanFormatter, clean_tracebacks
 from detection_core.training.memory import keep_host_memory, peak_host_memory
 
@@ -25,6 +26,7 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     output parameters are written to standard output as JSON.
     """
     clean_tracebacks()
+    import_quickly()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -21,9 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return run()
     try:
+        from detection_core.quick_imports import import_quickly
         from pipeline.cli.supervisor import supervise
         from pipeline.interruption import run_program
 
+        import_quickly()
         ended = supervise(sys.argv[1:])
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -9,7 +9,7 @@ from typing import Any
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.base import Result, argument, option, options_of, verb
-from pipeline.console import native_output_to, quick_tensorflow
+from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 _SPEEDS = ("fast", "balanced", "accurate")
@@ -76,7 +76,7 @@ def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
 def _measure(config: Any, classes: int) -> Any:
     from pipeline.init.hardware import measure
 
-    with native_output_to(os.devnull), quick_tensorflow():
+    with native_output_to(os.devnull):
         return measure(config, classes=classes)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from detection_core import errors
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.extensions import load_extensions
+from detection_core.quick_imports import import_quickly
 from detection_core.storage import files
 from pipeline.console import start_logging
 from pipeline.interruption import run_program
@@ -73,6 +74,7 @@ EXIT_UNFIT = 3
 def main(argv: Sequence[str]) -> int:
     """Train as described by the folder's job; return the exit code."""
     start_logging()
+    import_quickly()
     _leave_with_parent(os.getppid())
     folder = TrialFolder(argv[0])
     try:

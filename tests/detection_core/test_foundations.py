@@ -23,6 +23,7 @@ from detection_core.garbage import no_collection
 from detection_core.model_use import model_in_use
 from detection_core.progress import Progress, ProgressUpdate, RateMeter, default_reporter, log_reporter
 from detection_core.python_process import python_command, python_environment, python_started_by_libraries
+from detection_core.quick_imports import import_quickly
 from detection_core.redaction import CleanFormatter, find_header_fault, hide, hide_credentials, redact
 from tests.support.cases import cases, refused
 from tests.support.command_line import run_python
@@ -306,6 +307,27 @@ def test_the_collector_is_as_it_was_also_after_an_error(*, before):
         assert gc.isenabled() == before
     finally:
         (gc.enable if was_on else gc.disable)()
+
+
+def test_optional_libraries_are_left_out_of_a_quick_import_and_can_be_imported_afterwards(monkeypatch):
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS")
+    code = """
+import gc, importlib.util, sys
+from detection_core.quick_imports import import_quickly
+import_quickly(), import_quickly()
+import tensorflow as tf
+import tensorflow_model_optimization
+assert gc.isenabled() and tf.keras.__name__.startswith("tf_keras")
+print([name for name in ("pandas", "scipy", "keras") if name in sys.modules])
+tf.keras.Sequential([tf.keras.layers.Dense(1)]).build([1, 1])
+assert "keras" in importlib.util.find_spec("tensorflow").loader.get_source("tensorflow")
+import keras, pandas, scipy.linalg
+print(len([each for each in sys.meta_path if each.__module__ == "detection_core.quick_imports"]))
+"""
+    assert run_python(code).stdout.split("\n")[-3:-1] == ["[]", "1"]
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
+    import_quickly()
+    assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
 
 
 def test_a_listener_gets_begin_and_end_whatever_happens(monkeypatch):

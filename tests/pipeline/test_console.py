@@ -1,6 +1,5 @@
 """What is printed: lines, tables."""
 
-import gc
 import io
 import logging
 import os
@@ -10,7 +9,7 @@ import sys
 
 import pytest
 
-from pipeline.console import file_log, quick_tensorflow, start_logging, write_line
+from pipeline.console import file_log, start_logging, write_line
 from pipeline.tables import Page, Table, write_page
 from tests.support.command_line import run_python
 
@@ -46,35 +45,6 @@ os.write(2, b"afterwards")
 """
     assert run_python(code).stderr == "ours\na traceback\nafterwards"
     assert (tmp_path / "native.log").read_text() == "from a library"
-
-
-def test_collection_of_garbage_goes_on_after_a_quick_import(monkeypatch):
-    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
-    with pytest.raises(ZeroDivisionError), quick_tensorflow():
-        assert not gc.isenabled()
-        1 / 0  # noqa: B018
-    assert gc.isenabled() and os.environ["TF_USE_LEGACY_KERAS"] == "0"
-    gc.disable()
-    with quick_tensorflow():
-        pass
-    assert not gc.isenabled()
-    gc.enable()
-
-
-def test_libraries_that_tf_keras_can_do_without_are_not_imported_quickly():
-    code = """
-import sys
-from pipeline.console import quick_tensorflow
-with quick_tensorflow():
-    import tf_keras
-    names = ("pandas", "scipy", "keras", "googleapiclient", "oauth2client")
-    left_out = [name for name in names if sys.modules.get(name) is None]
-    tf_keras.Sequential([tf_keras.layers.Dense(1)]).build([1, 1])
-import pandas, scipy
-print(left_out)
-"""
-    names = ["pandas", "scipy", "keras", "googleapiclient", "oauth2client"]
-    assert run_python(code).stdout.split("\n")[-2] == str(names)
 
 
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):

@@ -232,8 +232,8 @@ _SLOW = ("tensorflow_model_optimization", "keras", "sklearn", "matplotlib", "sci
 
 def test_what_describes_and_plans_a_training_imports_no_slow_library():
     code = (
-        "import sys; from pipeline.console import quick_tensorflow\n"
-        "with quick_tensorflow(): import detection_core.tasks.describe, detection_core.builders.train_plan\n"
+        "import sys; from detection_core.quick_imports import import_quickly; import_quickly()\n"
+        "import detection_core.tasks.describe, detection_core.builders.train_plan\n"
         f"print([name for name in {_SLOW!r} if name in sys.modules])"
     )
     assert run_python(code).stdout.split("\n")[-2] == "[]"

@@ -1,0 +1,61 @@
+"""Import TensorFlow in 60 % of the time and with 190 MB less, at the entry points of our processes only."""
+
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+
+from detection_core.garbage import no_collection
+
+# What each package imports if it is installed, and nothing here uses: data frames and image rotation of
+# tf_keras, Keras 3 of the optimization toolkit's pruning.
+_UNUSED = {
+    "tensorflow": ("pandas", "scipy"),
+    "tf_keras": ("pandas", "scipy"),
+    "tensorflow_model_optimization": ("keras",),
+}
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        with _hidden(_UNUSED[self.name]), no_collection():
+            super().exec_module(module)
+        # The package's 500,000 objects stay alive: no collection has to visit them.
+        gc.freeze()
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        found = PathFinder.find_spec(name, path, target) if name in _UNUSED else None
+        if found and isinstance(found.loader, SourceFileLoader):
+            found.loader = _Loader(found.loader.name, found.loader.path)
+        return found
+
+
+def import_quickly() -> None:
+    """Let later imports of TensorFlow and its Keras skip optional libraries that nothing here uses.
+
+    Those libraries can still be imported directly. `tf.keras` is tf_keras, unless TF_USE_LEGACY_KERAS says
+    otherwise. Garbage collection is paused during the imports.
+    """
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+@contextlib.contextmanager
+def _hidden(names: Sequence[str]) -> Iterator[None]:
+    hidden = [name for name in names if name not in sys.modules]
+    # An entry of None blocks the import.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
