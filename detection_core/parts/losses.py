@@ -188,7 +188,7 @@ class SigmoidFocalLoss:
         if self.gamma:
             probability = tf.sigmoid(prediction)
             wrong = target * (1.0 - probability) + (1.0 - target) * probability
-            loss *= tf.square(wrong) if self.gamma == 2.0 else tf.pow(wrong, self.gamma)
+            loss *= _power(wrong, self.gamma)
         if self.alpha is not None:
             loss *= target * self.alpha + (1.0 - target) * (1.0 - self.alpha)
         return loss * weights
@@ -229,7 +229,7 @@ class SigmoidFocalLoss:
             loss, slope = loss - smooth * logits, slope - smooth
         if not self.gamma:
             return loss, slope
-        focus = tf.square(probability) if self.gamma == 2.0 else tf.pow(probability, self.gamma)
+        focus = _power(probability, self.gamma)
         return focus * loss, focus * (self.gamma * (1.0 - probability) * loss + slope)
 
 
@@ -250,11 +250,18 @@ class PenaltyReducedFocalLoss:
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every pixel and class, float32 [B, A, K]; see `ClassificationLoss`."""
-        probability = tf.clip_by_value(tf.sigmoid(prediction), PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
-        positive = tf.pow(1.0 - probability, self.alpha) * tf.math.log(probability)
-        negative = tf.pow(probability, self.alpha) * tf.math.log(1.0 - probability)
-        negative *= tf.pow(1.0 - target, self.beta)
-        return -tf.where(target == 1.0, positive, negative) * weights
+        is_peak = target == 1.0
+        wrong = tf.sigmoid(tf.where(is_peak, -prediction, prediction))
+        wrong = tf.clip_by_value(wrong, PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
+        weights = tf.where(is_peak, 1.0, _power(1.0 - target, self.beta)) * weights
+        return -_power(wrong, self.alpha) * tf.math.log(1.0 - wrong) * weights
+
+
+def _power(base: tf.Tensor, exponent: float) -> tf.Tensor:
+    """Return a power; squares take a fraction of the time of `tf.pow` and its gradient."""
+    if exponent == 4.0:
+        return tf.square(tf.square(base))
+    return tf.square(base) if exponent == 2.0 else tf.pow(base, exponent)
 
 
 # Map sums are at least one pixel, so that the loss of empty maps is 1.
