@@ -15,7 +15,7 @@ from detection_core.parts.box_coders import BoxCoder
 from detection_core.structures import Detections
 
 _IMAGE = (0.0, 0.0, 1.0, 1.0)
-REGIONS_AT_ONCE = 128
+REGIONS_AT_ONCE = 40
 """Most regions that are cropped at a time for inference."""
 
 
