@@ -42,6 +42,7 @@ from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Constant, Optimization
 from detection_core.structures import Batch, Images
+from detection_core.training.kernels import processor_flags
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, computing_in
 from detection_core.training.step import TrainState, compile_steps
@@ -152,11 +153,7 @@ def time_steps(contenders: dict[str, Callable[[], object]], rounds: int) -> dict
 
 def bfloat16_instructions() -> list[str]:
     """Name the processor's instructions for products of bfloat16, as Linux lists them."""
-    try:
-        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return []
-    return sorted({"amx_bf16", "avx512_bf16"} & set(listed))
+    return sorted({"amx_bf16", "avx512_bf16"} & processor_flags("/proc/cpuinfo"))
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import overload
 
 import tensorflow as tf
 
@@ -16,54 +15,22 @@ GLOBAL_STEP = "global_step"
 Variables = Mapping[str, tf.Variable] | Sequence[tf.Variable]
 
 
-@overload
-def variables_in_checkpoint(
-    variables: Mapping[str, tf.Variable], checkpoint: str, *, include_global_step: bool = True
-) -> dict[str, tf.Variable]: ...
-
-
-@overload
-def variables_in_checkpoint(
-    variables: Sequence[tf.Variable], checkpoint: str, *, include_global_step: bool = True
-) -> list[tf.Variable]: ...
-
-
-def variables_in_checkpoint(
-    variables: Variables, checkpoint: str, *, include_global_step: bool = True
-) -> dict[str, tf.Variable] | list[tf.Variable]:
-    """Return the variables that a TensorFlow 1 checkpoint contains with the same shape.
-
-    Missing variables and those of another shape are left out and logged. It behaves as the Object Detection
-    API's `get_variables_available_in_checkpoint`.
-
-    Args:
-        variables: a mapping of checkpoint names to variables, or a list of variables that are looked up by
-            their own names.
-        checkpoint: prefix of its files.
-        include_global_step: False leaves out the checkpoint's `global_step`.
-
-    Returns:
-        A mapping for a mapping, a list for a list.
-
-    Raises:
-        ModelError: when the checkpoint is missing, damaged or object-based.
-        TypeError: for neither of the two forms.
-    """
-    matching = _matching(
-        _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint)), include_global_step
-    )
-    return matching if isinstance(variables, Mapping) else list(matching.values())
-
-
 def restore_variables(
     variables: Variables, checkpoint: str, *, include_global_step: bool = True
 ) -> list[str]:
     """Restore variables from a TensorFlow 1 checkpoint where it has them in this shape; return their names.
 
-    The variables are as in `variables_in_checkpoint`. Without include_global_step, the step stays unchanged.
+    Missing variables and those of another shape are logged and keep their values.
+
+    Args:
+        variables: a mapping of checkpoint names to variables, or a list of variables that are looked up by
+            their own names.
+        checkpoint: prefix of its files.
+        include_global_step: False leaves the variable `global_step` unchanged.
 
     Raises:
         ModelError: when the checkpoint is missing, damaged or object-based.
+        TypeError: for neither of the two forms of variables.
     """
     named, reader = _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint))
     matching = _matching(named, reader, include_global_step)
