@@ -22,8 +22,10 @@ import_quickly()
 
 pytest_plugins = ["tests.support.suite"]
 
-_LOGGERS = tuple(logging.getLogger(name) for name in (None, "detection_core", "detflow", "tensorflow"))
-_LEVELS = {logger: (logger.level, logger.propagate) for logger in _LOGGERS}
+_LEVELS = {
+    logger: (logger.level, logger.propagate)
+    for logger in map(logging.getLogger, (None, "detection_core", "detflow", "tensorflow"))
+}
 
 
 def _reset_levels() -> None:
@@ -39,7 +41,7 @@ def logging_as_before() -> Iterator[None]:
     Levels are reset before a test too: a fixture of a module, which may run a verb, is made before this one.
     """
     _reset_levels()
-    handlers = [(logger, logger.handlers[:]) for logger in _LOGGERS]
+    handlers = [(logger, logger.handlers[:]) for logger in _LEVELS]
     yield
     _reset_levels()
     for logger, ones in handlers:
