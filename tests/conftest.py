@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from detection_core.quick_imports import import_quickly
+from pipeline.local import UNUSED_BY_TFX
 
 # A shell without job control lets what it starts in the background ignore Ctrl-C, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -18,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.register_at_fork(after_in_child=gc.disable)
 
 # As every process of ours does; nothing has imported TensorFlow yet.
-import_quickly()
+import_quickly(UNUSED_BY_TFX)
 
 pytest_plugins = ["tests.support.suite"]
 

@@ -11,46 +11,78 @@ import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import component_specs
 import components
 import detection_core
 from detection_core.extensions import load_extensions
+from detection_core.storage.disk_cache import Cache, entry_key
+from detection_core.zoo.cache import cache_folder
 
 PACKAGES = (component_specs, components, detection_core)
 _OWN = tuple(package.__name__ for package in PACKAGES)
 _NAMED = re.compile(rf"((?:{'|'.join(_OWN)})(?:\.\w+)+)(?::\w+)?")
 _DIGITS = 16
+_KEPT = 200
 
 
 def code_version() -> str:
     """Return a fingerprint of all source that a step can execute; used in the image's name."""
+    return _all_source(None)[:_DIGITS]
+
+
+@functools.cache
+def _all_source(root: Path | None) -> str:
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        root = Path(package.__path__[0])
-        for path in sorted((*root.rglob("*.py"), *root.rglob("*.yaml"))):
-            digest.update(str(path.relative_to(root)).encode())
+    for folder in _folders(root).values():
+        for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.yaml"))):
+            digest.update(str(path.relative_to(folder)).encode())
             digest.update(path.read_bytes())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()
 
 
 @functools.cache
 def component_version(component: str, root: Path | None = None) -> str:
     """Return a fingerprint of a component's code, from the folder `root` or where it was imported from."""
-    own, foreign = import_closure(f"components.{component}.run", root)
-    sources = _sources(root)
-    digest = hashlib.sha256()
-    for name in sorted(own):
-        digest.update(name.encode() + sources.module(name).digest)
-    for name, version in sorted(package_versions(foreign).items()):
-        digest.update(f"{name}=={version}\0".encode())
+    closure = _kept_closure(component, root)
+    digest = hashlib.sha256(closure["code"].encode())
+    for name in closure["packages"]:
+        digest.update(f"{name}=={importlib.metadata.version(name)}\0".encode())
     for extension in load_extensions():
         digest.update(f"{extension}\0".encode())
     return digest.hexdigest()[:_DIGITS]
+
+
+def _kept_closure(component: str, root: Path | None) -> dict[str, Any]:
+    """Return the digest of a component's modules and its packages' names, from the disk cache if possible.
+
+    Reading the syntax trees of all components takes seconds.
+    """
+    cache = Cache(os.path.join(cache_folder(), "code"), 0, _KEPT)
+    key = f"{entry_key(component, _all_source(root), sys.version, *_installed())}.json"
+    kept = cache.read_json(key)
+    if isinstance(kept, dict) and kept.keys() == {"code", "packages"}:
+        return kept
+    own, foreign = import_closure(f"components.{component}.run", root)
+    digest = hashlib.sha256()
+    for name in sorted(own):
+        digest.update(name.encode() + _sources(root).module(name).digest)
+    closure = {"code": digest.hexdigest(), "packages": sorted(package_versions(foreign))}
+    cache.write_json(key, closure)
+    return closure
+
+
+@functools.cache
+def _installed() -> list[str]:
+    """Return names and versions of the installed packages, as their folders are called."""
+    folders = [folder for folder in sys.path if os.path.isdir(folder)]
+    return sorted(name for folder in folders for name in os.listdir(folder) if name.endswith("-info"))
 
 
 def import_closure(entry: str, root: Path | None = None) -> tuple[set[str], set[str]]:
@@ -154,12 +186,16 @@ class _Sources:
     def __init__(self, roots: dict[str, Path]) -> None:
         self.roots = roots
         self._modules: dict[str, _Module] = {}
+        self._paths: dict[str, Path | None] = {}
 
     def path(self, module: str) -> Path | None:
-        top, *rest = module.split(".")
-        folder = self.roots[top].joinpath(*rest)
-        found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
-        return found[0] if found else None
+        """Return a module's file; None if it does not exist."""
+        if module not in self._paths:
+            top, *rest = module.split(".")
+            folder = self.roots[top].joinpath(*rest)
+            found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
+            self._paths[module] = found[0] if found else None
+        return self._paths[module]
 
     def module(self, name: str) -> _Module:
         """Parse a module, or return the earlier result; ValueError if it does not exist."""
@@ -186,8 +222,12 @@ class _Sources:
 
 @functools.cache
 def _sources(root: Path | None) -> _Sources:
+    return _Sources(_folders(root))
+
+
+def _folders(root: Path | None) -> dict[str, Path]:
     folders = {package.__name__: Path(package.__path__[0]) for package in PACKAGES}
-    return _Sources({name: root / name if root else folder for name, folder in folders.items()})
+    return {name: root / name if root else folder for name, folder in folders.items()}
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -209,7 +249,7 @@ def _is_text(node: ast.AST) -> bool:
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes below one, except those under `if TYPE_CHECKING:`."""
     for child in ast.iter_child_nodes(node):
-        for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        for_types = isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"
         for found in child.orelse if for_types and isinstance(child, ast.If) else [child]:
             yield found
             yield from _executed(found)

@@ -46,6 +46,7 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
 from detection_core.tasks.examples import check_split
+from detection_core.training.kernels import avoid_slow_fusions
 from detection_core.training.memory import peak_host_memory
 
 _logger = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ def _evaluate(
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     sets = options.metrics
     known = known_metrics(sets, label_map.class_names)
+    avoid_slow_fusions()
     # Unknown metrics are refused before a detector is loaded.
     thresholds = parse_thresholds(options.thresholds, known, "thresholds")
     runners: dict[str, Runner] = {

@@ -37,6 +37,7 @@ from detection_core.tasks.exporting.export_networks import (
     FloatLayerChoice,
 )
 from detection_core.tasks.exporting.parity import Candidate, TFLiteExportOptions, measure_parity
+from detection_core.training.kernels import avoid_slow_fusions
 
 _logger = logging.getLogger(__name__)
 
@@ -150,6 +151,7 @@ def _written(
     choice_config: PipelineConfig | None = None,
 ) -> tuple[CheckedConfig, LoadedDetector, list[Candidate]]:
     """Write the files; return the detector's config with the other's readers, the detector, and the files."""
+    avoid_slow_fusions()
     detector = load_detector(model_dir, kinds=("float",))
     choice_config = with_readers_of(detector.config, choice_config or evaluating_training(config))
     checked = check_readers(with_readers_of(detector.config, config))

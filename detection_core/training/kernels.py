@@ -21,7 +21,7 @@ def avoid_slow_fusions(cpuinfo: str = "/proc/cpuinfo") -> None:
     """Keep TensorFlow from fusing operations for oneDNN on a processor without AVX-512.
 
     oneDNN 3 has no fast kernel there for a convolution fused with a batch norm: a prediction of one image
-    took 33 times as long. Call it in a process that trains, before it predicts.
+    took 33 times as long. Call it before a network predicts in a process that may train.
     """
     if os.environ.get(_SWITCH) != "1" or "avx512f" in processor_flags(cpuinfo):
         return

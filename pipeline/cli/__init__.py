@@ -24,8 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         from detection_core.quick_imports import import_quickly
         from pipeline.cli.supervisor import supervise
         from pipeline.interruption import run_program
+        from pipeline.local import UNUSED_BY_TFX
 
-        import_quickly()
+        import_quickly(UNUSED_BY_TFX)
         ended = supervise(sys.argv[1:])
     except KeyboardInterrupt:
         raise SystemExit(130) from None

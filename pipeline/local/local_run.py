@@ -13,7 +13,7 @@ from typing import Any
 from component_specs.kfp_outputs import encode_results
 from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
-from detection_core.training.kernels import avoid_slow_fusions, use_onednn
+from detection_core.training.kernels import use_onednn
 from detection_core.training.memory import keep_host_memory
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import before, build_dag
@@ -110,7 +110,6 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))
     dag = before(dag, options.until) if options.until else dag
     require("tfx", "a run on this machine")
-    avoid_slow_fusions()
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace, options)

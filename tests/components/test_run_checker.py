@@ -261,6 +261,30 @@ def test_an_image_is_named_by_all_that_is_in_it_and_another_tensorflow_is_other_
     component_version.cache_clear()
 
 
+def test_a_closure_is_kept_on_disk_until_code_or_packages_change(monkeypatch, tmp_path):
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path))
+    read = []
+    closure = versions.import_closure
+    monkeypatch.setattr(versions, "import_closure", lambda *args: read.append(1) or closure(*args))
+
+    def version():
+        component_version.cache_clear()
+        return component_version("baseline_resolver")
+
+    first = version()
+    assert version() == first and len(read) == 1
+    (entry,) = (tmp_path / "code").iterdir()
+    for damaged in ("{", "[]", '{"code": "0"}'):
+        entry.write_text(damaged)
+        assert version() == first
+    assert len(read) == 4
+    monkeypatch.setattr(versions, "_installed", lambda: ["numpy-9.9.dist-info"])
+    assert version() == first and len(read) == 5
+    monkeypatch.setattr(versions, "_all_source", lambda root: "changed")
+    assert version() == first and len(read) == 6
+    component_version.cache_clear()
+
+
 def test_a_package_counts_where_it_is_imported():
     trainer, evaluator = (import_closure(f"components.{c}.run")[1] for c in ("trainer", "evaluator"))
     trained_with, evaluated_with = versions.package_versions(trainer), versions.package_versions(evaluator)

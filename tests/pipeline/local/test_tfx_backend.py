@@ -8,6 +8,7 @@ from detection_core.errors import ContractError
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
 from pipeline.steps import Dag, FromCheck, FromResult
+from tests.support.command_line import run_python
 
 pytestmark = pytest.mark.tfx
 
@@ -96,3 +97,17 @@ def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(build
     run("three", **{validated: "newer"})
     assert got == ["", "leakage"]
     assert run("four", **{validated: "newer"})["data_validator"] == "cached" and got == ["", "leakage"]
+
+
+def test_the_backend_imports_neither_tensorflow_nor_beam_and_both_can_follow():
+    code = """
+import sys
+from detection_core.quick_imports import import_quickly
+from pipeline.local import UNUSED_BY_TFX
+import_quickly(UNUSED_BY_TFX)
+import pipeline.local.tfx_backend
+print([name for name in ("tensorflow", "apache_beam", "tfx.components", "keras") if name in sys.modules])
+print(set(UNUSED_BY_TFX) - set(sys.modules))
+import apache_beam, tensorflow, tfx.components
+"""
+    assert run_python(code).stdout.split("\n")[-3:-1] == ["[]", "set()"]
