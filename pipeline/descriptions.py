@@ -7,7 +7,6 @@ the config's message, the files that it names, the code, the packages and the de
 import contextlib
 import dataclasses
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -16,6 +15,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from components.run_checker.code_version import code_version
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache, entry_key
@@ -69,27 +69,12 @@ def _build(config: CheckedConfig) -> KeptDescription:
 def _key(config: Message, named: list[str]) -> str:
     parts: list[Any] = [
         [importlib.metadata.version(package) for package in _PACKAGES],
-        _code(),
+        code_version(),
         [platform.node(), platform.machine(), os.path.exists(_GPU)],
         sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)),
         [state for text in named for state in _states(text)],
     ]
     return entry_key(config.SerializeToString(deterministic=True), json.dumps(parts))
-
-
-def _code() -> list[tuple[str, int, int]]:
-    """Return path, size and modification time of detection_core's modules, also if installed as editable."""
-    spec = importlib.util.find_spec("detection_core")
-    assert spec and spec.submodule_search_locations
-    found = []
-    for root in spec.submodule_search_locations:
-        for folder, _, names in os.walk(root):
-            for name in names:
-                if name.endswith(".py"):
-                    path = os.path.join(folder, name)
-                    state = os.stat(path)
-                    found.append((path, state.st_size, state.st_mtime_ns))
-    return sorted(found)
 
 
 def _texts(message: Message) -> Iterator[str]:

@@ -7,6 +7,7 @@ change them.
 """
 
 import ast
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -164,7 +165,7 @@ class _Module:
 
 
 def _read(path: Path) -> _Module:
-    tree = _without_docstrings(ast.parse(path.read_bytes()))
+    tree = ast.parse(path.read_bytes())
     imports: list[tuple[str, str]] = []
     named: list[str] = []
     for node in _executed(tree):
@@ -230,14 +231,6 @@ def _folders(root: Path | None) -> dict[str, Path]:
     return {name: root / name if root else folder for name, folder in folders.items()}
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            body[:] = [statement for statement in body if not _is_text(statement)]
-    return tree
-
-
 def _is_text(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Expr)
@@ -246,10 +239,16 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below one, except those under `if TYPE_CHECKING:`."""
-    for child in ast.iter_child_nodes(node):
-        for_types = isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"
-        for found in child.orelse if for_types and isinstance(child, ast.If) else [child]:
-            yield found
-            yield from _executed(found)
+def _executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield a tree's nodes except those under `if TYPE_CHECKING:`, and remove its docstrings."""
+    waiting: collections.deque[ast.AST] = collections.deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [statement for statement in body if not _is_text(statement)]
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            yield node
+            waiting += ast.iter_child_nodes(node)

@@ -8,5 +8,5 @@ UNUSED_BY_TFX = {
     "tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy": ("tfx.components",),
     "tfx.dsl.input_resolution.strategies.span_range_strategy": ("tfx.components",),
 }
-"""What these modules of TFX import if it is installed, and a local run does not use: TFX's own Beam executors and
-a remote pipeline root. For `detection_core.quick_imports`."""
+"""What these modules of TFX import if it is installed, and a local run does not use: TFX's own Beam executors
+and a remote pipeline root. For `detection_core.quick_imports`."""

@@ -14,7 +14,8 @@ from pipeline.cli import parser
 
 def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
     """Run a program in a child process; return the completed process with output and errors as text."""
-    command = [sys.executable, "-c", code, *words]
+    quickly = "from detection_core.quick_imports import import_quickly\nimport_quickly()\n"
+    command = [sys.executable, "-c", quickly + code, *words]
     return subprocess.run(command, check=check, capture_output=True, text=True, timeout=600, **options)
 
 
