@@ -217,7 +217,7 @@ def test_a_changed_checkpoint_code_or_variable_is_followed(tmp_path, built, monk
     assert describe_config(config).text == describe_config(config).text == "number 3"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     assert describe_config(config).text == "number 4"
-    monkeypatch.setattr(descriptions, "_code", lambda: [("module.py", 1, 1)])
+    monkeypatch.setattr(descriptions, "code_version", lambda: "0123456789abcdef")
     assert describe_config(config).text == "number 5"
 
 
