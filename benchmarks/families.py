@@ -1,12 +1,13 @@
-"""Speed and memory of Faster R-CNN, Mask R-CNN and CenterNet here, against torchvision and the reference.
+"""Speed and memory of a network of each family here, against the Object Detection API and torchvision.
 
-    python -m benchmarks.families [--networks faster_rcnn faster_rcnn_fpn mask_rcnn center_net]
+    python -m benchmarks.families [--networks ssd_fpnlite ssd efficientdet_d0 faster_rcnn ...]
         [--parts step prediction] [--torch PYTHON] [--torchvision c4 fpn] [--od-api FOLDER]
-        [--turns 5] [--batch 2] [--size 0] [--threads 2] [--score-threshold 0.0]
+        [--turns 5] [--batch 0] [--size 0] [--threads 2] [--score-threshold 0.0]
 
 The peers of Faster R-CNN and Mask R-CNN are run by `--torch`, a Python that has torch and torchvision. `c4`
 has the layers of ours; `fpn` is torchvision's own detector, another network for the same task. The peer of
-CenterNet is the Object Detection API: `--od-api` is the folder that holds its package `object_detection`.
+SSD, EfficientDet and CenterNet is the Object Detection API: `--od-api` is the folder that holds its package
+`object_detection`, and for EfficientDet also `official`.
 Peers that are missing are named, and the rest is measured. Nothing is downloaded; weights are random.
 
 A training step is forward, losses, gradients and update by SGD with momentum. A prediction is one image,
@@ -40,6 +41,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+from benchmarks.results import add_keep, keep
 from benchmarks.turns import Contender, serve, take_turns
 
 ROOT = Path(__file__).parents[1]
@@ -47,17 +49,22 @@ CLASSES, BOXES = 90, 7
 PARTS = ("step", "prediction")
 TORCHVISION = ("c4", "fpn")
 NETWORKS: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "ssd_fpnlite": ("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", 320, ()),
+    "ssd": ("ssd_mobilenet_v2_320x320_coco17_tpu-8", 300, ()),
+    "efficientdet_d0": ("efficientdet_d0_coco17_tpu-32", 512, ()),
     "faster_rcnn": ("faster_rcnn_resnet50_v1_640x640_coco17_tpu-8", 640, TORCHVISION),
     "faster_rcnn_fpn": ("faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8", 640, ("fpn",)),
     "mask_rcnn": ("mask_rcnn_resnet50_v1", 512, TORCHVISION),
     "center_net": ("centernet_resnet50_v1_fpn_512x512_coco17_tpu-8", 512, ()),
 }
-"""Names in `networks.yaml`, rows and columns of the input, and peers of torchvision."""
+"""Names in `networks.yaml`, rows and columns of the input, and peers of torchvision; none: the reference."""
+BATCHES = {"ssd_fpnlite": 8, "ssd": 8, "efficientdet_d0": 4}
+"""Images of a step; the other networks have 2."""
 SECOND_STAGE = "second_stage_post_processing.batch_non_max_suppression"
 
 
 def config_text(network: str, side: int, changes: dict[str, Any]) -> str:
-    """Return a config of CenterNet or a two-stage detector whose images have a fixed size."""
+    """Return a network's config whose images have a fixed size."""
     from detection_core.config.load import format_pipeline_config, parse_pipeline_config
     from detection_core.config.paths.overrides import apply_overrides
     from detection_core.detectors.family import model_message
@@ -105,18 +112,25 @@ def read_batch(work: dict[str, Any]) -> Any:
     return Batch(Images(pixels, sizes, sizes, tf.fill([number[0]], "made")), truth)
 
 
+def images_of(name: str, part: str, arguments: argparse.Namespace) -> int:
+    """Return the images of a step or a prediction."""
+    if part == "prediction":
+        return int(arguments.prediction_batch)
+    return arguments.batch or BATCHES.get(name, 2)
+
+
 def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Return what our process and its peers need, as JSON: the config, its numbers, and the batch's file."""
     from detection_core.config.load import parse_pipeline_config
 
     network, side, _ = NETWORKS[name]
     side = arguments.size or side
-    two_stages = name != "center_net"
+    two_stages = bool(NETWORKS[name][2])
     changes = {f"{SECOND_STAGE}.score_threshold": arguments.score_threshold} if two_stages else {}
     text = config_text(network, side, changes)
     work = {"config": text, "part": part, "side": side, "classes": CLASSES, "threads": arguments.threads}
     work["batch"] = os.path.join(folder, f"{name}_{part}.npz")
-    write_batch(work["batch"], arguments.batch if part == "step" else 1, side)
+    write_batch(work["batch"], images_of(name, part, arguments), side)
     if not two_stages:
         return work
     model = parse_pipeline_config(text).model.faster_rcnn
@@ -166,7 +180,7 @@ def contenders(name: str, work: dict[str, Any], arguments: argparse.Namespace) -
     """Start our process and those of its peers."""
     root, words = str(ROOT), json.dumps(work)
     yield Contender("ours", [sys.executable, __file__, "worker", words], root=root)
-    if name == "center_net":
+    if not NETWORKS[name][2]:
         own = json.dumps(work | {"code": arguments.od_api})
         command = [sys.executable, f"{ROOT}/benchmarks/od_api_peer.py", own]
         # Its generated messages are older than the C++ implementation allows.
@@ -199,16 +213,17 @@ def rows(found: list[Contender]) -> dict[str, Any]:
     return table
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """Return the ratios as a table."""
-    lines = ["| network | part | | CPU s | GB | ours / it, CPU | ours / it, memory |", "|" + "---|" * 7]
-    for name, parts in result["networks"].items():
-        for part, table in parts.items():
-            for contender, row in table.items():
-                keys = ("cpu_s", "peak_gb", "ours_cpu_ratio", "ours_peak_ratio")
-                values = [row.get("missing", "")] if "missing" in row else [row.get(key, "") for key in keys]
-                lines.append("| " + " | ".join(map(str, (name, part, contender, *values))) + " |")
-    return "\n".join(lines)
+def table_rows(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the costs and ratios as rows of a table."""
+    columns = {"cpu_s": "CPU s", "peak_gb": "GB", "ours_cpu_ratio": "ours / it, CPU"}
+    columns["ours_peak_ratio"] = "ours / it, memory"
+    return [
+        {"network": name, "part": part, "": contender}
+        | {column: row.get(key, row.get("missing", "")) for key, column in columns.items()}
+        for name, parts in result["networks"].items()
+        for part, table in parts.items()
+        for contender, row in table.items()
+    ]
 
 
 def main() -> None:
@@ -221,10 +236,12 @@ def main() -> None:
     parser.add_argument("--torchvision", nargs="+", choices=TORCHVISION, default=TORCHVISION)
     parser.add_argument("--od-api", default="", help="folder that holds the package object_detection")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=2, help="images of a training step")
+    parser.add_argument("--batch", type=int, default=0, help="images of a training step; 0: the networks'")
+    parser.add_argument("--prediction-batch", type=int, default=1, help="images of a prediction")
     parser.add_argument("--size", type=int, default=0, help="rows and columns of images; 0: the networks'")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--score-threshold", type=float, default=0.0, help="of two-stage detections")
+    add_keep(parser)
     arguments = parser.parse_args()
     result: dict[str, Any] = {"networks": {}, "load": [round(each, 1) for each in os.getloadavg()]}
     result |= {name: getattr(arguments, name) for name in ("turns", "batch", "threads", "score_threshold")}
@@ -235,7 +252,10 @@ def main() -> None:
                 take_turns(found, arguments.turns)
                 result["networks"].setdefault(name, {})[part] = rows(found)
     print(json.dumps(result, indent=1))
-    print(markdown(result))
+    found_rows = table_rows(result)
+    for row in found_rows:
+        print(*row.values(), sep="\t")
+    keep(arguments.keep, found_rows)
 
 
 if __name__ == "__main__":

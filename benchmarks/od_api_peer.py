@@ -1,10 +1,10 @@
-"""The Object Detection API's half of `benchmarks.families`: CenterNet.
+"""The Object Detection API's half of `benchmarks.families`: SSD, EfficientDet and CenterNet.
 
     PYTHONPATH=. TF_USE_LEGACY_KERAS=1 python benchmarks/od_api_peer.py SETTINGS
 
 `SETTINGS` is JSON, as `families.settings` makes it, with `code`, the folder that holds the package
-`object_detection`, as tensorflow/models has it in `research`. Packages that it imports but CenterNet does not
-use are replaced by empty ones. Nothing of detflow is imported.
+`object_detection`, as tensorflow/models has it in `research`. Packages that it imports but these networks do
+not use are replaced by empty ones, unless they are there. Nothing of detflow is imported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -48,12 +49,16 @@ class _Empty(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds packages that CenterNet does not use."""
+    """Finds packages that are not in the folder and that no network uses."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name.partition(".")[0] not in NOT_USED:
+        top = name.partition(".")[0]
+        if top not in NOT_USED or (self.folder / top).is_dir():
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
@@ -99,7 +104,8 @@ def training_step(work: dict[str, Any]) -> Callable[[], object]:
             images, _ = model.preprocess(pixels)
             model.provide_groundtruth(**truth)
             found = model.predict(images, sizes)
-            total = tf.add_n(list(model.loss(found, sizes).values()))
+            losses = list(model.loss(found, sizes).values())
+            total = tf.add_n([*losses, *model.regularization_losses()])
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(total, variables), variables, strict=True))
         return total
@@ -134,7 +140,7 @@ def main() -> None:
         tf = importlib.import_module("tensorflow")
         tf.config.threading.set_intra_op_parallelism_threads(work["threads"])
         sys.path.insert(0, work["code"])
-        sys.meta_path.insert(0, _Finder())
+        sys.meta_path.insert(0, _Finder(work["code"]))
         return PARTS[work["part"]](work)
 
     serve(make, needs="tensorflow, and give the folder of object_detection with --od-api")

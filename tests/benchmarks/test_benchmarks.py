@@ -129,8 +129,9 @@ def test_families_are_beside_each_peer(monkeypatch):
     table = families.rows([ours, peer, contender("other", (), 0, missing="install it")])
     assert table["ours"] == {"cpu_s": 2.0, "wall_s": 4.0, "peak_gb": 1.5, "working_gb": 1.0}
     assert table["peer"]["ours_cpu_ratio"] == 0.8 and table["peer"]["ours_peak_ratio"] == 0.75
-    printed = families.markdown({"networks": {"center_net": {"step": table}}})
-    assert "| center_net | step | peer | 2.5 | 2.0 | 0.8 | 0.75 |" in printed and "install it" in printed
+    first, second, third = families.table_rows({"networks": {"center_net": {"step": table}}})
+    assert list(second.values()) == ["center_net", "step", "peer", 2.5, 2.0, 0.8, 0.75]
+    assert list(first.values())[-2:] == ["", ""] and third["CPU s"] == "install it"
 
 
 def test_families_peers_get_the_numbers_of_the_config(tmp_path):
@@ -138,12 +139,41 @@ def test_families_peers_get_the_numbers_of_the_config(tmp_path):
 
     from benchmarks import families
 
-    options = argparse.Namespace(size=64, threads=1, score_threshold=0.25, batch=2)
+    options = argparse.Namespace(size=64, threads=1, score_threshold=0.25, batch=2, prediction_batch=1)
     work = families.settings("mask_rcnn", "step", options, str(tmp_path))
     numbers = {"proposals": 300, "sampled": 64, "detections": 100, "score_threshold": 0.25, "masks": 14}
     assert {name: work[name] for name in numbers} == numbers
     batch = families.read_batch(work)
     assert batch.images.pixels.shape == (2, 64, 64, 3) and batch.truth.masks.shape == (2, 7, 64, 64)
+    options.batch = 0
+    found = [families.images_of("ssd", part, options) for part in families.PARTS]
+    assert [*found, families.images_of("mask_rcnn", "step", options)] == [8, 1, 2]
+
+
+def test_results_are_kept_and_the_page_has_their_tables(monkeypatch, tmp_path, capsys):
+    from benchmarks import results
+
+    assert results.with_tables(results.PAGE.read_text()) == results.PAGE.read_text()
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(sys, "argv", ["/folder/some.py", "--od-api", "/folder/research", "--turns", "2"])
+    results.keep(None, [{"never": 1}])
+    results.keep("some", [{"": "step", "CPU s": 1.5}, {"": "prediction", "CPU s": ""}])
+    kept = json.loads((tmp_path / "results" / "some.json").read_text())
+    assert kept["command"] == "python -m benchmarks.some --od-api research --turns 2"
+    assert kept["machine"] == results.machine() and len(kept["commit"]) == 8
+    results.PAGE.write_text("before\n<!-- results: some -->\nold\n<!-- end of results -->\nafter\n")
+    monkeypatch.setattr(sys, "argv", ["results", "--check"])
+    assert results.main() == 1 and "run python -m benchmarks.results" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["results"])
+    assert results.main() == 0
+    page = results.PAGE.read_text()
+    assert "| | CPU s |\n| --- | --- |\n| step | 1.5 |\n| prediction | |\n\n<!-- end" in page
+    assert page.startswith("before\n<!--") and page.endswith("-->\nafter\n") and "old" not in page
+    monkeypatch.setattr(sys, "argv", ["results", "--check"])
+    assert results.main() == 0
+    results.PAGE.write_text("<!-- results: missing -->\n<!-- end of results -->\n")
+    refused(FileNotFoundError, "missing", results.main)
 
 
 @pytest.mark.zoo

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.start_up import COMMANDS, measure_verbs, places_of
 from tests.end_to_end.conftest import SHORT, Workflow, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
@@ -52,6 +53,36 @@ def test_a_second_identical_run_executes_nothing_and_both_are_listed(workflow, f
     assert again["models"] == first["models"]
     listed = {record["run_id"]: record["status"] for record in workflow.call("runs", workflow.workspace)}
     assert listed[first["run"]] == listed[again["run"]] == "succeeded"
+
+
+# Imports of a verb by TensorFlow's, twice and more what was measured; docs/measured.md has the table.
+MOST_IMPORTS = {
+    "--help": 0.2,
+    "completion": 0.4,
+    "zoo": 0.3,
+    "doctor": 0.4,
+    "runs": 0.4,
+    "config": 0.5,
+    "validate": 0.6,
+    "compile": 0.8,
+    "inspect": 0.4,
+    "report": 0.4,
+    "run": 0.8,
+}
+
+
+def test_verbs_that_run_no_detector_import_little(workflow, first, tmp_path):
+    places = places_of(workflow.workspace, str(tmp_path))
+    found = measure_verbs(COMMANDS, **places)
+    base = found.pop("import tensorflow")
+    assert base.tensorflow and found.keys() == MOST_IMPORTS.keys()
+    assert [verb for verb, start in found.items() if start.tensorflow] == []
+    too_much = {
+        verb: (start.import_s, base.import_s)
+        for verb, start in found.items()
+        if start.import_s > MOST_IMPORTS[verb] * base.import_s
+    }
+    assert too_much == {}
 
 
 def test_a_refusing_gate_is_a_successful_run_that_publishes_nothing(workflow, first):
