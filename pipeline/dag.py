@@ -213,6 +213,9 @@ def _evaluation_step(
     )
 
 
+_EXPORT = ("max_map_drop", "limits", "max_detections", "use_regular_nms", "form", "representative_examples")
+
+
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
     export = settings.export
     inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
@@ -224,12 +227,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         parameters={
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
-            "max_map_drop": export.max_map_drop,
-            "limits": export.limits,
-            "max_detections": export.max_detections,
-            "use_regular_nms": export.use_regular_nms,
-            "form": export.form,
-            "representative_examples": export.representative_examples,
+            **{name: getattr(export, name) for name in _EXPORT},
         },
         inputs=inputs,
     )

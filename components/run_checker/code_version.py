@@ -30,7 +30,6 @@ PACKAGES = (component_specs, components, detection_core)
 _OWN = tuple(package.__name__ for package in PACKAGES)
 _NAMED = re.compile(rf"((?:{'|'.join(_OWN)})(?:\.\w+)+)(?::\w+)?")
 _DIGITS = 16
-_KEPT = 200
 
 
 def code_version() -> str:
@@ -52,12 +51,8 @@ def _all_source(root: Path | None) -> str:
 def component_version(component: str, root: Path | None = None) -> str:
     """Return a fingerprint of a component's code, from the folder `root` or where it was imported from."""
     closure = _kept_closure(component, root)
-    digest = hashlib.sha256(closure["code"].encode())
-    for name in closure["packages"]:
-        digest.update(f"{name}=={importlib.metadata.version(name)}\0".encode())
-    for extension in load_extensions():
-        digest.update(f"{extension}\0".encode())
-    return digest.hexdigest()[:_DIGITS]
+    packages = [f"{name}=={importlib.metadata.version(name)}" for name in closure["packages"]]
+    return entry_key(closure["code"], *packages, *map(str, load_extensions()))[:_DIGITS]
 
 
 def _kept_closure(component: str, root: Path | None) -> dict[str, Any]:
@@ -65,16 +60,14 @@ def _kept_closure(component: str, root: Path | None) -> dict[str, Any]:
 
     Reading the syntax trees of all components takes seconds.
     """
-    cache = Cache(os.path.join(cache_folder(), "code"), 0, _KEPT)
+    cache = Cache(os.path.join(cache_folder(), "code"), most_bytes=0, newest=200)
     key = f"{entry_key(component, _all_source(root), sys.version, *_installed())}.json"
     kept = cache.read_json(key)
     if isinstance(kept, dict) and kept.keys() == {"code", "packages"}:
         return kept
     own, foreign = import_closure(f"components.{component}.run", root)
-    digest = hashlib.sha256()
-    for name in sorted(own):
-        digest.update(name.encode() + _sources(root).module(name).digest)
-    closure = {"code": digest.hexdigest(), "packages": sorted(package_versions(foreign))}
+    code = entry_key(*(name.encode() + _sources(root).module(name).digest for name in sorted(own)))
+    closure = {"code": code, "packages": sorted(package_versions(foreign))}
     cache.write_json(key, closure)
     return closure
 
@@ -187,16 +180,12 @@ class _Sources:
     def __init__(self, roots: dict[str, Path]) -> None:
         self.roots = roots
         self._modules: dict[str, _Module] = {}
-        self._paths: dict[str, Path | None] = {}
 
     def path(self, module: str) -> Path | None:
-        """Return a module's file; None if it does not exist."""
-        if module not in self._paths:
-            top, *rest = module.split(".")
-            folder = self.roots[top].joinpath(*rest)
-            found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
-            self._paths[module] = found[0] if found else None
-        return self._paths[module]
+        top, *rest = module.split(".")
+        base = os.path.join(self.roots[top], *rest)
+        found = [path for path in (f"{base}/__init__.py", f"{base}.py") if os.path.isfile(path)]
+        return Path(found[0]) if found else None
 
     def module(self, name: str) -> _Module:
         """Parse a module, or return the earlier result; ValueError if it does not exist."""

@@ -10,7 +10,7 @@ Files for inference have batch norms folded into the convolutions; these are unf
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +106,8 @@ def fill_backbone(
     rename = _names_of(backbone, source)
     theirs = {layer.name: layer for layer in application.layers}
     rows, values = [], []
-    for layer in _backbone_layers(model):
+    layers = [layer for network in model.networks.values() for layer in network.layers]
+    for layer in (layer for layer in layers if in_backbone(layer.name) and layer.weights):
         found = _find(layer, rename, theirs, source)
         for variable, value in _values(layer, found, theirs, source):
             fits = tuple(variable.shape) == value.shape
@@ -124,13 +125,6 @@ def fill_backbone(
     for variable, value in values:
         variable.assign(value)
     return RestoreReport(prefix=source, kind="classification", variables=tuple(rows), unused=())
-
-
-def _backbone_layers(model: Detector) -> Iterator[Any]:
-    for network in model.networks.values():
-        for layer in network.layers:
-            if in_backbone(layer.name) and layer.weights:
-                yield layer
 
 
 def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[str, Any], source: str) -> Any:

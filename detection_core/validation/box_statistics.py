@@ -107,8 +107,12 @@ class SampleCounter:
         self._objects += int(counts.sum())
         for name, bins in _box_bins(boxes, classes, sides[owners]).items():
             self._of_boxes[name].add(bins, owners, images)
-        for name, bins in _image_bins(counts, sides).items():
-            self._of_images[name].add(bins, np.arange(images), images)
+        for name, values, edges in (
+            ("objects of an image", counts, COUNTS),
+            ("image size", np.sqrt(sides.prod(axis=1)), PIXELS),
+            ("image aspect", sides[:, 1] / sides[:, 0], ASPECTS),
+        ):
+            self._of_images[name].add(np.digitize(values, edges), np.arange(images), images)
 
 
 def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
@@ -123,14 +127,6 @@ def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict
         "size": np.digitize(size, SIZES),
         "aspect": np.digitize(aspect, ASPECTS),
         "place": cells[0] * GRID + cells[1],
-    }
-
-
-def _image_bins(counts: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
-    return {
-        "objects of an image": np.digitize(counts, COUNTS),
-        "image size": np.digitize(np.sqrt(sides.prod(axis=1)), PIXELS),
-        "image aspect": np.digitize(sides[:, 1] / sides[:, 0], ASPECTS),
     }
 
 

@@ -13,7 +13,6 @@ from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
-    Keypoint,
     Mask,
     MaskFile,
     Polygons,
@@ -78,7 +77,10 @@ def _cell(
             label=labels.get(item.name, 0),
             text=item.name if len(image.objects) <= _NAMED else "",
             dashed=bool(item.crowd or item.difficult),
-            keypoints=_normalised(item.keypoints or (), rows, columns),
+            keypoints=tuple(
+                (y / rows, x / columns) if known else (math.nan, math.nan)
+                for x, y, known in item.keypoints or ()
+            ),
             **_mask_fields(item.mask if number < _MASKS else None, (rows, columns), picture.size),
         )
         for number, item in enumerate(image.objects[:_DRAWN])
@@ -90,13 +92,6 @@ def _cell(
     caption = f"{one_line(image.filename, 36)}, {len(image.objects):,}"
     ImageDraw.Draw(cell).text((4, shown.height + 3), caption, fill=_TEXT, font=text_font(13))
     return cell
-
-
-def _normalised(
-    keypoints: Sequence[Keypoint], rows: float, columns: float
-) -> tuple[tuple[float, float], ...]:
-    """Return y and x of keypoints in fractions of the image; NaN for those that are not labelled."""
-    return tuple((y / rows, x / columns) if known else (math.nan, math.nan) for x, y, known in keypoints)
 
 
 def _mask_fields(mask: Mask | None, units: tuple[float, float], shown: tuple[int, int]) -> dict[str, Any]:

@@ -182,16 +182,10 @@ class _Run:
         self._keep(steps=tuple(steps.values()))
         # Count by execution order, which may differ from the list for independent steps.
         number = sum(s.state != "not run" or s.id == step.id for s in steps.values())
-        if step.state == "running":
-            _logger.info("step | %d/%d %s", number, len(steps), step.id)
-        elif step.state == "not run":
-            _logger.info(
-                "step | %d/%d %s interrupted after %.1f s", number, len(steps), step.id, step.seconds
-            )
-        else:
-            _logger.info(
-                "step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds
-            )
+        ended = "" if step.state == "running" else f" {step.state} in {step.seconds:.1f} s"
+        if step.state == "not run":
+            ended = f" interrupted after {step.seconds:.1f} s"
+        _logger.info("step | %d/%d %s%s", number, len(steps), step.id, ended)
 
     def _keep(self, **changes: Any) -> None:
         self.info = dataclasses.replace(self.info, **changes)

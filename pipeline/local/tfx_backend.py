@@ -102,7 +102,10 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             )
 
         self._observer(info("running"))
-        self._fill_in_results(node)
+        # Results of earlier steps enter the cache key by value.
+        for name, value in _results_of(self._steps[step_id]).items():
+            found = self._results[value.step][value.name]
+            node.parameters.parameters[name].field_value.string_value = found
         handle = metadata.Metadata(connection)
         try:
             execution = launcher.Launcher(
@@ -120,12 +123,6 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             raise
         state, outputs, self._results[step_id] = _outcome(handle, execution)
         self._observer(info(state, outputs))
-
-    def _fill_in_results(self, node: Any) -> None:
-        """Set the parameters that are results of earlier steps; they enter the cache key by value."""
-        for name, value in _results_of(self._steps[node.node_info.id]).items():
-            found = self._results[value.step][value.name]
-            node.parameters.parameters[name].field_value.string_value = found
 
 
 def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str], dict[str, Any]]:

@@ -44,7 +44,10 @@ class FirstStageCriterion(SampledCriterion):
 
     def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the localisation and the objectness loss, float32 []; boxes are normalised to the input."""
-        targets = self.assigner.assign(predictions.anchors, _without_classes(truth))
+        objects = truth._replace(
+            classes=tf.zeros_like(truth.classes), class_scores=tf.zeros_like(truth.class_scores[..., :0])
+        )
+        targets = self.assigner.assign(predictions.anchors, objects)
         candidates = targets.class_weights[..., 0] > 0.0
         drawn = self.sampler.sample(candidates, targets.matched >= 0, self.sample_size)
         counted = tf.cast(drawn, tf.float32)
@@ -105,13 +108,6 @@ class SecondStageCriterion(SampledCriterion):
         if 0 not in predictions.mask_logits.shape[2:4]:
             losses["mask"] = self.mask_weight * _mask_loss(predictions, targets, truth)
         return losses
-
-
-def _without_classes(truth: GroundTruth) -> GroundTruth:
-    """Return the truth with a single class for all objects."""
-    return truth._replace(
-        classes=tf.zeros_like(truth.classes), class_scores=tf.zeros_like(truth.class_scores[..., :0])
-    )
 
 
 def _class_of(targets: AnchorTargets) -> tf.Tensor:
