@@ -68,7 +68,9 @@ def table(result: Mapping[str, Any]) -> str:
     columns = list(result["rows"][0])
     lines = [columns, ["---"] * len(columns), *([str(row[c]) for c in columns] for row in result["rows"])]
     head = f"`{result['command']}`, {result['date']}, commit {result['commit']}, {result['machine']}:"
-    return "\n".join([head, "", *(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)])
+    return "\n".join(
+        [head, "", *("|" + "".join(f" {cell} |" if cell else " |" for cell in line) for line in lines)]
+    )
 
 
 def with_tables(page: str) -> str:
