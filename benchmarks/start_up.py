@@ -2,7 +2,7 @@
 
     python -m benchmarks.start_up WORKSPACE
 
-Every verb runs in a process of its own on small input from the workspace of a finished run.
+Every verb runs in a separate process on small input from the workspace of a finished run.
 """
 
 from __future__ import annotations
