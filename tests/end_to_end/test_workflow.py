@@ -73,16 +73,17 @@ MOST_IMPORTS = {
 
 def test_verbs_that_run_no_detector_import_little(workflow, first, tmp_path):
     places = places_of(workflow.workspace, str(tmp_path))
-    found = measure_verbs(COMMANDS, **places)
-    base = found.pop("import tensorflow")
-    assert base.tensorflow and found.keys() == MOST_IMPORTS.keys()
-    assert [verb for verb, start in found.items() if start.tensorflow] == []
-    too_much = {
-        verb: (start.import_s, base.import_s)
-        for verb, start in found.items()
-        if start.import_s > MOST_IMPORTS[verb] * base.import_s
-    }
-    assert too_much == {}
+
+    def over(commands):
+        found = measure_verbs(commands, **places)
+        base = found.pop("import tensorflow")
+        assert base.tensorflow and [verb for verb, start in found.items() if start.tensorflow] == []
+        shares = {verb: start.import_s / base.import_s for verb, start in found.items()}
+        return {verb: share for verb, share in shares.items() if share > MOST_IMPORTS[verb]}
+
+    # The first process of a new installation compiles what it imports.
+    slow = over(COMMANDS)
+    assert COMMANDS.keys() == MOST_IMPORTS.keys() and (not slow or not over({v: COMMANDS[v] for v in slow}))
 
 
 def test_a_refusing_gate_is_a_successful_run_that_publishes_nothing(workflow, first):
