@@ -2,7 +2,7 @@
 
     python -m benchmarks.families [--networks ssd_fpnlite ssd efficientdet_d0 faster_rcnn ...]
         [--parts step prediction] [--torch PYTHON] [--torchvision c4 fpn] [--od-api FOLDER]
-        [--turns 5] [--batch 0] [--size 0] [--threads 2] [--score-threshold 0.0]
+        [--turns 5] [--batch 0] [--prediction-batch 1] [--size 0] [--threads 2] [--score-threshold 0.0]
 
 The peers of Faster R-CNN and Mask R-CNN are run by `--torch`, a Python that has torch and torchvision. `c4`
 has the layers of ours; `fpn` is torchvision's own detector, another network for the same task. The peer of
@@ -10,7 +10,7 @@ SSD, EfficientDet and CenterNet is the Object Detection API: `--od-api` is the f
 `object_detection`, and for EfficientDet also `official`.
 Peers that are missing are named, and the rest is measured. Nothing is downloaded; weights are random.
 
-A training step is forward, losses, gradients and update by SGD with momentum. A prediction is one image,
+A training step is forward, losses, gradients and update by SGD with momentum. A prediction is
 network and detections. Both sides get the same noise, objects, input size and threads. `c4` also has the
 anchors, proposals, sampled regions, detections and score threshold of ours; `fpn` has its own anchors,
 proposals and regions. These things differ:
@@ -123,9 +123,8 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
     """Return what our process and its peers need, as JSON: the config, its numbers, and the batch's file."""
     from detection_core.config.load import parse_pipeline_config
 
-    network, side, _ = NETWORKS[name]
+    network, side, two_stages = NETWORKS[name]
     side = arguments.size or side
-    two_stages = bool(NETWORKS[name][2])
     changes = {f"{SECOND_STAGE}.score_threshold": arguments.score_threshold} if two_stages else {}
     text = config_text(network, side, changes)
     work = {"config": text, "part": part, "side": side, "classes": CLASSES, "threads": arguments.threads}
@@ -215,8 +214,12 @@ def rows(found: list[Contender]) -> dict[str, Any]:
 
 def table_rows(result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the costs and ratios as rows of a table."""
-    columns = {"cpu_s": "CPU s", "peak_gb": "GB", "ours_cpu_ratio": "ours / it, CPU"}
-    columns["ours_peak_ratio"] = "ours / it, memory"
+    columns = {
+        "cpu_s": "CPU s",
+        "peak_gb": "GB",
+        "ours_cpu_ratio": "ours / it, CPU",
+        "ours_peak_ratio": "ours / it, memory",
+    }
     return [
         {"network": name, "part": part, "": contender}
         | {column: row.get(key, row.get("missing", "")) for key, column in columns.items()}

@@ -182,9 +182,8 @@ class _Run:
         self._keep(steps=tuple(steps.values()))
         # Count by execution order, which may differ from the list for independent steps.
         number = sum(s.state != "not run" or s.id == step.id for s in steps.values())
-        ended = "" if step.state == "running" else f" {step.state} in {step.seconds:.1f} s"
-        if step.state == "not run":
-            ended = f" interrupted after {step.seconds:.1f} s"
+        how = "interrupted after" if step.state == "not run" else f"{step.state} in"
+        ended = "" if step.state == "running" else f" {how} {step.seconds:.1f} s"
         _logger.info("step | %d/%d %s%s", number, len(steps), step.id, ended)
 
     def _keep(self, **changes: Any) -> None:
