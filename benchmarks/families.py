@@ -11,7 +11,9 @@ SSD, EfficientDet and CenterNet is the Object Detection API: `--od-api` is the f
 Peers that are missing are named, and the rest is measured. Nothing is downloaded; weights are random.
 
 A training step is forward, losses, gradients and update by SGD with momentum. A prediction is
-network and detections. Both sides get the same noise, objects, input size and threads. `c4` also has the
+network and detections. Both sides get the same noise, objects, input size and threads. Of the networks in
+`SPREAD`, a prediction's first weights are drawn so widely that scores differ between anchors, as a trained
+detector's do: the initializers of a published config give every anchor the same score. `c4` also has the
 anchors, proposals, sampled regions, detections and score threshold of ours; `fpn` has its own anchors,
 proposals and regions. These things differ:
 
@@ -60,6 +62,12 @@ NETWORKS: dict[str, tuple[str, int, tuple[str, ...]]] = {
 """Names in `networks.yaml`, rows and columns of the input, and peers of torchvision; none: the reference."""
 BATCHES = {"ssd_fpnlite": 8, "ssd": 8, "efficientdet_d0": 4}
 """Images of a step; the other networks have 2."""
+SPREAD: dict[str, tuple[str, float, float]] = {
+    "ssd_fpnlite": ("weight_shared_convolutional_box_predictor", 0.3, 0.7),
+    "ssd": ("convolutional_box_predictor", 0.3, 0.015),
+    "efficientdet_d0": ("weight_shared_convolutional_box_predictor", 0.47, 0.5),
+}
+"""Of predictions: the predictor, and standard deviations of the first weights of the extractor and of it."""
 SECOND_STAGE = "second_stage_post_processing.batch_non_max_suppression"
 
 
@@ -126,6 +134,14 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
     network, side, two_stages = NETWORKS[name]
     side = arguments.size or side
     changes = {f"{SECOND_STAGE}.score_threshold": arguments.score_threshold} if two_stages else {}
+    if part == "prediction" and name in SPREAD:
+        predictor, *deviations = SPREAD[name]
+        for place, deviation in zip(
+            ("feature_extractor", f"box_predictor.{predictor}"), deviations, strict=True
+        ):
+            changes[f"{place}.conv_hyperparams.initializer"] = {
+                "random_normal_initializer": {"stddev": deviation}
+            }
     text = config_text(network, side, changes)
     work = {"config": text, "part": part, "side": side, "classes": CLASSES, "threads": arguments.threads}
     work["batch"] = os.path.join(folder, f"{name}_{part}.npz")

@@ -114,17 +114,24 @@ def training_step(work: dict[str, Any]) -> Callable[[], object]:
 
 
 def prediction(work: dict[str, Any]) -> Callable[[], object]:
-    """Return a prediction: network and peaks, compiled."""
+    """Return a prediction: network, and suppression or peaks, compiled.
+
+    Several images have no number in the graph. For each of a fixed number, the reference would write the
+    suppression of all classes into its graph, which takes a minute an image.
+    """
     tf = importlib.import_module("tensorflow")
     model, (pixels, sizes, _) = detector(work), _batch(work)
+    batch = None if len(pixels) > 1 else 1
 
-    @tf.function
-    def detect(pixels: Any) -> Any:
+    @tf.function(
+        input_signature=[tf.TensorSpec([batch, *each.shape[1:]], each.dtype) for each in (pixels, sizes)]
+    )
+    def detect(pixels: Any, sizes: Any) -> Any:
         images, _ = model.preprocess(pixels)
         return model.postprocess(model.predict(images, sizes), sizes)
 
     def run() -> object:
-        return detect(pixels)["num_detections"].numpy()
+        return detect(pixels, sizes)["num_detections"].numpy()
 
     return run
 
