@@ -20,14 +20,14 @@ from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache
 from detection_core.zoo.archive import CHECKPOINT, CONFIG, unpack_detector
 from detection_core.zoo.cache_entries import file_digest, is_file, sizes
-from detection_core.zoo.download import download
+from detection_core.zoo.download import Unreachable, download
 from detection_core.zoo.networks import PublishedModel
-from detection_core.zoo.watched_connection import Unreachable
 
 _logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE, MIRROR_VARIABLE = "DETFLOW_CACHE", "DETFLOW_WEIGHTS_MIRROR"
 _RECORD_FORMAT = 1
+_NO_FOLDER = (FileNotFoundError, NotADirectoryError)
 _UNPACKED = "unpacked.json"
 _NOTE_BYTES = 1 << 20
 # The largest published backbone weights have 260 MB.
@@ -333,15 +333,7 @@ def _is_whole(folder: str) -> bool:
         expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
         known = {path: content["size"] for path, content in expected.items()}
         found = {path: size for path, size in sizes(folder).items() if path != _UNPACKED}
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):
+    except (*_NO_FOLDER, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     except OSError as error:
         if error.errno not in files.IRREGULAR:

@@ -5,11 +5,8 @@ server identifies the version by a strong ETag or a date. pooch and fsspec are n
 and limit neither the size nor the rate of a response.
 """
 
-import base64
 import dataclasses
-import email.message
 import functools
-import http.client
 import json
 import logging
 import os
@@ -17,17 +14,14 @@ import re
 import shutil
 import stat
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.errors import StorageError, one_line, shorten
+from detection_core.errors import ModelError, StorageError, one_line, shorten
 from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
-from detection_core.redaction import clean, hide, hide_credentials
+from detection_core.redaction import clean, hide_credentials
 from detection_core.storage import files
-from detection_core.zoo.watched_connection import LOWEST_RATE, Unreachable, watched_opener
 
 _logger = logging.getLogger(__name__)
 
@@ -38,9 +32,15 @@ _REPORT_SECONDS = 0.5
 _REPORT_SECONDS_IN_LOGS = 10.0
 # Temporary errors, worth a retry.
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
-_REDIRECTS = range(300, 400)
-_PARTIAL, _NOT_SATISFIABLE = 206, 416
+_OK, _PARTIAL, _NOT_SATISFIABLE = 200, 206, 416
 _NOTE_BYTES = 1 << 14
+_LOWEST_RATE = 5_000
+"""Minimum rate in bytes per second; slower servers are abandoned."""
+_WINDOW_SECONDS = 60.0
+
+
+class Unreachable(ModelError):
+    """A file that cannot be fetched; the message gives the reason, without a remedy."""
 
 
 class _Interrupted(Exception):
@@ -94,7 +94,7 @@ def download(
         except _Interrupted as error:
             # The minimum rate also applies to a server that breaks off or starts again.
             seconds = time.monotonic() - started + patience.wait_seconds
-            failures = 1 if part.size - most > LOWEST_RATE * seconds else failures + 1
+            failures = 1 if part.size - most > _LOWEST_RATE * seconds else failures + 1
             most = max(most, part.size)
             hopeless = isinstance(error, _NoConnection) and most == began
             if hopeless or failures >= patience.attempts:
@@ -154,6 +154,8 @@ class _Part:
 
 def _transfer(address: str, part: _Part, report: Reporter) -> None:
     """Make one request and store the response."""
+    import requests
+
     done, version = part.size, part.version(address)
     headers = {"User-Agent": "detflow", "Accept-Encoding": "identity"}
     if not (done and version):
@@ -162,13 +164,15 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
     else:
         headers |= {"Range": f"bytes={done}-", "If-Range": version}
     try:
-        response = _opener().open(_request(address, headers), timeout=_TIMEOUT_SECONDS)
-    except urllib.error.HTTPError as error:
-        _after_refusal(error, address, part, done)
-        return
-    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+        response = _session().get(address, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS)
+    except requests.TooManyRedirects as error:
+        raise Unreachable("the server leads in circles", where=address) from error
+    except (requests.RequestException, ValueError) as error:
         raise _NoConnection(_reason(error)) from error
     with response:
+        if response.status_code not in (_OK, _PARTIAL):
+            _after_refusal(response, address, part, done)
+            return
         total = _take_up(response, address, part, done)
         if total > part.most_bytes:
             raise part.refuse(f"{total:,}")
@@ -177,16 +181,24 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
         _receive(response, part, total, report)
 
 
-def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
-    """Return a request; credentials in an address are sent to its host only."""
-    parts = urllib.parse.urlsplit(address)
-    request = urllib.request.Request(_without_password(address), headers=headers)
-    if parts.username is not None:
-        words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
-        token = base64.b64encode(":".join(words).encode()).decode()
-        hide(token)
-        request.add_unredirected_header("Authorization", f"Basic {token}")
-    return request
+@functools.cache
+def _session() -> Any:
+    """Return a session that follows redirects to http and https, but never from https to http."""
+    import requests
+
+    class Session(requests.Session):
+        def get_redirect_target(self, resp: requests.Response) -> str | None:
+            target = super().get_redirect_target(resp)
+            if target is None:
+                return None
+            resp.close()  # Its body, which may have no end, is not read.
+            target = urllib.parse.urljoin(resp.url, target)
+            if not target.startswith(("https:",) if resp.url.startswith("https:") else ("http:", "https:")):
+                here = urllib.parse.urlsplit(resp.url).scheme
+                raise Unreachable(f"the server leads from {here} to {target}", where=resp.url)
+            return target
+
+    return Session()
 
 
 def _without_password(address: str) -> str:
@@ -199,23 +211,21 @@ def _public(address: str) -> str:
     return clean(_without_password(address))
 
 
-def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, done: int) -> None:
-    if error.code == _NOT_SATISFIABLE and done:
-        if _range_of(error.headers, address)[1] == done:
+def _after_refusal(response: Any, address: str, part: _Part, done: int) -> None:
+    if response.status_code == _NOT_SATISFIABLE and done:
+        if _range_of(response.headers, address)[1] == done:
             return  # The file was already complete.
         part.begin(address, "")
-        raise _Interrupted("the file there is another one than before") from error
-    text = one_line(f"the server answers {error.code} {error.reason}".rstrip(), 200)
-    if error.code in _REDIRECTS:
-        text = "the server leads in circles"
-    if error.code in _TEMPORARY:
-        raise _Interrupted(text) from error
-    raise Unreachable(text, where=address) from error
+        raise _Interrupted("the file there is another one than before")
+    text = one_line(f"the server answers {response.status_code} {response.reason}".rstrip(), 200)
+    if response.status_code in _TEMPORARY:
+        raise _Interrupted(text)
+    raise Unreachable(text, where=address)
 
 
 def _take_up(response: Any, address: str, part: _Part, done: int) -> int:
     """Prepare the part for a response; return the size of the whole file, 0 if unknown."""
-    if response.status == _PARTIAL:
+    if response.status_code == _PARTIAL:
         start, total = _range_of(response.headers, address)
         if start == done and _version(response.headers) in ("", part.version(address)):
             return total
@@ -234,7 +244,7 @@ def _no_size(header: str, value: str, address: str) -> Unreachable:
     return Unreachable(f"expected sizes in bytes as {header}, found {shorten(value, 60)}", where=address)
 
 
-def _version(headers: email.message.Message) -> str:
+def _version(headers: Mapping[str, str]) -> str:
     """Return a validator for If-Range: a strong ETag, or else a date."""
     etag = headers.get("ETag") or ""
     return etag if etag.startswith('"') else headers.get("Last-Modified") or ""
@@ -245,7 +255,7 @@ _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", re.ASCII)
 
 
-def _range_of(headers: email.message.Message, address: str) -> tuple[int, int]:
+def _range_of(headers: Mapping[str, str], address: str) -> tuple[int, int]:
     """Return a range's start (else -1) and the whole size (else 0); raise Unreachable if invalid."""
     value = headers.get("Content-Range")
     if value is None:
@@ -287,14 +297,29 @@ def _receive(response: Any, part: _Part, total: int, report: Reporter) -> None:
 
 
 def _chunks(response: Any) -> Iterator[bytes]:
+    """Yield a response's bytes as they arrive, until it ends or breaks off."""
+    import urllib3
+
+    response.raw.enforce_content_length = False  # The caller compares, and says how much is missing.
+    received, waited = 0, 0.0
     while True:
+        began = time.monotonic()
         try:
             # read() would wait for the whole chunk, however slowly it arrives.
-            chunk = response.read1(_CHUNK)
-        except (http.client.HTTPException, OSError) as error:
+            chunk = response.raw.read1(_CHUNK)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise _Interrupted(_reason(error)) from error
         if not chunk:
             return
+        # Only waiting counts, not the time between reads.
+        received, waited = received + len(chunk), waited + time.monotonic() - began
+        if waited >= _WINDOW_SECONDS:
+            if received < _LOWEST_RATE * waited:
+                raise _Interrupted(
+                    f"{received:,} bytes arrived in {waited:.3g} s, at least {_LOWEST_RATE:,} a second are"
+                    " expected"
+                )
+            received, waited = 0, 0.0
         yield chunk
 
 
@@ -308,12 +333,9 @@ def _update(done: int, total: int, rate: float) -> ProgressUpdate:
     )
 
 
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or error
-    text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+def _reason(error: BaseException) -> str:
+    """Return the first cause of a failure; the messages of packages repeat the address."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return f"the connection fails ({one_line(text, 200)})"
-
-
-@functools.cache
-def _opener() -> urllib.request.OpenerDirector:
-    return watched_opener()

@@ -1,6 +1,7 @@
 """Downloads, the connection they come over, and the digests they are held against."""
 
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -9,14 +10,14 @@ import time
 import urllib.parse
 
 import pytest
+import requests
 
 from detection_core.errors import StorageError
 from detection_core.redaction import CleanFormatter
-from detection_core.zoo import cache_entries, watched_connection
+from detection_core.zoo import cache_entries
 from detection_core.zoo import download as downloads
 from detection_core.zoo.cache_entries import file_digest
-from detection_core.zoo.download import Patience
-from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
+from detection_core.zoo.download import Patience, Unreachable
 from tests.support.cases import cases, refused
 from tests.support.local_server import endless, once, serve, serve_raw
 
@@ -139,18 +140,18 @@ def test_sizes_that_are_no_numbers_are_refused(tmp_path, *, head):
 
 
 def test_a_server_that_breaks_off_or_starts_again_and_again_is_given_up(server, tmp_path):
-    requests = []
+    heads = []
 
     def answer(connection, request):
-        requests.append(request)
-        done = len(requests) - 1
+        heads.append(request)
+        done = len(heads) - 1
         state = "200 OK" if not done else f"206 Partial\r\nContent-Range: bytes {done}-999999/1000000"
         head = f'HTTP/1.1 {state}\r\nETag: "v"\r\nContent-Length: {1000000 - done}\r\n\r\n'
         connection.sendall(head.encode() + b"x")
 
     with serve_raw(answer) as address:
         refused(Unreachable, "broke after 3 of 1,000,000", download, address, tmp_path)
-    assert len(requests) == QUICK.attempts
+    assert len(heads) == QUICK.attempts
     (tmp_path / "more").mkdir()
     # Parts of another version every other time: as much arrives as before, and never more.
     server.ignores_if_range, server.cut_after = True, [100_000, 0] * 50
@@ -160,7 +161,7 @@ def test_a_server_that_breaks_off_or_starts_again_and_again_is_given_up(server, 
 
 @cases("HTTP/1.1 200 OK", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
 def test_a_dripping_server_is_given_up_and_what_came_is_kept(tmp_path, monkeypatch, *, head):
-    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
+    monkeypatch.setattr(downloads, "_WINDOW_SECONDS", 0.05)
     piece = b"1\r\nx\r\n" if "chunked" in head else b"x"
     with serve_raw(endless(head.encode() + b'\r\nETag: "1"\r\n\r\n', piece, pause=0.01)) as address:
         refused(Unreachable, "arrived in .* s, at least 5,000 a second", download, address, tmp_path)
@@ -235,45 +236,23 @@ def test_name_and_password_go_to_their_host_and_into_no_file(server, tmp_path, c
         assert elsewhere.authorizations == [None]
 
 
-def _read(address):
-    with watched_opener().open(address, timeout=10) as answer:
-        return answer.read()
-
-
-@cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
-def test_what_drips_is_given_up(monkeypatch, *, head):
-    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
-    with serve_raw(endless(head, b"x", pause=0.01)) as address:
-        refused(OSError, "at least 5,000 a second", _read, address)
-
-
-def test_a_slow_reader_is_not_the_servers_fault(monkeypatch):
-    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
-    with (
-        serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
-        watched_opener().open(address, timeout=10) as response,
-    ):
-        time.sleep(0.1)
-        assert response.read() == b"abc"
-
-
-def test_answers_are_read_whole_but_a_redirect_s_interim_ones_have_an_end_and_https_stays_https():
-    with serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
-        assert _read(address) == b"x" * 200_000
-    with serve_raw(endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)) as address:
-        refused(OSError, "headers of more than", _read, address)
-    request = watched_connection.urllib.request.Request("https://example.org/a")
-    arguments = (request, None, 302, "Found", {}, "http://example.org/a")
-    refused(Unreachable, "from https to http:", Redirects().redirect_request, *arguments)
-
+def test_a_redirect_s_body_is_not_read_and_https_stays_https(tmp_path):
     def answer(connection, request):
         if b"GET /there " in request:
-            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nfound")
+            once(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfound")(connection, request)
         else:
             endless(b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n", b"x" * 1_000_000)(connection, request)
 
     with serve_raw(answer) as address:
-        assert _read(f"{address}/here") == b"found"
+        download(f"{address}/here", tmp_path)
+    assert (tmp_path / "a.bin").read_bytes() == b"found"
+    response = requests.Response()
+    response.status_code, response.url, response.raw = 302, "https://example.org/a", io.BytesIO()
+    for target in ("http://example.org/a", "ftp://example.org/a"):
+        response.headers["Location"] = target
+        refused(Unreachable, "from https to ", downloads._session().get_redirect_target, response)
+    response.headers["Location"] = "/b"
+    assert downloads._session().get_redirect_target(response) == "https://example.org/b"
 
 
 @pytest.fixture
