@@ -110,84 +110,8 @@ def _nms_configs(value: Any, where: str) -> NmsConfigs:
 class HyperParameters:
     """All hyper-parameters of google/automl's EfficientDet, under their original names.
 
-    Attributes:
-        name: of the model.
-        act_type: activation.
-        image_size: of the network's input, height and width.
-        target_size: output size of the random scaling in training; None: `image_size`.
-        input_rand_hflip: mirror every second training image.
-        jitter_min: smallest random scale of a training image.
-        jitter_max: largest random scale of a training image.
-        autoaugment_policy: "v0" to "v3", "test" or "randaug"; None: none.
-        grid_mask: drop a grid of pixels from training images.
-        sample_image: image that training draws detections on.
-        map_freq: epochs between evaluations in training; 0: none.
-        num_classes: without background.
-        seg_num_classes: channels of the segmentation head.
-        heads: "object_detection", "segmentation" or both.
-        skip_crowd_during_training: train without boxes around crowds.
-        label_map: class id to name, the path of a .yaml file, or "coco", "voc" or "waymo".
-        max_instances_per_image: rows that ground truth is padded to.
-        regenerate_source_id: name images by a hash of their bytes.
-        min_level: lowest level of the pyramid.
-        max_level: highest level of the pyramid.
-        num_scales: anchor scales of an octave.
-        aspect_ratios: of anchors: width / height, or factors of width and height.
-        anchor_scale: side of an anchor in strides, one for all levels or one for each.
-        is_training_bn: synchronise batch norm if `strategy` has several replicas.
-        momentum: of SGD, and beta_1 of Adam.
-        optimizer: "sgd" or "adam".
-        learning_rate: for a batch of 64 images.
-        lr_warmup_init: rate at step 0, for any batch size.
-        lr_warmup_epoch: epochs of linear warm-up.
-        first_lr_drop_epoch: of the stepwise schedule.
-        second_lr_drop_epoch: of the stepwise schedule.
-        poly_lr_power: of the polynomial schedule.
-        clip_gradients_norm: of each gradient, then of all; 0 or less: no clipping.
-        num_epochs: length of training.
-        data_format: "channels_last" or "channels_first".
-        mean_rgb: subtracted from pixels of 0..255.
-        stddev_rgb: divisors of the result.
-        scale_range: scale normalised pixels by 2 / 255, then subtract 1.
-        label_smoothing: of the class loss.
-        alpha: of the focal loss.
-        gamma: of the focal loss.
-        delta: of the Huber loss.
-        box_loss_weight: 0: no box loss.
-        iou_loss_type: "iou", "giou", "diou", "ciou"; None: no IoU loss.
-        iou_loss_weight: of the IoU loss.
-        weight_decay: of the L2 loss of kernels.
-        strategy: "tpu", "gpus", "multi-gpus" or None.
-        mixed_precision: compute in half precision if the device supports it.
-        loss_scale: initial scale of the loss in float16; None: none.
-        box_class_repeats: number of convolutions in a head.
-        fpn_cell_repeats: number of cells in the feature network.
-        fpn_num_filters: channels of the feature network and of the heads.
-        separable_conv: use depthwise separable convolutions there.
-        apply_bn_for_resampling: batch norm after the convolution of a resampling.
-        conv_after_downsample: convolve after pooling, not before.
-        conv_bn_act_pattern: order of convolution, batch norm, activation, instead of activation first.
-        drop_remainder: leave out the last batch if it is not full.
-        nms_configs: see `NmsConfigs`.
-        tflite_max_detections: maximum detections of the operator in a TFLite file.
-        fpn_name: "bifpn", "qufpn" or "bifpn_dyn"; None: "bifpn".
-        fpn_weight_method: weighting of a node's inputs; None: "fastattn".
-        fpn_config: nodes of a custom feature network.
-        survival_prob: of a residual branch of the heads; None: 1.
-        img_summary_steps: steps between images in the summaries.
-        lr_decay_method: "cosine", "polynomial" or "stepwise".
-        moving_average_decay: of the weights' moving average; 0: none.
-        ckpt_var_scope: TensorFlow 1 only.
-        skip_mismatch: TensorFlow 1 only.
-        backbone_name: "efficientnet-" and "b0" to "b8", "l2" or "lite0" to "lite4".
-        backbone_config: blocks of a custom backbone.
-        var_freeze_expr: regular expression for the names of frozen variables.
-        use_keras_model: TensorFlow 1 only.
-        dataset_type: not read.
-        positives_momentum: of a moving average of the number of positive anchors.
-        grad_checkpoint: recompute activations to save memory.
-        verbose: of the progress bar.
-        save_freq: "epoch", or batches between checkpoints.
+    The config fields that they become explain them, see `SUPPORT`: a field of `MODEL` with the same name if
+    none is listed.
     """
 
     name: str = nothing(
