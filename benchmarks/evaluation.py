@@ -1,93 +1,157 @@
-"""How long COCO's metrics take, beside pycocotools on the same detections in the same run.
+"""COCO's metrics of boxes, beside pycocotools and faster-coco-eval on the same detections in turns.
 
-Example: `python -m benchmarks.evaluation --images 2000`
+    python -m benchmarks.evaluation [--images 5000] [--classes 80] [--detections 100] [--turns 5]
+        [--peers pycocotools faster_coco_eval] [--keep NAME]
+
+Seven objects an image, and of its detections two near each object, as COCO has about; or with `--dense`, all
+detections near an object of one class. Ours get arrays and the peers COCO's lists, both ready in memory. Each
+contender is a process. A peer that is not installed is named, and the rest is measured. `working MB` is what
+the work adds to the peak of memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
-import time
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from detection_core.evaluation.coco_format import coco_dictionaries
-from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.results import EvaluatedImage, match_image
-from detection_core.structures import Instances
+from benchmarks.results import add_keep, keep
+from benchmarks.turns import Contender, serve, take_turns
 
-NAMES = {c: str(c) for c in range(80)}
+OBJECTS, HEIGHT, WIDTH = 7, 480, 640
+PEERS = {"pycocotools": "COCOeval", "faster_coco_eval": "COCOeval_faster"}
 
 
-def make_images(count: int, seed: int = 0) -> list[EvaluatedImage]:
-    """Seven objects and a hundred detections an image, 80 classes, as COCO has about."""
-    rng = np.random.default_rng(seed)
-    images = []
-    for i in range(count):
-        low = rng.uniform(0, 0.7, (107, 2))
-        boxes = np.concatenate([low, low + rng.uniform(0.02, 0.3, (107, 2))], 1).astype(np.float32)
-        classes = rng.integers(0, 80, 107).astype(np.int32)
-        boxes[7:21], classes[7:21] = np.tile(boxes[:7] + 0.01, (2, 1)), np.tile(classes[:7], 2)
-        truth = Instances(
-            source_id=str(i),
-            height=480,
-            width=640,
-            boxes=boxes[:7],
-            classes=classes[:7],
-            is_crowd=rng.random(7) < 0.01,
-        )
-        order = np.argsort(-(scores := rng.random(100).astype(np.float32)))
-        found = Instances(
-            source_id=str(i), boxes=boxes[7:][order], scores=scores[order], classes=classes[7:][order]
-        )
-        images.append(EvaluatedImage(truth=truth, detections=found))
+def make_images(work: dict[str, Any]) -> list[dict[str, np.ndarray]]:
+    """Make boxes, normalised ymin, xmin, ymax and xmax, classes and scores; the objects come first."""
+    rng = np.random.default_rng(0)
+    count, images = OBJECTS + work["detections"], []
+    for _ in range(work["images"]):
+        low = rng.uniform(0, 0.7, (count, 2))
+        boxes = np.concatenate([low, low + rng.uniform(0.02, 0.3, (count, 2))], 1).astype(np.float32)
+        classes = rng.integers(0, 1 if work["dense"] else work["classes"], count).astype(np.int32)
+        near = count - OBJECTS if work["dense"] else 2 * OBJECTS
+        of: np.ndarray = np.resize(np.arange(OBJECTS), near)
+        boxes[OBJECTS : OBJECTS + near] = boxes[of] + rng.normal(0, 0.01, (near, 4))
+        classes[OBJECTS : OBJECTS + near] = classes[of]
+        scores = -np.sort(-rng.random(work["detections"]).astype(np.float32))
+        crowd = rng.random(OBJECTS) < 0.01
+        images.append({"boxes": boxes, "classes": classes, "scores": scores, "is_crowd": crowd})
     return images
 
 
-def run_pycocotools(images: list[EvaluatedImage]) -> np.ndarray:
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
+def ours(work: dict[str, Any]) -> Callable[[], object]:
+    """Return the evaluation here; it prints the metrics."""
+    from detection_core.evaluation.coco_metrics import evaluate_coco
+    from detection_core.evaluation.results import EvaluatedImage
+    from detection_core.structures import Instances
 
-    truth, found = coco_dictionaries(images, NAMES)
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco_truth = COCO()
-        coco_truth.dataset = truth
-        coco_truth.createIndex()
-        engine = COCOeval(coco_truth, coco_truth.loadRes(found["annotations"]), "bbox")
-        engine.evaluate()
-        engine.accumulate()
-        engine.summarize()
-    return np.asarray(engine.stats)
+    def instances(image: dict[str, np.ndarray], rows: slice, **fields: Any) -> Instances:
+        boxes, classes = image["boxes"][rows], image["classes"][rows]
+        return Instances(source_id="", height=HEIGHT, width=WIDTH, boxes=boxes, classes=classes, **fields)
+
+    images = [
+        EvaluatedImage(
+            truth=instances(image, slice(OBJECTS), is_crowd=image["is_crowd"]),
+            detections=instances(image, slice(OBJECTS, None), scores=image["scores"]),
+        )
+        for image in make_images(work)
+    ]
+    names = {c: str(c) for c in range(work["classes"])}
+    return lambda: print(json.dumps(list(evaluate_coco(images, names).metrics().values())), file=sys.stderr)
+
+
+def peer(work: dict[str, Any]) -> Callable[[], object]:
+    """Return the evaluation of a package with the interface of pycocotools."""
+    package = importlib.import_module(work["peer"])
+    tool = package if hasattr(package, "COCO") else importlib.import_module(f"{work['peer']}.coco")
+    engine = importlib.import_module(f"{work['peer']}.cocoeval") if tool is not package else package
+    truth: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    size = np.array([HEIGHT, WIDTH] * 2, np.float32)
+    for number, image in enumerate(make_images(work), start=1):
+        boxes = image["boxes"] * size
+        xywh = np.concatenate([boxes[:, 1::-1], boxes[:, :1:-1] - boxes[:, 1::-1]], axis=1).tolist()
+        areas = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).tolist()
+        rows = [
+            {"image_id": number, "category_id": c + 1, "bbox": box}
+            for c, box in zip(image["classes"].tolist(), xywh, strict=True)
+        ]
+        for row, area, crowd in zip(rows[:OBJECTS], areas, image["is_crowd"].tolist(), strict=False):
+            truth.append(row | {"id": len(truth) + 1, "area": area, "iscrowd": int(crowd)})
+        found += [
+            row | {"score": score}
+            for row, score in zip(rows[OBJECTS:], image["scores"].tolist(), strict=True)
+        ]
+    everything = {
+        "images": [{"id": n + 1, "height": HEIGHT, "width": WIDTH} for n in range(work["images"])],
+        "categories": [{"id": c + 1, "name": str(c)} for c in range(work["classes"])],
+        "annotations": truth,
+    }
+
+    def run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            objects = tool.COCO()
+            objects.dataset = everything
+            objects.createIndex()
+            evaluation = getattr(engine, PEERS[work["peer"]])(objects, objects.loadRes(found), "bbox")
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+        print(json.dumps([float(value) for value in evaluation.stats[:12]]), file=sys.stderr)
+
+    return run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--images", type=int, default=1000)
-    count = parser.parse_args().images
-    images = make_images(count)
-    evaluate_coco(images[:2], NAMES)  # the import is not measured
-
-    start = time.perf_counter()
-    ours = np.array(list(evaluate_coco(images, NAMES).metrics().values()))
-    fast = time.perf_counter() - start
-    start = time.perf_counter()
-    reference = run_pycocotools(images)
-    slow = time.perf_counter() - start
-    start = time.perf_counter()
-    for image in images:
-        match_image(image)
-    matching = time.perf_counter() - start
-
-    print(f"images                {count}, 100 detections each, 80 classes")
-    print(f"metrics               {fast:.2f} s, {count / fast:,.0f} images/s")
-    print(f"pycocotools           {slow:.2f} s, {count / slow:,.0f} images/s")
-    print(f"ratio                 {slow / fast:.1f}")
-    print(f"largest difference    {np.abs(ours - reference).max():.1e}")
-    print(f"matching for pictures {matching:.2f} s, {count / matching:,.0f} images/s")
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--classes", type=int, default=80)
+    parser.add_argument("--detections", type=int, default=100, help="of an image")
+    parser.add_argument("--dense", action="store_true", help="all detections near an object of one class")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--turns", type=int, default=5)
+    add_keep(parser)
+    arguments = parser.parse_args()
+    work = {name: getattr(arguments, name) for name in ("images", "classes", "detections", "dense")}
+    found = []
+    for name in ("", *arguments.peers):
+        command = [sys.executable, "-m", "benchmarks.evaluation", "worker", json.dumps(work | {"peer": name})]
+        found.append(Contender(name or "ours", command, root="."))
+    take_turns(found, arguments.turns)
+    rows: list[dict[str, Any]] = []
+    for each in found:
+        if each.missing:
+            rows.append({"": each.name, "CPU s": each.missing})
+            continue
+        working = each.turns[-1]["peak_gb"] - each.first["ready_gb"]
+        rows.append(
+            {
+                "": each.name,
+                "CPU s": round(each.median("cpu_s"), 2),
+                "images/s": round(arguments.images / each.median("wall_s")),
+                "working MB": round(1000 * working),
+                "it / ours, CPU": round(each.ratio(found[0]), 2),
+            }
+        )
+    for row in rows:
+        print(*row.values(), sep="\t")
+    keep(arguments.keep, rows)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["worker"]:
+        settings = json.loads(sys.argv[2])
+        make = peer if settings["peer"] else ours
+        serve(lambda: make(settings), needs=settings["peer"])
+    else:
+        main()

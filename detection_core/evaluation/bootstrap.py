@@ -15,128 +15,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.evaluation import MetricInterval
-from detection_core.evaluation.coco_metrics import (
-    AREA_RANGES,
-    IOU_THRESHOLDS,
-    MAX_DETECTIONS,
-    RECALLS,
-    Measure,
-    Overlaps,
-    Summary,
-    find_measures,
-    find_overlaps,
-)
+from detection_core.evaluation.coco_matching import IOU_THRESHOLDS, MatchTable, match_images, unpack
+from detection_core.evaluation.coco_metrics import RECALLS, Measure, Summary, find_measures
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassMatches:
-    """A class's detections of all images by descending score, N of them, at T IoU thresholds.
-
-    Attributes:
-        image: int [N], index of the image of each detection.
-        rank: int [N], rank among the image's detections of the class.
-        hits: bool [T, N], whether it found an object that counts.
-        ignored: bool [T, N], whether it is ignored: in a crowd, or of another size.
-        objects: int [number of images], objects that count.
-    """
-
-    image: np.ndarray
-    rank: np.ndarray
-    hits: np.ndarray
-    ignored: np.ndarray
-    objects: np.ndarray
-
-
-def match_class(
-    overlaps: Mapping[tuple[int, int], Overlaps], images: int, class_: int, area: str = "all"
-) -> ClassMatches:
-    """Match a split's detections of a class with its objects, so that resamples need no new matching.
-
-    The engine of COCO's metrics does not expose its matches. These are the same, by the rules of the COCO
-    detection evaluation (Lin et al., 2014, https://cocodataset.org/#detection-eval).
-
-    Args:
-        overlaps: from `find_overlaps`.
-        images: their number.
-        class_: in [0, C).
-        area: name of the area range, in `AREA_RANGES`, whose objects count.
-    """
-    of_class = (overlaps.get((place, class_)) for place in range(images))
-    return _joined([_NOTHING if one is None else _match(one, area) for one in of_class])
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _ImageMatches:
-    scores: np.ndarray
-    hits: np.ndarray
-    ignored: np.ndarray
-    objects: int
-
-
-_NOTHING = _ImageMatches(
-    scores=np.zeros(0),
-    hits=np.zeros((len(IOU_THRESHOLDS), 0), bool),
-    ignored=np.zeros((len(IOU_THRESHOLDS), 0), bool),
-    objects=0,
-)
-
-
-def _joined(parts: Sequence[_ImageMatches]) -> ClassMatches:
-    counts = [len(part.scores) for part in parts]
-    scores = np.concatenate([part.scores for part in parts])
-    order = np.argsort(-scores, kind="stable")
-    rank = np.concatenate([np.arange(count) for count in counts])
-    return ClassMatches(
-        image=np.repeat(np.arange(len(parts)), counts)[order],
-        rank=rank[order],
-        hits=np.concatenate([part.hits for part in parts], axis=1)[:, order],
-        ignored=np.concatenate([part.ignored for part in parts], axis=1)[:, order],
-        objects=np.array([part.objects for part in parts]),
-    )
-
-
-def _match(found: Overlaps, area: str) -> _ImageMatches:
-    skipped = found.ignored | _outside(found.object_areas, area)
-    hits, ignored = _paired(found.overlaps, skipped, found.is_crowd)
-    return _ImageMatches(
-        scores=found.scores,
-        hits=hits,
-        ignored=ignored | (_outside(found.areas, area) & ~hits),
-        objects=int((~skipped).sum()),
-    )
-
-
-def _outside(areas: np.ndarray, name: str) -> np.ndarray:
-    low, high = AREA_RANGES[name]
-    return (areas < low) | (areas > high)
-
-
-def _paired(overlaps: np.ndarray, skipped: np.ndarray, crowd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Match detections by descending score with the best free object, preferring those that count.
-
-    `overlaps` is float64 [D, G]. `skipped`, bool [G], objects do not count; `crowd` ones match any number.
-    The results, bool [T, D], are detections of an object that counts, and of one that does not.
-    """
-    thresholds = np.minimum(IOU_THRESHOLDS, 1 - 1e-10)
-    hits: np.ndarray = np.zeros((len(thresholds), len(overlaps)), bool)
-    ignored = np.zeros_like(hits)
-    free = np.ones((len(thresholds), overlaps.shape[1]), bool)
-    rows = np.arange(len(thresholds))
-    for d in np.flatnonzero((overlaps >= thresholds[0]).any(axis=1)):
-        near = (overlaps[d] >= thresholds[:, None]) & (free | crowd)
-        for counted, taken in ((near & ~skipped, hits), (near & skipped, ignored)):
-            takes = counted.any(axis=1) & ~hits[:, d]
-            best = _last_best(np.where(counted, overlaps[d], -1.0))
-            taken[takes, d] = True
-            free[rows[takes], best[takes]] = False
-    return hits, ignored
-
-
-def _last_best(values: np.ndarray) -> np.ndarray:
-    """Return the index of each row's largest value; of equal ones the last, as COCO's tools do."""
-    return values.shape[1] - 1 - values[:, ::-1].argmax(axis=1)
-
 
 LEVEL = 0.95
 _NUMBERS_AT_ONCE = 4_000_000
@@ -224,22 +105,21 @@ def _measured(
     split: EvaluatedSplit, measures: Mapping[str, Measure], drawn: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return each metric on each resample, float64 [resamples]."""
-    overlaps = {
-        kind.iou_type: find_overlaps(split.counted, split.class_names, kind)
+    of_class = {
+        kind.iou_type: match_images(split.counted, split.class_names, kind).by_class()
         for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values()
     }
-    matches: dict[tuple[str, str, int], ClassMatches] = {}
+    tables: dict[tuple[str, int], MatchTable] = {}
     cells: dict[tuple[str, Summary, int], np.ndarray] = {}
     values = {}
     for metric, measure in measures.items():
-        shape, summary, parts = measure.kind.iou_type, measure.summary, []
+        shape, parts = measure.kind.iou_type, []
         for class_ in measure.classes:
-            place = (shape, summary.area, class_)
-            if place not in matches:
-                matches[place] = match_class(overlaps[shape], len(split.counted), class_, summary.area)
-            key = (shape, summary, class_)
+            if (shape, class_) not in tables:
+                tables[shape, class_] = of_class[shape](class_)
+            key = (shape, measure.summary, class_)
             if key not in cells:
-                cells[key] = _of_class(matches[place], measure, drawn)
+                cells[key] = _of_class(tables[shape, class_], measure, drawn)
             parts.append(cells[key])
         values[metric] = _mean(np.stack(parts))
     return values
@@ -252,21 +132,24 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
 
 
-def _of_class(matches: ClassMatches, measure: Measure, drawn: np.ndarray) -> np.ndarray:
+def _of_class(table: MatchTable, measure: Measure, drawn: np.ndarray) -> np.ndarray:
     """Return a class's mean over IoU thresholds on each resample; NaN without objects."""
-    summary = measure.summary
+    summary, area = measure.summary, measure.kind.areas.index(measure.summary.area)
     overlaps = range(len(IOU_THRESHOLDS)) if summary.iou is None else [summary.iou]
-    kept = matches.rank < MAX_DETECTIONS[summary.max_detections]
-    chunk = max(1, _NUMBERS_AT_ONCE // max(1, int(kept.sum())))
+    limit = measure.kind.most[summary.max_detections]
+    kept = table.take(table.rank < limit, table.counts[:, area])
+    all_hits, all_ignored = unpack(kept.hits[:, area]), unpack(kept.ignored[:, area])
+    owned = np.bincount(kept.object_image, minlength=drawn.shape[1])
+    chunk = max(1, _NUMBERS_AT_ONCE // max(1, len(kept.image)))
     values = []
     for start in range(0, len(drawn), chunk):
         counts = drawn[start : start + chunk]
-        objects = counts @ matches.objects
-        weights = counts[:, matches.image[kept]]
+        objects = counts @ owned
+        weights = counts[:, kept.image]
         everything = np.cumsum(weights, axis=1)
         total = np.zeros(len(counts))
         for overlap in overlaps:
-            hits, ignored = matches.hits[overlap, kept], matches.ignored[overlap, kept]
+            hits, ignored = all_hits[overlap], all_ignored[overlap]
             counted = np.cumsum(weights * ~ignored, axis=1) if ignored.any() else everything
             found = np.cumsum(weights[:, hits], axis=1, dtype=np.float64)
             if summary.is_precision:

@@ -1,25 +1,21 @@
 """COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
-import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from detection_core.artifacts import evaluation
-from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
+from detection_core.evaluation.coco_matching import (
+    IOU_THRESHOLDS,
+    Comparison,
+    MatchTable,
+    match_images,
+    unpack,
+)
 from detection_core.evaluation.results import EvaluatedImage
 
-AREA_RANGES = {
-    "all": (0.0, 1e5**2),
-    "small": (0.0, 32.0**2),
-    "medium": (32.0**2, 96.0**2),
-    "large": (96.0**2, 1e5**2),
-}
-IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0.0, 1.0, 101)
-MAX_DETECTIONS = (1, 10, 100)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,18 +55,14 @@ SUMMARIES = dict(zip(evaluation.COCO_METRICS, _TWELVE, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Kind:
-    """Shape that detections and objects are compared by.
+class Kind(Comparison):
+    """A comparison and its metrics.
 
     Attributes:
-        iou_type: COCO's name.
         summaries: name of a metric to its definition, the mAP first.
-        areas: names of the area ranges.
     """
 
-    iou_type: str
     summaries: Mapping[str, Summary]
-    areas: tuple[str, ...] = tuple(AREA_RANGES)
 
     @property
     def map_name(self) -> str:
@@ -86,6 +78,7 @@ SHAPE_KINDS = {
         iou_type="keypoints",
         summaries=dict(zip(evaluation.KEYPOINT_METRICS, _TEN, strict=True)),
         areas=("all", "medium", "large"),
+        most=(20,),
     ),
 }
 """Metric set of an `eval_config` to its kind."""
@@ -189,118 +182,67 @@ def evaluate_coco(
 ) -> CocoResult:
     """Match detections with ground truth as COCO does and accumulate precision and recall.
 
-    The numbers equal those of pycocotools (Lin et al., Microsoft COCO, 2014); faster-coco-eval computes them.
-
-    Args:
-        images: every image of the split once; crowds are neither hits nor misses. An object's area comes from
-            its record, or else from its mask or box.
-        class_names: class in [0, C) to name; detections and objects of other classes are left out.
-        kind: the compared shape. 17 keypoints have the tolerances of COCO's persons.
-
-    Raises:
-        DataError: for an object without the required mask or keypoints.
-        ModelError: for a detection without them.
+    The numbers equal those of pycocotools. Arguments and errors are those of `match_images`.
     """
-    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
-    return run_engine(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
+    return accumulate(match_images(images, class_names, kind), class_names, kind)
 
 
-def _sigmas(images: Sequence[EvaluatedImage], kind: Kind) -> np.ndarray | None:
-    return keypoint_sigmas(images) if kind.iou_type == "keypoints" else None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Overlaps:
-    """Overlaps of a class's detections and objects in one image, D and G of them.
-
-    Attributes:
-        scores: float64 [D], descending.
-        areas: float64 [D], of the detections.
-        overlaps: float64 [D, G].
-        object_areas: float64 [G].
-        is_crowd: bool [G].
-        ignored: bool [G], objects that do not count: crowds, and for keypoints those without a labelled one.
-    """
-
-    scores: np.ndarray
-    areas: np.ndarray
-    overlaps: np.ndarray
-    object_areas: np.ndarray
-    is_crowd: np.ndarray
-    ignored: np.ndarray
-
-
-def find_overlaps(
-    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
-) -> dict[tuple[int, int], Overlaps]:
-    """Return (place of the image, class in [0, C)) -> overlaps, for those with detections or objects.
-
-    Arguments and errors are those of `evaluate_coco`.
-    """
-    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
-    engine = _evaluated(truth, found, class_names, kind, kpt_oks_sigmas=_sigmas(images, kind))
-    by_place: dict[Any, tuple[list[Any], list[Any]]] = collections.defaultdict(lambda: ([], []))
-    for which, data in enumerate((truth, found)):
-        for annotation in data["annotations"]:
-            by_place[annotation["image_id"], annotation["category_id"]][which].append(annotation)
-    places = {}
-    for (image_id, category_id), (objects, detections) in by_place.items():
-        best = sorted(detections, key=lambda a: -a["score"])[: engine.params.maxDets[-1]]
-        is_crowd = np.array([bool(a["iscrowd"]) for a in objects], bool)
-        places[image_id - 1, category_id - 1] = Overlaps(
-            scores=np.array([a["score"] for a in best], np.float64),
-            areas=np.array([a["area"] for a in best], np.float64),
-            overlaps=np.reshape(engine.ious[image_id, category_id], (len(best), len(objects))),
-            object_areas=np.array([a["area"] for a in objects], np.float64),
-            is_crowd=is_crowd,
-            ignored=is_crowd | np.array([a.get("num_keypoints") == 0 for a in objects], bool),
-        )
-    return places
-
-
-def run_engine(
-    truth: dict[str, Any],
-    found: dict[str, Any],
-    class_names: Mapping[int, str],
-    kind: Kind,
-    *,
-    most: Sequence[int] = (),
-    **options: Any,
-) -> CocoResult:
-    """Return precision and recall of two data sets of COCO's tools.
-
-    `most` limits the detections of a class in an image; empty: as the engine does for this shape. `options`
-    are the engine's.
-    """
-    engine = _evaluated(truth, found, class_names, kind, most, **options)
-    engine.accumulate()
+def accumulate(table: MatchTable, class_names: Mapping[int, str], kind: Kind) -> CocoResult:
+    """Return COCO's precision and recall of the matches of all images."""
     classes = tuple(sorted(class_names))
+    size = (len(IOU_THRESHOLDS), len(RECALLS), len(classes), len(kind.areas), len(kind.most))
+    precision, scores = np.full(size, -1.0), np.full(size, -1.0)
+    recall = np.full((size[0], *size[2:]), -1.0)
+    of_class = table.by_class()
+    for k, label in enumerate(classes):
+        own = of_class(label)
+        for a in np.flatnonzero(own.counts.any(axis=0)):
+            for m, curves in enumerate(_curves(own, int(a), kind.most)):
+                for t, curve in enumerate(curves):
+                    precision[t, :, k, a, m], scores[t, :, k, a, m], recall[t, k, a, m] = curve
     return CocoResult(
         classes=classes,
         names=tuple(class_names[c] for c in classes),
-        precision=np.asarray(engine.eval["precision"], np.float64),
-        scores=np.asarray(engine.eval["scores"], np.float64),
-        recall=np.asarray(engine.eval["recall"], np.float64),
+        precision=precision,
+        scores=scores,
+        recall=recall,
         kind=kind,
     )
 
 
-def _evaluated(
-    truth: dict[str, Any],
-    found: dict[str, Any],
-    class_names: Mapping[int, str],
-    kind: Kind,
-    most: Sequence[int] = (),
-    **options: Any,
-) -> Any:
-    """Return the engine of COCO's metrics after it has compared two data sets; see `run_engine`."""
-    from faster_coco_eval import COCO, COCOeval_faster
+_Curve = tuple[np.ndarray, np.ndarray, float]
+"""Precision and score at each of `RECALLS`, and the recall of all detections."""
 
-    engine = COCOeval_faster(
-        COCO(truth), COCO(found), kind.iou_type, print_function=lambda *_: None, **options
-    )
-    # For keypoints the engine would leave out classes without an object.
-    engine.params.catIds = [c + 1 for c in sorted(class_names)]
-    engine.params.maxDets = list(most) or engine.params.maxDets
-    engine.evaluate()
-    return engine
+
+def _curves(own: MatchTable, area: int, limits: Sequence[int]) -> Iterator[list[_Curve]]:
+    """Yield a class's curves at each IoU threshold, for each limit of an image's detections."""
+    hits, ignored = unpack(own.hits[:, area]), unpack(own.ignored[:, area])
+    objects = int(own.counts[:, area].sum())
+    curves: list[_Curve] = []
+    before = -1
+    for limit in limits:
+        kept = np.flatnonzero(own.rank < limit)
+        if len(kept) != before:  # Else a higher limit changes nothing.
+            at_threshold = zip(hits[:, kept], ignored[:, kept], strict=True)
+            curves = [_curve(own.scores[kept], *flags, objects) for flags in at_threshold]
+        before = len(kept)
+        yield curves
+
+
+def _curve(scores: np.ndarray, hits: np.ndarray, ignored: np.ndarray, objects: int) -> _Curve:
+    """Return the curve of detections by falling score."""
+    precision_at, score_at = np.zeros(len(RECALLS)), np.zeros(len(RECALLS))
+    places = np.flatnonzero(hits)
+    score_at[0] = scores[0] if len(scores) else 0.0
+    if not len(places):
+        return precision_at, score_at, 0.0
+    found = np.arange(1, len(places) + 1)
+    counted = np.cumsum(~ignored)[places]
+    # pycocotools divides by a denominator that cannot be 0. Only a hit raises precision and recall.
+    precision = found / (counted + np.spacing(1))
+    highest = np.maximum.accumulate(precision[::-1])[::-1]
+    reached = np.asarray(np.searchsorted(found / objects, RECALLS))
+    known: np.ndarray = reached < len(places)
+    precision_at[known] = highest[reached[known]]
+    score_at[1:][known[1:]] = scores[places[reached[known]]][1:]
+    return precision_at, score_at, len(places) / objects

@@ -4,13 +4,16 @@ In an image, only its own classes and those verified as absent are measured. Fal
 is not annotated exhaustively do not count. An image's best 300 detections of all classes are measured.
 """
 
-import itertools
+import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from detection_core.artifacts.evaluation import LVIS_METRICS
-from detection_core.evaluation.coco_format import coco_dictionaries
-from detection_core.evaluation.coco_metrics import Kind, Summary, run_engine
+from detection_core.evaluation.coco_format import check_shapes
+from detection_core.evaluation.coco_metrics import Kind, Summary, evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage
+from detection_core.ops.mask_runs import mask_areas
 
 _MOST = 300
 _SIZES = ("small", "medium", "large")
@@ -20,6 +23,8 @@ _FREQUENCIES = ("RARE", "COMMON", "FREQUENT")
 _OVERALL, _BY_FREQUENCY = len(_PRECISIONS), len(_PRECISIONS) + len(_FREQUENCIES)
 KIND = Kind(
     iou_type="segm",
+    most=(_MOST,),
+    exhaustive=False,
     summaries=dict(
         zip(LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:], (*_PRECISIONS, *_RECALLS), strict=True)
     ),
@@ -42,24 +47,21 @@ def evaluate_lvis(
         DataError: for an object without a mask.
         ModelError: for a detection without one.
     """
-    truth, found = coco_dictionaries(images, class_names, "segm")
-    truth["annotations"] = [a | {"iscrowd": 0} for a in truth["annotations"] if a["area"] > 0]
-    for category in truth["categories"]:
-        category["frequency"] = "f"  # the engine needs one; its averages by frequency are not used
-    verified = {(a["image_id"], a["category_id"]) for a in truth["annotations"]}
-    for entry, image in zip(truth["images"], images, strict=True):
-        entry["neg_category_ids"] = (image.truth.labelled + 1).tolist()
-        entry["not_exhaustive_category_ids"] = (image.truth.not_exhaustive + 1).tolist()
-        verified.update((entry["id"], id_) for id_ in entry["neg_category_ids"])
-    of_images = itertools.groupby(found["annotations"], lambda a: a["image_id"])
-    best = (a for _, group in of_images for a in itertools.islice(group, _MOST))
-    # The engine leaves out detections of classes that were not verified, but fails if an image has no others.
-    found["annotations"] = [
-        a for a in best if a["area"] > 0 and (a["image_id"], a["category_id"]) in verified
-    ]
-    result = run_engine(truth, found, class_names, KIND, most=[_MOST], lvis_style=True)
+    result = evaluate_coco([_verified(image) for image in images], class_names, KIND)
     metrics = result.metrics()
     for name, frequency in zip(LVIS_METRICS[_OVERALL:_BY_FREQUENCY], _FREQUENCIES, strict=True):
         of_classes = [k for k, class_ in enumerate(result.classes) if frequencies.get(class_) == frequency]
         metrics[name] = result.summarise(Summary(), of_classes)
     return {name: metrics[name] for name in LVIS_METRICS}
+
+
+def _verified(image: EvaluatedImage) -> EvaluatedImage:
+    """Return what LVIS measures of an image."""
+    check_shapes(image, KIND.iou_type)
+    truth, found = image.truth, image.detections
+    has_area = (mask_areas(truth.masks, truth.height, truth.width) > 0) | (truth.area > 0)
+    truth = dataclasses.replace(truth, is_crowd=np.zeros_like(truth.is_crowd)).take(has_area)
+    verified = np.isin(found.classes, np.union1d(truth.labelled, truth.classes))
+    kept = verified & (mask_areas(found.masks, truth.height, truth.width) > 0)
+    kept[_MOST:] = False
+    return EvaluatedImage(truth=truth, detections=found.take(kept))

@@ -27,7 +27,7 @@ def run(monkeypatch, capsys):
 
 
 @cases(
-    ("evaluation --images 4", "pycocotools"),
+    ("evaluation --images 4 --turns 1", "pycocotools"),
     (f"{TARGETS} --parts targets", "image by image"),
     ("ingest --masks --images 4 --repeat 1", "painted"),
 )

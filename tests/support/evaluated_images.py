@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from detection_core.evaluation.coco_format import coco_dictionaries
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import encode_masks, paste_masks
 from detection_core.structures import Instances
+from tests.support.coco_dictionaries import coco_dictionaries
 
 
 def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> Instances:

@@ -6,9 +6,12 @@ import itertools
 import json
 import math
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from detection_core.artifacts.evaluation import (
     COCO_METRICS,
@@ -20,16 +23,10 @@ from detection_core.artifacts.evaluation import (
 from detection_core.config.messages.evaluation import MEASURED
 from detection_core.config.metric_names import COCO_SET, MASK_SETS, check_metric_names, register_metric_set
 from detection_core.errors import ConfigError, DataError, ModelError
-from detection_core.evaluation import metric_sets
-from detection_core.evaluation.bootstrap import match_class
-from detection_core.evaluation.coco_format import coco_dictionaries, keypoint_sigmas
-from detection_core.evaluation.coco_metrics import (
-    AREA_RANGES,
-    BOXES,
-    SHAPE_KINDS,
-    evaluate_coco,
-    find_overlaps,
-)
+from detection_core.evaluation import coco_matching, metric_sets
+from detection_core.evaluation.coco_format import check_keypoints
+from detection_core.evaluation.coco_matching import join_tables, match_images, unpack
+from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.results import (
@@ -47,6 +44,7 @@ from detection_core.evaluation.results import (
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases, refused
+from tests.support.coco_dictionaries import coco_dictionaries
 from tests.support.evaluated_images import (
     DATA,
     NAMES,
@@ -62,8 +60,6 @@ from tests.support.evaluated_images import (
 
 ARRAYS = np.load(DATA / "evaluation_fixture.npz")
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
-# pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
-LAST_BIT = {"rtol": 0, "atol": 5e-16}
 VOC_NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
 PASCAL, WEIGHTED = "pascal_voc_detection_metrics", "weighted_pascal_voc_detection_metrics"
 AT_RECALL = "precision_at_recall_detection_metrics"
@@ -139,32 +135,37 @@ def test_agrees_with_pycocotools_on_which_detections_are_hits():
     np.testing.assert_array_equal(np.minimum(ours, 1) * (ours < 0) + (ours >= 0), expected)
 
 
-@cases(*range(4))
-def test_objects_found_are_those_that_the_engine_counts(*, seed):
-    images = random_images(seed)
-    result, overlaps = evaluate_coco(images, NAMES), find_overlaps(images, NAMES)
-    for (place, area), (k, class_) in itertools.product(enumerate(AREA_RANGES), enumerate(result.classes)):
-        matches = match_class(overlaps, len(images), class_, area)
-        recall = result.recall[:, k, place, :]
-        if not matches.objects.sum():
-            assert (recall == -1).all()
-            continue
-        found = [matches.hits[:, matches.rank < most].sum(axis=1) for most in (1, 10, 100)]
-        np.testing.assert_allclose(np.stack(found, axis=1) / matches.objects.sum(), recall, atol=1e-12)
-
-
 def test_detections_come_by_falling_score_name_their_image_and_take_the_best_object():
     images = random_images(1)
-    matches = match_class(find_overlaps(images, NAMES), len(images), 0)
+    table = match_images(images, NAMES, BOXES).by_class()(0)
     scores = np.concatenate([i.detections.scores[i.detections.classes == 0] for i in images])
     owners = np.repeat(np.arange(len(images)), [(i.detections.classes == 0).sum() for i in images])
-    np.testing.assert_array_equal(matches.image, owners[np.argsort(-scores, kind="stable")])
-    assert not (matches.hits & matches.ignored).any()
+    np.testing.assert_array_equal(table.image, owners[np.argsort(-scores, kind="stable")])
+    assert not (table.hits & table.ignored).any()
     # Of two objects the first detection takes the one it overlaps most, which leaves the other to the second.
     objects, found = [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.4]], [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.31]]
     images = [evaluated(objects, [0, 0], found, [0.9, 0.8], [0, 0])]
-    matches = match_class(find_overlaps(images, NAMES), 1, 0)
-    assert matches.hits.sum(axis=1).tolist() == [2] * 6 + [1] * 4  # its overlap is 0.775
+    hits = unpack(match_images(images, NAMES, BOXES).hits[:, 0])
+    assert hits.sum(axis=1).tolist() == [2] * 6 + [1] * 4  # its overlap is 0.775
+
+
+@pytest.mark.parametrize("kind", [BOXES, *SHAPE_KINDS.values()], ids=lambda kind: kind.iou_type)
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_parts_in_any_order_and_of_any_size_add_up_to_the_whole(kind, data):
+    images = shaped_images(data.draw(st.integers(0, 99)))
+    whole = match_images(images, NAMES, kind)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(images) - 1), max_size=6)))
+    parts = [
+        match_images(images[start:end], NAMES, kind, first=start)
+        for start, end in itertools.pairwise([0, *cuts, len(images)])
+    ]
+    joined = join_tables(data.draw(st.permutations(parts)))
+    with mock.patch.object(coco_matching, "_PAIRS_AT_ONCE", data.draw(st.integers(1, 400))):
+        in_chunks = match_images(images, NAMES, kind)
+    for field in dataclasses.fields(whole):
+        for other in (joined, in_chunks):
+            np.testing.assert_array_equal(getattr(other, field.name), getattr(whole, field.name), field.name)
 
 
 def compare_with_pycocotools(images, kind=BOXES, sigmas=None):
@@ -172,8 +173,8 @@ def compare_with_pycocotools(images, kind=BOXES, sigmas=None):
     result, reference = evaluate_coco(images, NAMES, kind), coco_engine(images, NAMES, kind.iou_type, sigmas)
     metrics = result.metrics()
     assert list(metrics) == list(kind.summaries)
-    np.testing.assert_allclose(list(metrics.values()), reference.stats, **LAST_BIT)
-    np.testing.assert_allclose(result.precision, reference.eval["precision"], **LAST_BIT)
+    np.testing.assert_allclose(list(metrics.values()), reference.stats, rtol=0, atol=5e-16)
+    np.testing.assert_array_equal(result.precision, reference.eval["precision"])
     np.testing.assert_array_equal(result.recall, reference.eval["recall"])
     np.testing.assert_array_equal(result.scores, reference.eval["scores"])
     return metrics
@@ -389,7 +390,7 @@ def test_objects_and_detections_without_shapes_are_refused():
         refused(ModelError, "expected detections with", evaluate_coco, [without], NAMES, kind)
         assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES, kind).metrics().values()) == {-1.0}
     other = EvaluatedImage(truth=shaped.truth, detections=shaped_images(0, 4)[1].detections)
-    refused(ModelError, "found 4 and 17; set num_keypoints", keypoint_sigmas, [other])
+    refused(ModelError, "found 4 and 17; set num_keypoints", check_keypoints, [other])
 
 
 def test_thresholds_name_metrics_of_the_sets_that_are_measured():

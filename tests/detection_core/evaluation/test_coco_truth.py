@@ -18,12 +18,12 @@ from detection_core.artifacts.evaluation import (
 )
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.errors import DataError
-from detection_core.evaluation.coco_format import coco_dictionaries
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.tasks.evaluate import evaluate_results, own_config
 from tests.support.cases import cases, refused
+from tests.support.coco_dictionaries import coco_dictionaries
 from tests.support.evaluated_images import NAMES, flagged_images, random_images, shaped_images
 
 SHAPES = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
