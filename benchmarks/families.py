@@ -86,6 +86,18 @@ def config_text(network: str, side: int, changes: dict[str, Any]) -> str:
     return format_pipeline_config(changed)
 
 
+def spread_initializers(name: str) -> dict[str, Any]:
+    """Return changes of a network's config that draw first weights widely; none if it is not in `SPREAD`."""
+    if name not in SPREAD:
+        return {}
+    predictor, *deviations = SPREAD[name]
+    places = ("feature_extractor", f"box_predictor.{predictor}")
+    return {
+        f"{place}.conv_hyperparams.initializer": {"random_normal_initializer": {"stddev": deviation}}
+        for place, deviation in zip(places, deviations, strict=True)
+    }
+
+
 def write_batch(path: str, images: int, side: int) -> None:
     """Write noise, 0..255, and the boxes, normalised, and classes of seven objects in each image."""
     draws = np.random.default_rng(0)
@@ -134,14 +146,8 @@ def settings(name: str, part: str, arguments: argparse.Namespace, folder: str) -
     network, side, two_stages = NETWORKS[name]
     side = arguments.size or side
     changes = {f"{SECOND_STAGE}.score_threshold": arguments.score_threshold} if two_stages else {}
-    if part == "prediction" and name in SPREAD:
-        predictor, *deviations = SPREAD[name]
-        for place, deviation in zip(
-            ("feature_extractor", f"box_predictor.{predictor}"), deviations, strict=True
-        ):
-            changes[f"{place}.conv_hyperparams.initializer"] = {
-                "random_normal_initializer": {"stddev": deviation}
-            }
+    if part == "prediction":
+        changes |= spread_initializers(name)
     text = config_text(network, side, changes)
     work = {"config": text, "part": part, "side": side, "classes": CLASSES, "threads": arguments.threads}
     work["batch"] = os.path.join(folder, f"{name}_{part}.npz")

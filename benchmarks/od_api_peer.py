@@ -1,4 +1,4 @@
-"""The Object Detection API's half of `benchmarks.families`: SSD, EfficientDet and CenterNet.
+"""The Object Detection API's half of `benchmarks.families` and `benchmarks.tflite`.
 
     PYTHONPATH=. TF_USE_LEGACY_KERAS=1 python benchmarks/od_api_peer.py SETTINGS
 
@@ -69,13 +69,24 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def detector(work: dict[str, Any]) -> Any:
-    """Build the detector of a config, with random weights."""
+def find_reference(work: dict[str, Any]) -> None:
+    """Make the reference's code importable."""
+    sys.path.insert(0, work["code"])
+    sys.meta_path.insert(0, _Finder(work["code"]))
+
+
+def pipeline(work: dict[str, Any]) -> Any:
+    """Parse the config."""
     text_format = importlib.import_module("google.protobuf.text_format")
     pipeline_pb2 = importlib.import_module("object_detection.protos.pipeline_pb2")
+    return text_format.Parse(work["config"], pipeline_pb2.TrainEvalPipelineConfig())
+
+
+def detector(work: dict[str, Any]) -> Any:
+    """Build the detector of a config, with random weights."""
     builder = importlib.import_module("object_detection.builders.model_builder")
-    config = text_format.Parse(work["config"], pipeline_pb2.TrainEvalPipelineConfig())
-    return builder.build(config.model, is_training=work["part"] == "step", add_summaries=False)
+    is_training = work["part"] == "step"
+    return builder.build(pipeline(work).model, is_training=is_training, add_summaries=False)
 
 
 def _batch(work: dict[str, Any]) -> tuple[Any, Any, dict[str, list[Any]]]:
@@ -136,19 +147,43 @@ def prediction(work: dict[str, Any]) -> Callable[[], object]:
     return run
 
 
+def write_tflite(work: dict[str, Any]) -> None:
+    """Write .tflite files as the reference's exporter and TensorFlow's converter do, float32 and int8."""
+    numpy, tf = importlib.import_module("numpy"), importlib.import_module("tensorflow")
+    exporter = importlib.import_module("object_detection.export_tflite_graph_lib_tf2")
+    config = pipeline(work)
+    module = exporter.SSDModule(config, detector(work), work["detections"], False)
+    shape = tf.TensorSpec(module.input_shape(), tf.float32, name="input")
+    function = module.inference_fn.get_concrete_function(shape)
+    saved = f"{work['folder']}/saved_model"
+    tf.saved_model.save(module, saved, signatures=function)
+    inputs = numpy.random.default_rng(0).uniform(-1, 1, (4, *module.input_shape())).astype("float32")
+    for form in ("float32", "int8"):
+        converter = tf.lite.TFLiteConverter.from_saved_model(saved)
+        if form == "int8":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.representative_dataset = lambda: ([each] for each in inputs)
+        path = Path(work["folder"]) / f"Object Detection API_{form}.tflite"
+        path.write_bytes(converter.convert())
+
+
 PARTS = {"step": training_step, "prediction": prediction}
 
 
 def main() -> None:
-    """Run the part that the settings name, whenever it is asked for."""
+    """Run the part that the settings name, whenever it is asked for; or write files."""
     work = json.loads(sys.argv[1])
 
     def make() -> Callable[[], object]:
         tf = importlib.import_module("tensorflow")
         tf.config.threading.set_intra_op_parallelism_threads(work["threads"])
-        sys.path.insert(0, work["code"])
-        sys.meta_path.insert(0, _Finder(work["code"]))
+        find_reference(work)
         return PARTS[work["part"]](work)
+
+    if work["part"] == "tflite":
+        find_reference(work)
+        write_tflite(work)
+        return
 
     serve(make, needs="tensorflow, and give the folder of object_detection with --od-api")
 

@@ -23,7 +23,7 @@ AREA_RANGES = {
     "large": (96.0**2, 1e5**2),
 }
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
-_PAIRS_AT_ONCE = 2_000_000
+_PAIRS_AT_ONCE = 100_000
 """Upper bound of the pairs of detections and objects that are compared at once, unless one image has more."""
 _PERSON_SIGMAS = (
     np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89], np.float64) / 1000
