@@ -63,7 +63,7 @@ def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
 
 @pytest.mark.zoo
 def test_tflite_files(run):
-    printed = run("tflite --size 64 --classes 2 --runs 1")
+    printed = run("tflite --networks ssd --size 64 --classes 2 --turns 1 --runs 1 --threads 1")
     assert all(name in printed for name in ("float32", "int8"))
 
 
