@@ -18,7 +18,7 @@ def check_keypoints(images: Sequence[EvaluatedImage]) -> None:
     """Refuse detections with another number of keypoints than objects.
 
     Raises:
-        ModelError: for such ones.
+        ModelError: for other numbers.
     """
     objects = [o for image in images for o in (image.truth, image.detections) if len(o.classes)]
     counts = sorted({o.keypoints.shape[1] for o in objects})

@@ -42,13 +42,19 @@ from tests.detection_core.config.automl.facts import changed, load_facts, plain
 from tests.support.cases import cases, config_refused, refused
 
 
-def test_the_record_has_every_hyperparameter_and_describes_it():
+def test_the_record_has_every_hyperparameter_and_a_field_or_a_reason_explains_it():
     for record, names in ((HyperParameters, DEFAULTS), (NmsConfigs, DEFAULTS["nms_configs"])):
         assert [field.name for field in dataclasses.fields(record)] == list(names)
-        described = [
-            line.split(":")[0].strip() for line in (record.__doc__ or "").splitlines() if ":" in line
-        ]
-        assert [name for name in described if name in names] == list(names)
+    described = [
+        line.split(":")[0].strip() for line in (NmsConfigs.__doc__ or "").splitlines() if ":" in line
+    ]
+    assert [name for name in described if name in DEFAULTS["nms_configs"]] == list(DEFAULTS["nms_configs"])
+    for field in dataclasses.fields(HyperParameters):
+        if field.metadata["support"] is None:
+            assert SUPPORT[field.name].text == f"{MODEL}.{field.name}"
+            assert field.name in EfficientDet.DESCRIPTOR.fields_by_name, field.name
+        else:
+            assert len(SUPPORT[field.name].text) > 10, field.name
 
 
 FACTS = load_facts("hparams")
