@@ -63,7 +63,7 @@ class Subject:
 
 
 def subject(name: str) -> Subject:
-    from benchmarks.tflite import CONFIG
+    from benchmarks.training_step import CONFIG
     from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import load_pipeline_config, parse_pipeline_config
     from detection_core.tasks.describe import describe
