@@ -130,12 +130,6 @@ class _Bounded(io.RawIOBase):
     def __init__(self, stream: gzip.GzipFile, where: str) -> None:
         self._stream, self._where = stream, where
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._stream.tell()
 

@@ -5,14 +5,18 @@ server identifies the version by a strong ETag or a date. pooch and fsspec are n
 and limit neither the size nor the rate of a response.
 """
 
+import base64
 import dataclasses
 import functools
+import http.client
 import json
 import logging
 import os
 import re
 import shutil
+import socket
 import stat
+import threading
 import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -20,7 +24,7 @@ from typing import Any
 
 from detection_core.errors import ModelError, StorageError, one_line, shorten
 from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
-from detection_core.redaction import clean, hide_credentials
+from detection_core.redaction import clean, hide, hide_credentials
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -37,6 +41,27 @@ _NOTE_BYTES = 1 << 14
 _LOWEST_RATE = 5_000
 """Minimum rate in bytes per second; slower servers are abandoned."""
 _WINDOW_SECONDS = 60.0
+
+
+class _Response(http.client.HTTPResponse):
+    """A response whose head has to arrive in time, with all interim responses; http.client waits forever."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self._hang_up = functools.partial(sock.shutdown, socket.SHUT_RDWR)
+
+    def begin(self) -> None:
+        late, timer = time.monotonic() + _WINDOW_SECONDS, threading.Timer(_WINDOW_SECONDS, self._hang_up)
+        timer.start()
+        try:
+            super().begin()
+        except (OSError, http.client.HTTPException):
+            if time.monotonic() < late:
+                raise
+        finally:
+            timer.cancel()
+        if time.monotonic() >= late:
+            raise OSError(f"no whole head of a response arrived in {_WINDOW_SECONDS:.3g} s")
 
 
 class Unreachable(ModelError):
@@ -83,6 +108,10 @@ def download(
         StorageError: when the disk cannot hold it.
     """
     hide_credentials(address)
+    parts = urllib.parse.urlsplit(address)
+    if parts.username is not None:
+        words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
+        hide(base64.b64encode(":".join(words).encode()).decode())
     patience, part = patience or Patience(), _Part(path, most_bytes)
     failures, most = 0, part.size
     began = most
@@ -185,6 +214,7 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
 def _session() -> Any:
     """Return a session that follows redirects to http and https, but never from https to http."""
     import requests
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
     class Session(requests.Session):
         def get_redirect_target(self, resp: requests.Response) -> str | None:
@@ -198,7 +228,13 @@ def _session() -> Any:
                 raise Unreachable(f"the server leads from {here} to {target}", where=resp.url)
             return target
 
-    return Session()
+    session = Session()
+    for scheme, pool in (("http", HTTPConnectionPool), ("https", HTTPSConnectionPool)):
+        connection = type("Connection", (pool.ConnectionCls,), {"response_class": _Response})
+        manager = session.get_adapter(f"{scheme}://").poolmanager
+        watched = type("Pool", (pool,), {"ConnectionCls": connection})
+        manager.pool_classes_by_scheme = manager.pool_classes_by_scheme | {scheme: watched}
+    return session
 
 
 def _without_password(address: str) -> str:

@@ -236,6 +236,24 @@ def test_name_and_password_go_to_their_host_and_into_no_file(server, tmp_path, c
         assert elsewhere.authorizations == [None]
 
 
+@cases(b"", b"HTTP/1.1 200 OK\r\nX-")
+def test_a_dripping_head_is_given_up(tmp_path, monkeypatch, *, head):
+    monkeypatch.setattr(downloads, "_WINDOW_SECONDS", 0.05)
+    for piece, pause in ((b"x", 0.01), (b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, 0.0)):
+        with serve_raw(endless(b"" if pause == 0 else head, piece, pause=pause)) as address:
+            refused(Unreachable, "no whole head of a response arrived in 0.05 s", download, address, tmp_path)
+
+
+def test_a_slow_reader_is_not_the_servers_fault(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "_WINDOW_SECONDS", 0.05)
+    with (
+        serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
+        downloads._session().get(address, stream=True, timeout=10) as response,
+    ):
+        time.sleep(0.1)
+        assert b"".join(downloads._chunks(response)) == b"abc"
+
+
 def test_a_redirect_s_body_is_not_read_and_https_stays_https(tmp_path):
     def answer(connection, request):
         if b"GET /there " in request:
