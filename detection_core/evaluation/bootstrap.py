@@ -8,6 +8,7 @@ detectors (paired bootstrap). A difference between two detectors is then far mor
 """
 
 import dataclasses
+import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -106,20 +107,17 @@ def _measured(
 ) -> dict[str, np.ndarray]:
     """Return each metric on each resample, float64 [resamples]."""
     of_class = {
-        kind.iou_type: match_images(split.counted, split.class_names, kind).by_class()
+        kind.iou_type: functools.cache(match_images(split.counted, split.class_names, kind).by_class())
         for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values()
     }
-    tables: dict[tuple[str, int], MatchTable] = {}
     cells: dict[tuple[str, Summary, int], np.ndarray] = {}
     values = {}
     for metric, measure in measures.items():
         shape, parts = measure.kind.iou_type, []
         for class_ in measure.classes:
-            if (shape, class_) not in tables:
-                tables[shape, class_] = of_class[shape](class_)
             key = (shape, measure.summary, class_)
             if key not in cells:
-                cells[key] = _of_class(tables[shape, class_], measure, drawn)
+                cells[key] = _of_class(of_class[shape](class_), measure, drawn)
             parts.append(cells[key])
         values[metric] = _mean(np.stack(parts))
     return values

@@ -99,10 +99,8 @@ def _boxes_xywh(objects: Instances, image: Instances) -> np.ndarray:
     boxes = to_px(objects.boxes, image)
     low, high = boxes[:, 1::-1], boxes[:, :1:-1]
     # What a COCO file says is not rounded, so that overlaps at a threshold are those of COCO's tools.
-    found: np.ndarray = np.where(
-        np.isnan(objects.xywh), np.concatenate([low, high - low], axis=1), objects.xywh
-    )
-    return found
+    rounded = np.concatenate([low, high - low], axis=1)
+    return np.asarray(np.where(np.isnan(objects.xywh), rounded, objects.xywh))
 
 
 _Shaped = tuple[np.ndarray, np.ndarray]

@@ -25,9 +25,8 @@ AREA_RANGES = {
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _PAIRS_AT_ONCE = 100_000
 """Upper bound of the pairs of detections and objects that are compared at once, unless one image has more."""
-_PERSON_SIGMAS = (
-    np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89], np.float64) / 1000
-)
+_CLASSES = np.int64(1 << 32)  # more than there can be
+_PERSON_SIGMAS = np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]) / 1000
 _SIGMA = 0.05
 """Tolerance of keypoints other than COCO's persons', as in the Object Detection API."""
 
@@ -134,10 +133,7 @@ def match_images(
     if comparison.iou_type == "keypoints":
         check_keypoints(images)
     classes = np.array(sorted(class_names), np.int32)
-    tables = [_match(chunk, classes, comparison, first + start) for start, chunk in _chunks(images)] or [
-        _match([], classes, comparison, first)
-    ]
-    return join_tables(tables)
+    return join_tables([_match(part, classes, comparison, first + start) for start, part in _chunks(images)])
 
 
 def _chunks(images: Sequence[EvaluatedImage]) -> Iterator[tuple[int, Sequence[EvaluatedImage]]]:
@@ -148,8 +144,7 @@ def _chunks(images: Sequence[EvaluatedImage]) -> Iterator[tuple[int, Sequence[Ev
             yield start, images[start:place]
             start, pairs = place, 0
         pairs += own
-    if start < len(images):
-        yield start, images[start:]
+    yield start, images[start:]
 
 
 def _match(
@@ -166,7 +161,8 @@ def _match(
     hits, ignored = _assign(pairs, len(rank), counts, is_crowd)
     uncounted = _outside(detections.area, comparison)
     if not comparison.exhaustive:
-        uncounted |= _not_exhaustive(detections, truth)
+        keys = (_CLASSES * place + each.not_exhaustive for place, each in enumerate(truth))
+        uncounted |= np.isin(_keys(detections), join(keys, np.int64))
     return MatchTable(
         image=detections.image + first,
         label=detections.label,
@@ -208,23 +204,13 @@ def _detections(
 
 def _keys(flat: Flat) -> np.ndarray:
     """Return a number for each pair of image and class, int64 [N], in their order."""
-    return _key(flat.image, flat.label)
-
-
-def _key(image: np.ndarray | int, label: np.ndarray) -> np.ndarray:
-    return np.int64(1 << 32) * image + label
+    return _CLASSES * flat.image + flat.label
 
 
 def _outside(areas: np.ndarray, comparison: Comparison) -> np.ndarray:
     """Return whether areas, [N], are outside each range, bool [A, N]."""
     low, high = np.array([AREA_RANGES[name] for name in comparison.areas]).T[..., np.newaxis]
     return (areas < low) | (areas > high)
-
-
-def _not_exhaustive(detections: Flat, truth: Sequence[Instances]) -> np.ndarray:
-    """Return whether the class of a detection is not annotated exhaustively in its image, bool [N]."""
-    keys = (_key(place, each.not_exhaustive) for place, each in enumerate(truth))
-    return np.isin(_keys(detections), join(keys, np.int64))
 
 
 class _Pairs(NamedTuple):
@@ -254,9 +240,7 @@ def _overlapping(compared: _Compared, iou_type: str) -> _Pairs:
     number: np.ndarray = np.searchsorted(object_keys, keys, "right") - low
     detection: np.ndarray = np.repeat(np.arange(len(low)), number)
     object_ = np.arange(len(detection)) + np.repeat(low - np.cumsum(number) + number, number)
-    overlap = np.zeros(0)
-    if len(detection):
-        overlap = _OVERLAPS[iou_type](compared, detection, object_)
+    overlap = _OVERLAPS[iou_type](compared, detection, object_)
     near = overlap >= IOU_THRESHOLDS[0]
     return _Pairs(detection[near], object_[near], overlap[near], keys[detection[near]])
 
@@ -280,7 +264,7 @@ def _mask_overlaps(compared: _Compared, _: np.ndarray, __: np.ndarray) -> np.nda
         image = compared.truth[compared.detections.image[found.start]]
         masks = compared.detections.shape[found], compared.objects.shape[true]
         parts.append(mask_iou(*masks, compared.is_crowd[true], image.height, image.width).ravel())
-    return np.concatenate(parts)
+    return join(parts, np.float64)
 
 
 def _keypoint_overlaps(compared: _Compared, detection: np.ndarray, object_: np.ndarray) -> np.ndarray:
@@ -333,8 +317,7 @@ def _assign(
         object_, begins = pairs.object[rows], _begins(pairs.detection[rows])
         possible = (pairs.overlap[rows] >= thresholds) & (free[..., object_] | is_crowd[object_])
         preferred = np.arange(len(rows)) + len(rows) * counts[:, object_]
-        best = np.where(possible, preferred[:, np.newaxis], -1)
-        best = np.maximum.reduceat(best, begins, axis=2)
+        best = np.maximum.reduceat(np.where(possible, preferred[:, np.newaxis], -1), begins, axis=2)
         own = pairs.detection[rows][begins]
         hits[..., own] = best >= len(rows)
         ignored[..., own] = (best >= 0) & (best < len(rows))

@@ -35,19 +35,12 @@ class Summary:
     max_detections: int = -1
 
 
+_SIZES = ("small", "medium", "large")
 _TWELVE = (
-    Summary(),
-    Summary(iou=0),
-    Summary(iou=5),
-    Summary(area="small"),
-    Summary(area="medium"),
-    Summary(area="large"),
-    Summary(is_precision=False, max_detections=0),
-    Summary(is_precision=False, max_detections=1),
-    Summary(is_precision=False),
-    Summary(is_precision=False, area="small"),
-    Summary(is_precision=False, area="medium"),
-    Summary(is_precision=False, area="large"),
+    *(Summary(), Summary(iou=0), Summary(iou=5)),
+    *(Summary(area=size) for size in _SIZES),
+    *(Summary(is_precision=False, max_detections=limit) for limit in (0, 1, -1)),
+    *(Summary(is_precision=False, area=size) for size in _SIZES),
 )
 _PRECISIONS = (Summary(), Summary(iou=0), Summary(iou=5), Summary(area="medium"), Summary(area="large"))
 _TEN = (*_PRECISIONS, *(dataclasses.replace(summary, is_precision=False) for summary in _PRECISIONS))

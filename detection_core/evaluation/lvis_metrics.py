@@ -11,23 +11,21 @@ import numpy as np
 
 from detection_core.artifacts.evaluation import LVIS_METRICS
 from detection_core.evaluation.coco_format import check_shapes
-from detection_core.evaluation.coco_metrics import Kind, Summary, evaluate_coco
+from detection_core.evaluation.coco_metrics import SUMMARIES, Kind, Summary, evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.ops.mask_runs import mask_areas
 
 _MOST = 300
-_SIZES = ("small", "medium", "large")
-_PRECISIONS = (Summary(), Summary(iou=0), Summary(iou=5), *(Summary(area=size) for size in _SIZES))
-_RECALLS = tuple(Summary(is_precision=False, area=size) for size in ("all", *_SIZES))
+# Of COCO's metrics, all but the recalls of fewer detections.
+_SUMMARIES = [summary for summary in SUMMARIES.values() if summary.max_detections == -1]
 _FREQUENCIES = ("RARE", "COMMON", "FREQUENT")
-_OVERALL, _BY_FREQUENCY = len(_PRECISIONS), len(_PRECISIONS) + len(_FREQUENCIES)
+_OVERALL = sum(summary.is_precision for summary in _SUMMARIES)
+_BY_FREQUENCY = _OVERALL + len(_FREQUENCIES)
 KIND = Kind(
     iou_type="segm",
     most=(_MOST,),
     exhaustive=False,
-    summaries=dict(
-        zip(LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:], (*_PRECISIONS, *_RECALLS), strict=True)
-    ),
+    summaries=dict(zip(LVIS_METRICS[:_OVERALL] + LVIS_METRICS[_BY_FREQUENCY:], _SUMMARIES, strict=True)),
 )
 
 

@@ -135,6 +135,21 @@ def test_agrees_with_pycocotools_on_which_detections_are_hits():
     np.testing.assert_array_equal(np.minimum(ours, 1) * (ours < 0) + (ours >= 0), expected)
 
 
+@cases(*range(4))
+def test_objects_found_are_those_that_the_engine_counts(*, seed):
+    images = random_images(seed)
+    expected = coco_engine(images, NAMES).eval["recall"]
+    of_class = match_images(images, NAMES, BOXES).by_class()
+    for area, class_ in itertools.product(range(4), NAMES):
+        table, recall = of_class(class_), expected[:, class_, area, :]
+        objects = table.counts[:, area].sum()
+        if not objects:
+            assert (recall == -1).all()
+            continue
+        found = [unpack(table.hits[table.rank < most, area]).sum(axis=1) for most in (1, 10, 100)]
+        np.testing.assert_allclose(np.stack(found, axis=1) / objects, recall, atol=1e-12)
+
+
 def test_detections_come_by_falling_score_name_their_image_and_take_the_best_object():
     images = random_images(1)
     table = match_images(images, NAMES, BOXES).by_class()(0)

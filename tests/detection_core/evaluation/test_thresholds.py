@@ -19,6 +19,7 @@ from detection_core.artifacts.evaluation import (
 from detection_core.errors import ConfigError
 from detection_core.evaluation import bootstrap
 from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, known_intervals, resample
+from detection_core.evaluation.coco_matching import MatchTable
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, evaluate_coco
 from detection_core.evaluation.curves import confusion_matrix, make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
@@ -198,6 +199,13 @@ def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypat
     whole = resample(split, None, [MAP], groups={})[MAP].values
     monkeypatch.setattr(bootstrap, "_NUMBERS_AT_ONCE", 2000)
     np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
+    taken = []
+    by_class = MatchTable.by_class
+    monkeypatch.setattr(
+        MatchTable, "by_class", lambda table: lambda label: taken.append(label) or by_class(table)(label)
+    )
+    resample(split, None, [MAP, MAP_50], groups={})
+    assert sorted(taken) == [0, 1, 2, 3, 4]
     for count, low in (
         (10, 26.6631),
         (30, 41.9785),
