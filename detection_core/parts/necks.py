@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.static_shapes import has_static_shape
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,6 +170,7 @@ SHARES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 COMBINE_METHODS = (PLAIN_SUM, *SHARES)
 
 
+@has_static_shape
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class WeightedFusion(tf_keras.layers.Layer):
     """Sums maps of one shape, each times its weight; the method is a name in `SHARES`."""
@@ -186,6 +188,10 @@ class WeightedFusion(tf_keras.layers.Layer):
             experimental_autocast=False,  # EPSILON needs float32
         )
         super().build(input_shape)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the shape of each map."""
+        return input_shape[0]
 
     def call(self, inputs: list[tf.Tensor]) -> tf.Tensor:
         """Sum the maps, [B, h, w, C] each."""

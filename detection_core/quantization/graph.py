@@ -12,6 +12,7 @@ import tf_keras
 
 from detection_core.errors import ModelError
 from detection_core.parts.layers.layer_names import copy_name
+from detection_core.parts.layers.static_shapes import static_shapes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,7 @@ def read_graph(network: tf_keras.Model) -> NetworkGraph:
     )
 
 
+@static_shapes()
 def rebuild(
     graph: NetworkGraph, make_layer: Callable[[LayerCall], tf_keras.layers.Layer | None], *, name: str
 ) -> tf_keras.Model:

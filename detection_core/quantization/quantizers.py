@@ -248,6 +248,10 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
             output = quantizer(output, training, weights=self._output_quantizer_vars)
         return output
 
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the shape of the layer's output."""
+        return self.layer.compute_output_shape(input_shape)
+
     def take_weights(self, layer: Any) -> None:
         """Copy kernel and bias of a convolution of the same shapes."""
         # The wrapped layer's attribute is the last quantized tensor, not the variable.

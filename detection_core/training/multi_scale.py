@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.structures import Batch
 from detection_core.training.step import Losses, TrainableModel
 
@@ -65,6 +66,7 @@ def resized(batch: Batch, size: tuple[int, int]) -> Batch:
     return Batch(images, truth)
 
 
+@static_shapes()
 def sharing_layers(network: tf_keras.Model, owner: tf_keras.Model) -> tf_keras.Model:
     """Return a network that shares the weights of another, built alike for images of another size.
 

@@ -33,6 +33,7 @@ from detection_core.families.center_net.network import (
 from detection_core.ops.nms import NmsOptions
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.protos.center_net_pb2 import CenterNet, CenterNetFeatureExtractor
 from detection_core.structures import FIRST_CLASS
 
@@ -41,6 +42,7 @@ DEFAULT_DEVIATION = 1.0
 """Of keypoints that `keypoint_label_to_std` does not name."""
 
 
+@static_shapes()
 def build_center_net(message: CenterNet, where: str, seed: int | None = 0) -> CenterNetModel:
     """Build the detector that a checked message describes.
 

@@ -31,6 +31,7 @@ from detection_core.parts.layers.layer_hyperparams import (
     LayerHyperparams,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.necks import EPSILON, WeightedFusion
 from detection_core.structures import GroundTruth
 
@@ -204,6 +205,7 @@ _SEPARABLE_INITIALIZER = InitializerOptions(class_name="VarianceScaling")
 _PLAIN_INITIALIZER = InitializerOptions(class_name="RandomNormal", arguments={"stddev": 0.01})
 
 
+@static_shapes()
 def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: int | None) -> tf_keras.Model:
     """Build the network.
 

@@ -46,6 +46,7 @@ from detection_core.ops import iou as iou_ops
 from detection_core.ops.nms import NmsOptions
 from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
+from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
 from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.parts.necks import FpnOptions
@@ -88,6 +89,7 @@ def build_faster_rcnn(
     return FasterRcnnModel({name: built.network for name, built in networks.items()}, parts)
 
 
+@static_shapes()
 def _build_networks(
     message: faster_rcnn_pb2.FasterRcnn, anchors_per_location: Sequence[int], seed: int | None
 ) -> Mapping[str, BuiltNetwork]:

@@ -19,6 +19,7 @@ from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.heads import HeadOutputs
 from detection_core.parts.layers.layer_hyperparams import Regularizer
 from detection_core.parts.layers.network_layers import NetworkLayers, pad_to_multiple
+from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 
 _logger = logging.getLogger(__name__)
@@ -140,6 +141,7 @@ def lay_levels(
     return [level.numpy().astype(np.float32) for level in generator.generate(shapes, *input_size)]
 
 
+@static_shapes()
 def build_network(
     message: Ssd,
     where: str,

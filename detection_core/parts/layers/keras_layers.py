@@ -7,6 +7,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.ops.update_draws import draw_seed
+from detection_core.parts.layers.static_shapes import has_static_shape
 
 # The value of google/automl's smooth ReLU.
 _SMOOTHNESS = 20.0**4
@@ -69,6 +70,7 @@ class MultiplyByConstant(_WithConstant):
         return inputs * tf.cast(self.value, inputs.dtype)
 
 
+@has_static_shape
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class Dropout(tf_keras.layers.Dropout):
     """Keras' layer; in a training update it draws from `update_draws`."""
