@@ -85,7 +85,7 @@ def job_fields(job_type: type) -> JobFields:
         elif isinstance(role, Output):
             roles.outputs[field.name] = role
         elif role is not None:
-            roles.parameters[field.name] = Parameter(name=field.name, codec=role, default=_default(field))
+            roles.parameters[field.name] = Parameter(codec=role, default=_default(field))
         else:
             raise TypeError(
                 f"{job_type.__name__}.{field.name}: expected str, int, float, bool or an annotation with a"
