@@ -23,8 +23,8 @@ from component_specs.kfp_outputs import (
 )
 from component_specs.kfp_yaml import FOLDER, main, render
 from component_specs.registration import entry_module, register_component, unregister_component
-from pipeline.kubeflow.kfp_rules import find_faults
 from tests.support.cases import cases
+from tests.support.compiled_rules import find_faults
 
 
 def _mismatch(kind, name, value):
