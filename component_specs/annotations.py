@@ -2,9 +2,11 @@
 
 import dataclasses
 import typing
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from component_specs.codecs import Codec, Parameter, Plain, Scalar
+
+Options = TypeVar("Options")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ def job_fields(job_type: type) -> JobFields:
         elif isinstance(role, Output):
             roles.outputs[field.name] = role
         elif role is not None:
-            roles.parameters[field.name] = Parameter(name=field.name, codec=role, default=_default(field))
+            roles.parameters[field.name] = Parameter(codec=role, default=_default(field))
         else:
             raise TypeError(
                 f"{job_type.__name__}.{field.name}: expected str, int, float, bool or an annotation with a"
@@ -98,6 +100,12 @@ def encode_parameters(job: Any) -> dict[str, Scalar]:
     """Return the encoded parameters of a Job."""
     parameters = job_fields(type(job)).parameters
     return {name: parameter.encode(getattr(job, name)) for name, parameter in parameters.items()}
+
+
+def options_of(kind: type[Options], job: Any) -> Options:
+    """Return options from the parameters of a Job that have the names of their fields."""
+    names = (field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+    return kind(**{name: getattr(job, name) for name in names if hasattr(job, name)})
 
 
 def _role(hint: Any) -> Input | Output | Codec | None:

@@ -11,54 +11,40 @@ import bz2
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 Scalar = str | int | float | bool
 _SHOWN = 300
 
 
-class ParameterError(ValueError):
-    """A parameter that cannot be read.
+class Codec:
+    """Encodes and decodes one type of value for every backend.
 
     Attributes:
-        problem: what was expected and what was found.
+        carried_as: the encoded type: str, int, float or bool.
     """
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"{name}: {problem}")
-        self.name, self.problem = name, problem
-
-
-@runtime_checkable
-class Codec(Protocol):
-    """Encodes and decodes one type of value for every backend."""
-
-    @property
-    def carried_as(self) -> type:
-        """The encoded type: str, int, float or bool."""
+    carried_as: type = str
 
     @property
     def form(self) -> str:
         """Format of the encoded text, for users who write one; "" for plain values."""
+        return ""
 
     def encode(self, value: Any) -> Scalar:
         """Return the encoded value. Equal values give equal texts, because caches compare them."""
+        raise NotImplementedError
 
     def decode(self, carried: Scalar) -> Any:
         """Return the decoded value; a ValueError says what was expected and found."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
-class Plain:
-    """A text, number or boolean, passed unchanged.
-
-    Attributes:
-        carried_as: str, int, float or bool.
-        form: always "".
-    """
+class Plain(Codec):
+    """A text, number or boolean, passed unchanged."""
 
     carried_as: type
-    form: str = dataclasses.field(default="", init=False)
 
     def encode(self, value: Any) -> Scalar:
         """Return the value as the declared type."""
@@ -78,20 +64,8 @@ class Plain:
         return value
 
 
-class _Text:
-    """A value that is encoded as text."""
-
-    @property
-    def carried_as(self) -> type:
-        return str
-
-    @property
-    def form(self) -> str:
-        return ""
-
-
 @dataclasses.dataclass(frozen=True)
-class PackedText(_Text):
+class PackedText(Codec):
     """A text that `packed_text` compresses when it is long, to keep Argo's Workflow small.
 
     Attributes:
@@ -113,7 +87,7 @@ class PackedText(_Text):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Json(_Text):
+class _Json(Codec):
     """A value as one line of JSON.
 
     Attributes:
@@ -203,7 +177,7 @@ class JsonFields(_Json):
 
 
 @dataclasses.dataclass(frozen=True)
-class CommaSeparated(_Text):
+class CommaSeparated(Codec):
     """A tuple of short names, separated by commas."""
 
     @property
@@ -229,7 +203,6 @@ class Parameter:
         default: default value; `dataclasses.MISSING` for a required parameter.
     """
 
-    name: str
     codec: Codec
     default: Any
 
@@ -248,11 +221,8 @@ class Parameter:
         return self.codec.encode(value)
 
     def decode(self, carried: Scalar) -> Any:
-        """Return the decoded value; ParameterError names the parameter and an example."""
-        try:
-            return self.codec.decode(carried)
-        except ValueError as e:
-            raise ParameterError(self.name, str(e)) from e
+        """Return the decoded value; a ValueError says what was expected and found."""
+        return self.codec.decode(carried)
 
 
 def shorten(value: Any) -> str:

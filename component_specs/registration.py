@@ -31,12 +31,6 @@ def register_component(name: str, job_type: type, *, module: str, outputs: KfpOu
     JOBS[name], KFP_OUTPUTS[name], _MODULES[name] = job_type, outputs or KfpOutputs(), module
 
 
-def unregister_component(name: str) -> None:
-    """Remove a component from the registry, as tests do."""
-    if _MODULES.pop(name, None):
-        del JOBS[name], KFP_OUTPUTS[name]
-
-
 def entry_module(component: str) -> str:
     """Return the module that a component's container starts."""
     return _MODULES.get(component, f"components.{component}")

@@ -4,8 +4,9 @@ import dataclasses
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ConfigError
 
 
@@ -14,7 +15,7 @@ class Extra:
     """An extra of the distribution, as in `detflow[NAME]`, and how to install it; "": by pip."""
 
     name: str
-    modules: tuple[str, ...]
+    modules: Sequence[str]
     gives: str
     how: str = ""
 
@@ -40,34 +41,7 @@ def _is_installed(module: str) -> bool:
 
 
 EXTRAS: Mapping[str, Extra] = {
-    extra.name: extra
-    for extra in (
-        Extra(
-            name="tfx",
-            modules=("tfx", "ml_metadata"),
-            gives="`detflow run` and `detflow schedule run-local`",
-            # Its pins conflict with those of TensorFlow 2.21, so a resolver needs overrides.
-            how="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
-            " docs/index.md",
-        ),
-        Extra(
-            name="cluster",
-            modules=("kfp", "kfp.kubernetes", "kfp_server_api", "kubernetes"),
-            gives="`detflow compile`, `submit`, `runs`, `schedule` and `doctor --cluster`",
-        ),
-        Extra(name="s3", modules=("s3fs",), gives="paths that begin with s3://"),
-        Extra(name="gcs", modules=("gcsfs",), gives="paths that begin with gs://"),
-        Extra(name="azure", modules=("adlfs",), gives="paths that begin with abfs://, abfss:// or az://"),
-        Extra(name="mlflow", modules=("mlflow",), gives="trainings that are followed in MLflow"),
-        Extra(name="wandb", modules=("wandb",), gives="trainings that are followed in Weights & Biases"),
-        Extra(
-            name="quantizer",
-            modules=("ai_edge_quantizer",),
-            gives="the formats int16x8, int8_weights and int4_weights of `detflow export`",
-        ),
-        Extra(name="tune", modules=("optuna",), gives="`detflow tune`"),
-        Extra(name="video", modules=("av",), gives="video files in `detflow predict`"),
-    )
+    name: Extra(name=name, **entry) for name, entry in module_table(__file__).items()
 }
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from component_specs import JOBS
-from pipeline.settings.step_ids import STEPS, add_step_id, remove_step_id
+from pipeline.settings.step_ids import STEPS, add_step_id
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.steps import Step
 
@@ -36,12 +36,6 @@ def register_step(
         raise ValueError(f"expected one of {', '.join(STEPS)}, found {before!r}; correct `before`")
     add_step_id(step_id)
     _STEPS[step_id] = build, before
-
-
-def unregister_step(step_id: str) -> None:
-    """Remove a registered step, if it is known."""
-    if _STEPS.pop(step_id, None):
-        remove_step_id(step_id)
 
 
 def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> list[Step]:

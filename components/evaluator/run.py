@@ -3,6 +3,7 @@
 from typing import Any
 
 from component_specs import EvaluatorJob
+from component_specs.annotations import options_of
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.builders.evaluation_settings import EvaluateOptions
 from detection_core.tasks.evaluate import evaluate_config
@@ -19,13 +20,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         evaluation_dir=job.evaluation,
         examples_dir=job.examples,
         baseline_path=job.baseline,
-        options=EvaluateOptions(
-            split=job.split,
-            thresholds=job.thresholds,
-            pictures=job.pictures,
-            write_detections=job.write_detections,
-            trust=job.trust,
-        ),
+        options=options_of(EvaluateOptions, job),
     )
     write_blessing(job.blessing, bool(report.blessed), report.reasons)
     return {"blessed": report.blessed, "images": report.images, "split": report.split}

@@ -32,21 +32,6 @@ _LEFT_OUT = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """A checked job.
-
-    Attributes:
-        data: what to read.
-        label_map: None to make one from the annotations.
-        shard_folder: folder of shards outside the artifact; "" for shards in it.
-    """
-
-    data: InputData
-    label_map: LabelMap | None
-    shard_folder: str
-
-
 def run(job: ExampleGenJob) -> dict[str, Any]:
     """Write the examples folder atomically.
 
@@ -57,8 +42,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         ConfigError: for an invalid parameter.
         DataError: if the data cannot be used, or too much of it is in quarantine.
     """
-    plan = _plan(job)
-    dataset = read_dataset(plan.data, plan.label_map, job.unannotated_images)
+    data, label_map, shard_folder = _plan(job)
+    dataset = read_dataset(data, label_map, job.unannotated_images)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     annotated = dataset.annotated
     check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
@@ -66,7 +51,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         settings = shards.ShardSettings(
             label_ids=dataset.label_map.ids_by_text,
             compression=job.compression,
-            shards=plan.shard_folder,
+            shards=shard_folder,
             decode=job.decode_images,
             keypoint_names=dataset.keypoint_names,
             exif_annotations=job.exif_annotations,
@@ -79,13 +64,13 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         counts, quarantine = gather(dataset, shards.read_reports(folder)), dataset.rejected
         check_limit(quarantine, annotated, job.quarantine_limit, list_path)
         card = make_card(
-            plan.data.format,
+            data.format,
             dataset.label_map,
             counts,
             {name: len(paths) for name, paths in tasks.items()},
             quarantine,
             DECODINGS[job.decode_images],
-            plan.data.spans_by_split,
+            data.spans_by_split,
             BACKGROUND if dataset.background else LEAVE_OUT,
         )
         write_quarantine(QUARANTINE.path(folder), quarantine)
@@ -93,7 +78,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         CARD.write(folder, card)
         profiles = {name: split.boxes.profile() for name, split in counts.items()}
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
-        if plan.shard_folder:
+        if shard_folder:
             shards.write_manifests(folder, shards.read_reports(folder))
         files.remove_tree(files.join(folder, shards.WORK))
     files.remove_tree(list_path)
@@ -123,8 +108,8 @@ def _check_parameters(job: ExampleGenJob) -> None:
             raise ConfigError(f"expected one of {list(known)}, found {value!r}", where=name)
 
 
-def _plan(job: ExampleGenJob) -> _Plan:
-    """Check the job, and find the data that it names."""
+def _plan(job: ExampleGenJob) -> tuple[InputData, LabelMap | None, str]:
+    """Check the job; return its data, the given label map, and the folder of shards; "": the artifact's."""
     _check_parameters(job)
     splits = check_splits(job.splits)
     label_map = load_label_map(job.label_map) if job.label_map else None
@@ -143,4 +128,4 @@ def _plan(job: ExampleGenJob) -> _Plan:
         files.exists(job.shards_uri)  # fail early if the store cannot be reached
         digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode())
         shard_folder = files.join(job.shards_uri, digest.hexdigest()[:24])
-    return _Plan(data=data, label_map=label_map, shard_folder=shard_folder)
+    return data, label_map, shard_folder

@@ -22,7 +22,6 @@ from typing import Any
 
 from component_specs import EvaluatorJob, RunCheckerJob
 from component_specs.annotations import encode_parameters
-from component_specs.evaluator import Thresholds
 from component_specs.example_gen import SPLITS, Spans, span_order
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
@@ -53,7 +52,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
             damaged.
     """
     job = _filled(job)
-    thresholds = _thresholds(job)
+    thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
     _check_parameters(job)
     spans, data = _spans_and_fingerprint(job)
     code = {result: component_version(component) for component, result in CODE_VERSIONS.items()}
@@ -83,11 +82,6 @@ def _filled(job: RunCheckerJob) -> RunCheckerJob:
     )
     texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
     return dataclasses.replace(job, **texts)
-
-
-def _thresholds(job: RunCheckerJob) -> Thresholds:
-    thresholds: Thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
-    return thresholds
 
 
 def _check_parameters(job: RunCheckerJob) -> None:

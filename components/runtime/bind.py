@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from component_specs.annotations import Input, job_fields
-from component_specs.codecs import ParameterError, Scalar
+from component_specs.codecs import Scalar
 from detection_core.errors import ConfigError, ContractError
 
 Job = TypeVar("Job")
@@ -89,8 +89,8 @@ def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> d
             continue
         try:
             values[name] = parameter.decode(text)
-        except ParameterError as e:
-            raise ConfigError(e.problem, where=name) from e
+        except ValueError as e:
+            raise ConfigError(str(e), where=name) from e
     return values
 
 

@@ -36,21 +36,15 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     try:
         load_extensions()
         _run(component, job_type, run, arguments)
-    except DetectionError as e:
-        _refuse(e)
     except Exception as e:
-        known = as_user_error(e)
+        known = e if isinstance(e, DetectionError) else as_user_error(e)
         if known is None:
             raise
-        _refuse(known)
+        logging.getLogger(__name__).error("%s: %s", type(known).__name__, known)
+        sys.exit(EXIT_USER_ERROR)
     finally:
         logging.getLogger(__name__).info("peak memory | %.2f GB", peak_host_memory() / 1e9)
     sys.exit(EXIT_DONE)
-
-
-def _refuse(error: DetectionError) -> None:
-    logging.getLogger(__name__).error("%s: %s", type(error).__name__, error)
-    sys.exit(EXIT_USER_ERROR)
 
 
 def _run(component: str, job_type: type[Job], run: Callable[[Job], Any], arguments: Sequence[str]) -> None:

@@ -47,7 +47,8 @@ class JobExecutor(base_executor.BaseExecutor):
         Raises:
             DetectionError: whatever the component raises.
         """
-        component = self.component(exec_properties)
+        # TFX cannot find the class of an external component by module and name, so its node names it.
+        component = exec_properties.get(tfx_spec.COMPONENT) or self.COMPONENT
         job: Any = bind_artifacts(JOBS[component], input_dict, output_dict, exec_properties)
         report = importlib.import_module(run_module(component)).run(job)
         _keep_results(component, report, output_dict)
@@ -57,17 +58,11 @@ class JobExecutor(base_executor.BaseExecutor):
             if describe:
                 describe(artifacts[0], input_dict)
 
-    def component(self, exec_properties: Mapping[str, Any]) -> str:
-        """Return the component's name."""
-        return self.COMPONENT
-
 
 class RegisteredExecutor(JobExecutor):
-    """Runs any external component, because TFX cannot find its class by module and name."""
+    """Runs any external component."""
 
-    def component(self, exec_properties: Mapping[str, Any]) -> str:
-        """Return the component that the node names."""
-        return str(exec_properties[tfx_spec.COMPONENT])
+    COMPONENT = ""
 
 
 def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
@@ -101,16 +96,9 @@ _DESCRIBE: dict[str, Callable[[Any, Mapping[str, list[Any]]], None]] = {
 
 
 class JobComponent(base_component.BaseComponent):
-    """A TFX component with the inputs and parameters of a Job; each subclass names its executor."""
+    """A TFX component with the inputs and parameters of a Job; each subclass names it and its executor."""
 
     COMPONENT: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        """Take the component's name from its executor, if that runs only one component."""
-        super().__init_subclass__()
-        executor = cls.EXECUTOR_SPEC.executor_class
-        if executor is not RegisteredExecutor:
-            cls.COMPONENT = executor.COMPONENT
 
     def __init__(self, step_id: str, **values: Any) -> None:
         """Create the node.
@@ -138,8 +126,13 @@ def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]
         return types.new_class(name, (base,), exec_body=lambda body: body.update(attributes))
 
     executor = subclass(f"{name}Executor", JobExecutor, COMPONENT=component)
-    spec, executor_class_spec = tfx_spec.job_spec(JOBS[component]), executor_spec.ExecutorClassSpec(executor)
-    COMPONENTS[component] = subclass(name, JobComponent, SPEC_CLASS=spec, EXECUTOR_SPEC=executor_class_spec)
+    COMPONENTS[component] = subclass(
+        name,
+        JobComponent,
+        COMPONENT=component,
+        SPEC_CLASS=tfx_spec.job_spec(JOBS[component]),
+        EXECUTOR_SPEC=executor_spec.ExecutorClassSpec(executor),
+    )
     return COMPONENTS[component], executor
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from component_specs.annotations import options_of
 from component_specs.tflite_exporter import TFLiteExporterJob
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.tasks.export import export_tflite
@@ -14,20 +15,10 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
     Returns:
         Properties of the TensorFlow Lite artifact.
     """
-    options = TFLiteExportOptions(
-        formats=job.formats,
-        split=job.split,
-        max_map_drop=job.max_map_drop,
-        limits=job.limits,
-        max_detections=job.max_detections,
-        use_regular_nms=job.use_regular_nms,
-        form=job.form,
-        representative_examples=job.representative_examples,
-    )
     report = export_tflite(
         job.model,
         job.examples,
-        options,
+        options_of(TFLiteExportOptions, job),
         tflite_dir=job.tflite,
         parity_dir=job.parity,
         quantized_model_dir=job.quantized_model,

@@ -92,21 +92,14 @@ def submit(arguments: argparse.Namespace) -> Result:
         arguments.run_name or default_run_name(source.package.name),
         experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
         parameters=values,
-        service_account=service_account_of(arguments, source),
+        service_account=arguments.service_account or source.kubeflow.service_account,
     )
     return follow(arguments, connection, run_id, version)
 
 
 def experiment_of(arguments: argparse.Namespace, source: Source) -> str:
     """Return the experiment's name: from the flag, the settings or the pipeline."""
-    named = source.settings.kubeflow.experiment if source.settings else ""
-    return arguments.experiment or named or source.package.name
-
-
-def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
-    """Return the service account's name: from the flag or the settings."""
-    named = source.settings.kubeflow.service_account if source.settings else ""
-    return arguments.service_account or named
+    return arguments.experiment or source.kubeflow.experiment or source.package.name
 
 
 def follow(

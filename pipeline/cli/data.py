@@ -144,9 +144,6 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
 
 
-REPORT = report
-
-
 @verb(
     "detflow data preview pipeline.config --data photos -o build/preview",
     argument("config", metavar="CONFIG", help="pipeline.config"),
@@ -191,9 +188,6 @@ def preview(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join([*lines, f"sheet: {sheet}", f"page: {page}"]), data=data)
 
 
-PREVIEW = preview
-
-
 @verb(
     "detflow data convert photos -o build/coco",
     argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
@@ -234,5 +228,4 @@ def convert(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=data)
 
 
-CONVERT = convert
-GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(REPORT, PREVIEW, CONVERT))
+GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(report, preview, convert))

@@ -77,7 +77,7 @@ def create(arguments: argparse.Namespace) -> Result:
             parameters=values,
             version=version,
             experiment_id=ensure_experiment(connection, cluster.experiment_of(arguments, source)),
-            service_account=cluster.service_account_of(arguments, source),
+            service_account=arguments.service_account or source.kubeflow.service_account,
             paused=schedule_settings.paused,
         ),
     )

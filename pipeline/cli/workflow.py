@@ -61,6 +61,7 @@ def _workspace(path: str) -> Any:
 def run(arguments: argparse.Namespace) -> Result:
     """Run a workflow on this machine; finished steps come from the cache."""
     from pipeline.local.local_run import RunOptions, run_locally
+    from pipeline.local.run_summary import summarise
     from pipeline.run_parameters import check_parameters, declared_parameters, parse_parameters
     from pipeline.schedule.trigger import parse_time
 
@@ -73,20 +74,14 @@ def run(arguments: argparse.Namespace) -> Result:
         settings,
         RunOptions(parameters=given, scheduled_time=arguments.scheduled_time, write_report=_write_report),
     )
-    return _describe(run)
+    page, data = summarise(run)
+    return Result(text=page, data=data)
 
 
 def _write_report(run: "RunInfo", path: str) -> None:
     from pipeline.report.writer import write_report
 
     write_report(run, path)
-
-
-def _describe(run: "RunInfo") -> Result:
-    from pipeline.local.run_summary import summarise
-
-    page, data = summarise(run)
-    return Result(text=page, data=data)
 
 
 @verb(

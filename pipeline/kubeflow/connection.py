@@ -251,12 +251,7 @@ def bounded_rest(configuration: Any, timeout: int) -> Any:
     """Return the client's transport with bounded requests; `timeout` is in seconds for a whole answer."""
     import kfp_server_api
 
-    class BoundedRest(kfp_server_api.rest.RESTClientObject):
-        def request(self, *args: Any, _request_timeout: Any = None, **kwargs: Any) -> Any:
-            limits = _request_timeout or (min(10, timeout), timeout)
-            return super().request(*args, _request_timeout=limits, **kwargs)
-
-    rest = BoundedRest(configuration)
+    rest = kfp_server_api.rest.RESTClientObject(configuration)
     rest.pool_manager = _BoundedPool(rest.pool_manager, timeout)
     return rest
 
@@ -278,11 +273,12 @@ class _BoundedPool:
         finally:
             self._end_only = False
 
-    def request(self, method: str, url: str, *, preload_content: bool = True, **more: Any) -> Any:
+    def request(self, method: str, url: str, **more: Any) -> Any:
         """Send a request and return its answer, completely read."""
         import urllib3
 
-        answer = self._pool.request(method, url, preload_content=False, **more)
+        limits = urllib3.Timeout(connect=min(10, self._timeout), read=self._timeout)
+        answer = self._pool.request(method, url, **{**more, "preload_content": False, "timeout": limits})
         try:
             body = self._read(answer, url)
         finally:

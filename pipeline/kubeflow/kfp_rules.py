@@ -1,7 +1,7 @@
 """Check a compiled pipeline for content that a Kubeflow Pipelines server refuses or misreads.
 
-The rules come from the API server and its compiler to Argo (schema version, executors, names). The launcher
-adds rules for arguments, the user interface for types.
+The rules are for what settings can change: names, values and their sizes. kfp's compiler alone writes the
+rest, which tests check. The schema version is checked because it depends on the installed kfp.
 
 `estimate_workflow` estimates the size of Argo's Workflow of a run. When its JSON exceeds a megabyte, Argo
 compresses the nodes' status (`packer.CompressWorkflowIfNeeded`). Kubeflow's server then cannot read the
@@ -25,23 +25,20 @@ a pipeline.config as a parameter. The 52 nodes had 0.65 MB, and each further KB 
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import ContractError
 
 SCHEMA_VERSION = "2.1.0"
-# Longest argument of a program on Linux. All inputs of a step are one argument; constants get half.
-ARGUMENT_BYTES = 128 * 1024
-CONSTANT_BYTES = ARGUMENT_BYTES // 2
+# All inputs of a step are one argument, of 128 KiB at most on Linux; constants get half.
+CONSTANT_BYTES = 64 * 1024
 
-Rule = Callable[[Mapping[str, Any]], Iterator[str]]
 # A pipeline version may have 127 characters (`validation/length.go`); `-` and a fingerprint take 17. The
 # server would refuse the version only after creating the pipeline.
 NAME_CHARACTERS = 110
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARACTERS - 1}}}")
-_EXECUTORS = ("container", "importer")
 
 
 def check_package(text: str) -> None:
@@ -53,17 +50,18 @@ def check_package(text: str) -> None:
         ContractError: listing everything that a server would refuse.
     """
     spec, *platforms = parse_yaml_documents(text, "the compiled pipeline")
-    faults = find_faults(spec) + _strict_faults(spec, platforms) + list(_size_faults(spec, platforms))
+    faults = [
+        *_schema_version(spec),
+        *_name(spec),
+        *_constants(spec),
+        *_strict_faults(spec, platforms),
+        *_size_faults(spec, platforms),
+    ]
     if faults:
         raise ContractError(
             "expected a pipeline that a Kubeflow Pipelines server takes, found: " + "; ".join(faults),
             where="the compiled pipeline",
         )
-
-
-def find_faults(spec: Mapping[str, Any]) -> list[str]:
-    """Return one text for each violated rule."""
-    return [fault for rule in RULES for fault in rule(spec)]
 
 
 def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
@@ -119,68 +117,6 @@ def _name(spec: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _components(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield "root", spec.get("root", {})
-    yield from spec.get("components", {}).items()
-
-
-def _component_names(spec: Mapping[str, Any]) -> Iterator[str]:
-    for name in spec.get("components", {}):
-        if not name.startswith("comp-"):
-            yield f"the component {name!r} does not begin with comp-, which the local runner cuts off"
-
-
-def _parameter_types(spec: Mapping[str, Any]) -> Iterator[str]:
-    for component, body in _components(spec):
-        for side in ("inputDefinitions", "outputDefinitions"):
-            for name, parameter in body.get(side, {}).get("parameters", {}).items():
-                if not parameter.get("parameterType"):
-                    yield f"parameter {name} of {component} has no parameterType"
-
-
-def _artifact_types(spec: Mapping[str, Any]) -> Iterator[str]:
-    for component, body in _components(spec):
-        for side in ("inputDefinitions", "outputDefinitions"):
-            for name, artifact in body.get(side, {}).get("artifacts", {}).items():
-                title = artifact.get("artifactType", {}).get("schemaTitle", "")
-                if not title.startswith("system."):
-                    yield f"artifact {name} of {component} has the type {title!r} and not one of system.*"
-
-
-def _executors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield from spec.get("deploymentSpec", {}).get("executors", {}).items()
-
-
-def _executor_kinds(spec: Mapping[str, Any]) -> Iterator[str]:
-    for name, executor in _executors(spec):
-        for kind in executor.keys() - set(_EXECUTORS):
-            yield f"{name} is of the kind {kind}; a server runs {' and '.join(_EXECUTORS)} only"
-
-
-def _containers(spec: Mapping[str, Any]) -> Iterator[str]:
-    for name, executor in _executors(spec):
-        if "container" not in executor:
-            continue
-        container = executor["container"]
-        if not container.get("command"):
-            yield f"{name} has no command; an image's own entry point is never run"
-        if not container.get("image"):
-            yield f"{name} has no image"
-        if "lifecycle" in container:
-            yield f"{name} has a lifecycle hook, which a server ignores"
-
-
-def _arguments(spec: Mapping[str, Any]) -> Iterator[str]:
-    for name, executor in _executors(spec):
-        for argument in executor.get("container", {}).get("args", ()):
-            if argument.startswith('{"IfPresent":'):
-                yield f"an argument of {name} begins with IfPresent, which the driver interprets"
-            if "{{" in argument.replace("{{$", ""):
-                yield f"an argument of {name} holds {{{{, which begins a placeholder"
-            if len(argument.encode()) > ARGUMENT_BYTES:
-                yield f"an argument of {name} is longer than {ARGUMENT_BYTES} bytes"
-
-
 # Placeholders that the driver fills if they are the whole constant (`resolveInputParameter`); KFP's compiler
 # writes an image from a parameter this way.
 _PLACEHOLDER = re.compile(
@@ -190,7 +126,7 @@ _PLACEHOLDER = re.compile(
 
 
 def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
-    for component, body in _components(spec):
+    for component, body in (("root", spec.get("root", {})), *spec.get("components", {}).items()):
         for task, call in body.get("dag", {}).get("tasks", {}).items():
             parameters = call.get("inputs", {}).get("parameters", {})
             constants = [str(p.get("runtimeValue", {}).get("constant", "")) for p in parameters.values()]
@@ -203,12 +139,6 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
                 )
             if any("{{" in constant and not _PLACEHOLDER.fullmatch(constant) for constant in constants):
                 yield f"a value given to {task} in {component} holds {{{{, which begins a placeholder"
-
-
-RULES: tuple[Rule, ...] = (
-    _schema_version, _name, _component_names, _parameter_types, _artifact_types, _executor_kinds, _containers,
-    _arguments, _constants,
-)  # fmt: skip
 
 
 LIMIT_BYTES = 1024 * 1024

@@ -6,14 +6,14 @@ fires. The new one's description names the old one, so that a later call can fin
 replacement.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import difflib
-import functools
 import logging
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow import package
@@ -25,7 +25,6 @@ from pipeline.run_parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
-_Changed = TypeVar("_Changed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,12 +78,14 @@ def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
         if all(s.schedule_id == made.schedule_id for s in list_schedules(connection, spec.name)[:1]):
             return Applied(action="created", changes=(), schedule=made)
         # A concurrent call created one.
-        _unless_gone(lambda: delete(connection, made))
+        with _unless_gone():
+            delete(connection, made)
         return apply(connection, spec)
     changes = _differences(old, spec)
     if not changes:
         return Applied(action="unchanged", changes=(), schedule=old)
-    _create(connection, spec, enabled=False, description=_replaces(old))
+    then = f"Replaces {old.schedule_id}, then {'enabled' if old.enabled else 'paused'}."
+    _create(connection, spec, enabled=False, description=f"{_DESCRIPTION} {then}")
     new = _finish_replacement(connection, spec.name)
     assert new is not None
     return Applied(action="replaced", changes=tuple(changes), schedule=new)
@@ -200,10 +201,6 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
 _DESCRIPTION = "Made by `detflow schedule create`."
 
 
-def _replaces(old: Schedule) -> str:
-    return f"{_DESCRIPTION} Replaces {old.schedule_id}, then {'enabled' if old.enabled else 'paused'}."
-
-
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     """Finish interrupted replacements and return the schedule with the name; None without one.
 
@@ -222,29 +219,30 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     others = [s for s in found if s is not settled]
     for other in others:
         if other.enabled:
-            _unless_gone(functools.partial(set_enabled, connection, other, enabled=False))
+            with _unless_gone():
+                set_enabled(connection, other, enabled=False)
     if "then enabled." in settled.description and not settled.enabled:
         settled = set_enabled(connection, settled, enabled=True)
     for other in others:
-        kept_by = _unless_gone(functools.partial(remove, connection, other))
-        if kept_by:
-            _logger.warning(
-                "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
-                "`detflow schedule create` deletes it",
-                other.schedule_id,
-                " and ".join(kept_by),
-            )
+        with _unless_gone():
+            if kept_by := remove(connection, other):
+                _logger.warning(
+                    "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
+                    "`detflow schedule create` deletes it",
+                    other.schedule_id,
+                    " and ".join(kept_by),
+                )
     return settled
 
 
-def _unless_gone(change: Callable[[], _Changed]) -> _Changed | None:
-    """Change a schedule, unless another call has deleted it."""
+@contextlib.contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Ignore that another call has deleted the schedule."""
     try:
-        return change()
+        yield
     except ClusterError as e:
         if e.status != 404:
             raise
-        return None
 
 
 def _replaced_by(schedule: Schedule) -> str:

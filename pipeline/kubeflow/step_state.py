@@ -37,35 +37,26 @@ class NodeTree:
 
     Attributes:
         workflow: name of the workflow; empty if the details do not list Argo's nodes.
+        details: full name to the server's details of a node, if it has any.
+        inside: full name of a graph to those of the nodes in it, without their attempts.
+        attempts: full name of a node to those of its attempts in order; empty if it has no retries.
     """
 
     def __init__(self, details: Sequence[Any]) -> None:
         ids = {child.pod_name for d in details for child in d.child_tasks or () if child.pod_name}
         named = [i.rpartition("-") for i in ids]
         self.workflow = next((head for head, _, digits in named if head and digits.isdigit()), "")
-        self._details: dict[str, Any] = {}
-        self._inside: dict[str, list[str]] = collections.defaultdict(list)
-        self._attempts: dict[str, list[str]] = collections.defaultdict(list)
+        self.details: dict[str, Any] = {}
+        self.inside: dict[str, list[str]] = collections.defaultdict(list)
+        self.attempts: dict[str, list[str]] = collections.defaultdict(list)
         if self.workflow:
             labels = {d.display_name for d in details if d.display_name}
             self._find(labels, {int(digits) for _, _, digits in named if digits.isdigit()})
             self._match(details)
 
-    def detail(self, name: str) -> Any:
-        """Return the server's details of a node; None without details."""
-        return self._details.get(name)
-
-    def attempts(self, name: str) -> list[str]:
-        """Return the full names of a node's attempts in order; empty if it has no retries."""
-        return self._attempts[name]
-
     def last(self, name: str) -> str:
         """Return the full name of a node's last attempt, or the node itself without attempts."""
-        return (self._attempts[name] or [name])[-1]
-
-    def inside(self, graph: str) -> list[str]:
-        """Return the full names of the nodes in a graph, without their attempts."""
-        return self._inside[graph]
+        return (self.attempts[name] or [name])[-1]
 
     def _find(self, labels: set[str], hashes: set[int]) -> None:
         """Find all full names whose hash is the id of a listed child."""
@@ -73,17 +64,17 @@ class NodeTree:
         queue = collections.deque([self.workflow])
         while queue:
             name = queue.popleft()
-            hashed, attempts = _fnv(name), self._attempts[name]
+            hashed, attempts = _fnv(name), self.attempts[name]
             while _fnv(f"({len(attempts)})", hashed) in hashes:
                 attempts.append(f"{name}({len(attempts)})")
             found = {label for label in labels if _fnv(f".{label}", hashed) in hashes}
             again = {label for label in found if _ATTEMPT.sub("", label) in found - {label}}
-            self._inside[name] = [f"{name}.{label}" for label in sorted(found - again)]
-            queue += [*attempts, *self._inside[name]]
+            self.inside[name] = [f"{name}.{label}" for label in sorted(found - again)]
+            queue += [*attempts, *self.inside[name]]
 
     def _match(self, details: Sequence[Any]) -> None:
         """Match details to nodes; many nodes share a display name, such as `executor`."""
-        below = [*self._attempts.values(), *self._inside.values()]
+        below = [*self.attempts.values(), *self.inside.values()]
         names = [self.workflow, *(name for found in below for name in found)]
         ids = {node_id(self.workflow, name): name for name in names}
         by_label: dict[str, list[str]] = collections.defaultdict(list)
@@ -95,14 +86,14 @@ class NodeTree:
             fitting = by_label[detail.display_name or ""]
             sure = fitting if len(fitting) == 1 else [n for n in fitting if self._is_parent(n, children)]
             if len(sure) == 1:
-                self._details[sure[0]] = detail
+                self.details[sure[0]] = detail
             else:
                 undecided[detail.display_name or ""].append(detail)
         # A node begins and ends within its graph, so times distinguish the remaining nodes.
         for label, left in undecided.items():
-            free = [n for n in by_label[label] if n not in self._details]
+            free = [n for n in by_label[label] if n not in self.details]
             free.sort(key=lambda n: (self._times_around(n), n))
-            self._details.update(zip(free, sorted(left, key=_times), strict=False))
+            self.details.update(zip(free, sorted(left, key=_times), strict=False))
 
     def _graph(self, name: str) -> str:
         """Return the full name of a node's graph; empty for the workflow itself."""
@@ -110,13 +101,13 @@ class NodeTree:
 
     def _is_parent(self, name: str, children: Sequence[str]) -> bool:
         """Tell whether a node has these children: its attempts, or the first nodes of its graph."""
-        return any(c in self._attempts[name] or c in self._inside[name] for c in children)
+        return any(c in self.attempts[name] or c in self.inside[name] for c in children)
 
     def _times_around(self, name: str) -> _Times:
         around = _ATTEMPT.sub("", name)
-        while around and (around == name or around not in self._details):
+        while around and (around == name or around not in self.details):
             around = self._graph(_ATTEMPT.sub("", around))
-        return _times(self._details[around]) if around else (_NEVER, _NEVER)
+        return _times(self.details[around]) if around else (_NEVER, _NEVER)
 
 
 def _times(detail: Any) -> _Times:
@@ -137,7 +128,6 @@ _DRIVER = "-driver"
 _NEVER_BEGUN = (StepStatus.PENDING, StepStatus.CACHED, StepStatus.SKIPPED, StepStatus.NOT_RUN)
 _MEASURED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED)
 _STARTED = (StepStatus.RUNNING, StepStatus.FAILED, StepStatus.CANCELLING)
-_NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 _WORDS = {
     "": StepStatus.PENDING,
     "RUNTIME_STATE_UNSPECIFIED": StepStatus.PENDING,
@@ -217,7 +207,7 @@ class _Steps:
 
     def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
         root = f"{entry}.root"
-        driver = self._tree.detail(root + _DRIVER)
+        driver = self._tree.details.get(root + _DRIVER)
         # After a failed driver Argo omits the root; the server has no state for omitted nodes.
         failed = driver is not None and word_of(driver.state) == StepStatus.FAILED
         if failed or (not self._ending.ended and self._awaits_pod(root + _DRIVER)):
@@ -226,7 +216,7 @@ class _Steps:
 
     def _inside(self, graph: str, tasks: Tasks, prefix: str, depth: int) -> Iterator[StepState]:
         """Yield the steps in a graph, or the items of a loop."""
-        labels = [_label(n) for n in self._tree.inside(graph)]
+        labels = [_label(n) for n in self._tree.inside[graph]]
         loop = "iteration-driver" in labels
         if loop:
             names = dict.fromkeys(n for n in labels if n.startswith("iteration-iterations("))
@@ -245,35 +235,35 @@ class _Steps:
         """Return the graph of a step; for a loop's item, that of the repeated step."""
         inner = self._tree.last(name)
         item = f"{inner}.iteration-item"
-        return self._tree.last(item) if item in self._tree.inside(inner) else inner
+        return self._tree.last(item) if item in self._tree.inside[inner] else inner
 
     def _is_container(self, graph: str) -> bool:
-        return f"{graph}.executor" in self._tree.inside(graph)
+        return f"{graph}.executor" in self._tree.inside[graph]
 
     def _begin(self, name: str) -> datetime.datetime:
-        known = (self._tree.detail(n) for n in (name + _DRIVER, name))
+        known = (self._tree.details.get(n) for n in (name + _DRIVER, name))
         return next((d.start_time for d in known if d is not None and d.start_time), _NEVER)
 
     def _step(self, name: str, prefix: str, depth: int) -> StepState:
         tree, label = self._tree, _item(_label(name))
-        detail, driver = tree.detail(name), tree.detail(name + _DRIVER)
+        detail, driver = tree.details.get(name), tree.details.get(name + _DRIVER)
         state = word_of(detail.state) if detail is not None else StepStatus.PENDING
         if state == StepStatus.PENDING and driver is not None and word_of(driver.state) == StepStatus.FAILED:
             return StepState(
                 name=prefix + label,
                 depth=depth,
-                state=self._settled(StepStatus.FAILED, driver),
+                state=_settled(StepStatus.FAILED, driver, self._ending),
                 error=error_of(driver) or "Kubeflow's driver could not prepare it",
                 driver=True,
                 workflow=tree.workflow,
                 pods=tuple(self._pods(name + _DRIVER, _DRIVER_PODS)),
-                attempts=len(tree.attempts(name + _DRIVER)) or 1,
+                attempts=len(tree.attempts[name + _DRIVER]) or 1,
             )
         body = self._body(name)
         executor = f"{body}.executor" if self._is_container(body) else name
         if state == StepStatus.SUCCEEDED and self._is_cached(name, executor):
             state = StepStatus.CACHED
-        state = self._settled(state, detail)
+        state = _settled(state, detail, self._ending)
         leaf = {"running": executor, "pending": name + _DRIVER}.get(state, "")
         if self._awaits_pod(leaf):
             state = StepStatus.WAITING
@@ -284,30 +274,27 @@ class _Steps:
             seconds=_seconds(detail) if state in _MEASURED else None,
             error=error_of(detail) if detail is not None else "",
             pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
-            attempts=0 if state in _NEVER_BEGUN else len(tree.attempts(executor)) or 1,
+            attempts=0 if state in _NEVER_BEGUN else len(tree.attempts[executor]) or 1,
             workflow=tree.workflow,
         )
 
     def _awaits_pod(self, name: str) -> bool:
         """Tell whether a container waits for its pod: forever if an image, secret or node is missing."""
         leaf = name.endswith((".executor", _DRIVER))
-        detail = self._tree.detail(self._tree.last(name)) if leaf else None
+        detail = self._tree.details.get(self._tree.last(name)) if leaf else None
         # Nodes that Argo omits have no state here.
         return detail is not None and detail.state == "PENDING"
 
     def _is_cached(self, name: str, executor: str) -> bool:
         """Tell whether the executor of a successful step was skipped by a cache hit."""
         tree = self._tree
-        if not executor.endswith(".executor") or tree.attempts(executor):
+        if not executor.endswith(".executor") or tree.attempts[executor]:
             return False
-        detail = tree.detail(executor)
+        detail = tree.details.get(executor)
         # Where Kubeflow's own retries are on, a container that ran has an attempt.
-        return bool(tree.attempts(name + _DRIVER)) or (
+        return bool(tree.attempts[name + _DRIVER]) or (
             detail is not None and word_of(detail.state) == StepStatus.SKIPPED
         )
-
-    def _settled(self, state: str, detail: Any) -> str:
-        return _settled(state, detail, self._ending)
 
     def _pods(self, name: str, templates: Sequence[str]) -> Iterator[str]:
         """Yield the names of a node's pods, the last attempt first.
@@ -315,7 +302,7 @@ class _Steps:
         Kubeflow's archive uses the node's id; its live log and user interface use the pod's name.
         """
         workflow = self._tree.workflow
-        for attempt in reversed(self._tree.attempts(name) or [name]):
+        for attempt in reversed(self._tree.attempts[name] or [name]):
             node = node_id(workflow, attempt)
             yield node
             for template in templates:

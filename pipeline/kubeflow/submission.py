@@ -22,6 +22,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.kfp_rules import NAME_CHARACTERS
 from pipeline.kubeflow.package import Package, read_package
+from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.workflow_settings import PipelineSettings
 
 _PAGE = 100
@@ -190,6 +191,11 @@ class Source:
     path: str
     package: Package
     settings: PipelineSettings | None
+
+    @property
+    def kubeflow(self) -> KubeflowSettings:
+        """The settings of its runs; the defaults for a compiled file."""
+        return self.settings.kubeflow if self.settings else KubeflowSettings()
 
 
 @contextlib.contextmanager

@@ -31,8 +31,3 @@ def add_step_id(step_id: str) -> None:
     if step_id in step_ids():
         raise ValueError(f"expected a new id for a step, found {step_id!r}, which is taken; rename it")
     _registered.append(step_id)
-
-
-def remove_step_id(step_id: str) -> None:
-    """Remove the id of a registered step."""
-    _registered.remove(step_id)

@@ -80,7 +80,7 @@ def tune(
     except OSError as error:
         text = f"cannot make the folder of the search ({error.strerror}); choose another --output"
         raise ConfigError(text, where=folder) from error
-    run = (run_steps or _run_steps)(settings)
+    run = run_steps(settings) if run_steps else run_locally(settings, RunOptions(until=TRAINER))
     with _alone_in(folder):
         _check_identity(folder, settings, space, run)
         search = Search(space, folder)
@@ -125,10 +125,6 @@ def validation_overrides(config: PipelineConfig) -> dict[str, Any]:
     steps = int(fields.get("train_config.num_steps", "0"))
     # All trials validate at the same steps, so that their intermediate scores can be compared.
     return {"train_config.validation": {"every_steps": max(1, steps // 10)} if steps else {}}
-
-
-def _run_steps(settings: PipelineSettings) -> RunInfo:
-    return run_locally(settings, RunOptions(until=TRAINER))
 
 
 def _outputs(run: RunInfo, step: str) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import pytest
 
 from component_specs.annotations import EVALUATION, MODEL, Input, Output
-from component_specs.registration import register_component, unregister_component
+from component_specs.registration import register_component
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, ContractError
@@ -18,12 +18,13 @@ from detection_core.storage import files
 from pipeline import descriptions
 from pipeline.dag import build_dag
 from pipeline.descriptions import KeptDescription, describe_config
-from pipeline.registered_steps import register_step, unregister_step
+from pipeline.registered_steps import register_step
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.step_ids import step_ids
 from pipeline.steps import Dag, FromStep, Step
 from tests.support.cases import refused
 from tests.support.configs import PYRAMID
+from tests.support.registrations import forget_component, forget_step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,8 +80,8 @@ def components(monkeypatch):
         register_component(name, job, module=module.__name__)
     yield
     for name in STEPS:
-        unregister_step(name)
-        unregister_component(name)
+        forget_step(name)
+        forget_component(name)
 
 
 def ids(dag):
@@ -98,8 +99,8 @@ def test_a_registered_step_stands_before_what_waits_for_it(components, digits_se
     by_id = {step.id: step for step in dag.steps}
     assert by_id["trainer"].after == ("maker",)
     assert [step for step in dag.steps if step.after] == [by_id["trainer"]]
-    unregister_step("maker")
-    unregister_step("grader")
+    forget_step("maker")
+    forget_step("grader")
     assert build_dag(settings) == plain
 
 
@@ -110,10 +111,10 @@ def test_what_waits_for_several_steps_or_for_none(components, digits_settings):
     pusher = build_dag(settings).steps[-1]
     assert pusher.id == "pusher" and pusher.after == ("maker", "grader")
     for step_id in STEPS:
-        unregister_step(step_id)
+        forget_step(step_id)
     register_step("maker", lambda settings: MAKE if settings.quantize.enabled else None, before="pusher")
     assert "maker" in ids(build_dag(settings)) and "maker" not in ids(build_dag(without))
-    unregister_step("maker")
+    forget_step("maker")
     register_step("maker", lambda settings: MAKE, before="quantized_evaluator")
     dag = build_dag(without)
     assert ids(dag)[-1] == "maker" and not any(step.after for step in dag.steps)
@@ -130,7 +131,7 @@ def test_ids_and_wrong_steps_are_refused(components, digits_settings):
     ):
         register_step(step_id, lambda settings: GRADE)
         refused(ValueError, message, build_dag, load_settings(digits_settings))
-        unregister_step(step_id)
+        forget_step(step_id)
 
 
 @pytest.mark.tfx

@@ -21,7 +21,6 @@ from PIL import Image
 
 import detection_core
 from component_specs import ExampleGenJob
-from component_specs.registration import unregister_component
 from components.example_gen.run import run as ingest
 from detection_core.builders.augment import build_augmentation
 from detection_core.builders.backbones import BACKBONES
@@ -33,13 +32,13 @@ from detection_core.datasets.readers import READERS
 from detection_core.detectors.family import FAMILIES
 from detection_core.structures import GroundTruth, Sample
 from pipeline.cli import parser
-from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.blobs import write_examples as write_blob_examples
 from tests.support.compiled import with_short_stack
 from tests.support.plain_backbone import PLAIN
+from tests.support.registrations import forget_component, forget_step
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 ROOT = Path(__file__).parents[2]
@@ -276,7 +275,7 @@ def test_a_component_is_compiled_beside_ours_and_runs(tmp_path, request):
     from kfp import compiler
 
     with recipe("a component", tmp_path) as graded:
-        request.addfinalizer(lambda: unregister_component("grader"))
+        request.addfinalizer(lambda: forget_component("grader"))
         pipeline = graded.load("graded_pipeline").graded
         with_short_stack(compiler.Compiler().compile, pipeline, str(tmp_path / "graded.yaml"))
     package = next(yaml.safe_load_all((tmp_path / "graded.yaml").read_text()))
@@ -297,7 +296,7 @@ def test_a_component_is_a_step_of_a_workflow_in_a_compiled_package(tmp_path):
     image = ["kubeflow.steps.grader.image=registry/grader:1.0"]
     with pytest.raises(detection_core.ConfigError, match=r"kubeflow.steps.grader: expected one of"):
         load_settings(str(SETTINGS), image, check_files=False)
-    forget = (lambda: unregister_step("grader"), lambda: unregister_component("grader"))
+    forget = (lambda: forget_step("grader"), lambda: forget_component("grader"))
     with registered("a component", tmp_path, "grader_step", *forget):
         settings = load_settings(str(SETTINGS), image, check_files=False)
         package = with_short_stack(render_pipeline, settings)

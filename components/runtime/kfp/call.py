@@ -98,11 +98,8 @@ def _parse(text: str, where: str) -> dict[str, Any]:
 
 def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCall:
     job_type = JOBS[component]
-    fields, inputs, outputs = (
-        job_fields(job_type),
-        executor_input.get("inputs", {}),
-        executor_input["outputs"],
-    )
+    fields = job_fields(job_type)
+    inputs, outputs = executor_input.get("inputs", {}), executor_input["outputs"]
     values = decode_parameters(job_type, inputs.get("parameterValues", {}))
     missing = [name for name, p in fields.parameters.items() if name not in values and p.required]
     given = {name: entry["artifacts"][0] for name, entry in outputs.get("artifacts", {}).items()}

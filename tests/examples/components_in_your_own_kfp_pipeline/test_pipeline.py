@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from pipeline.kubeflow.kfp_rules import check_package
+from tests.support.compiled_rules import find_faults
 
 ROOT = Path(__file__).parents[3]
 
@@ -16,6 +17,7 @@ def test_our_steps_work_in_somebody_elses_pipeline(tmp_path):
     subprocess.run([sys.executable, "-I", str(script), str(path)], check=True, cwd=tmp_path, timeout=120)
     check_package(path.read_text())
     spec = yaml.safe_load(path.read_text())
+    assert find_faults(spec) == []
     executors = spec["deploymentSpec"]["executors"].items()
     images = {name: e["container"]["image"] for name, e in executors if "container" in e}
     ours = dict.fromkeys(("exec-evaluator", "exec-tflite-exporter"), "detflow:latest")

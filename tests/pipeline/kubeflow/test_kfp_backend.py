@@ -12,7 +12,7 @@ from detection_core.errors import ConfigError, ContractError
 from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
-from pipeline.kubeflow.kfp_rules import RULES, check_package, find_faults
+from pipeline.kubeflow.kfp_rules import check_package
 from pipeline.kubeflow.package import (
     check_placeholders,
     check_schedule_time,
@@ -25,8 +25,9 @@ from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import GOLDEN, SETTINGS
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
-from tests.support.cases import refused
+from tests.support.cases import cases, refused
 from tests.support.compiled import documents, with_short_stack
+from tests.support.compiled_rules import RULES, find_faults
 
 PLAIN = (
     "kubeflow.schedule_time=false",
@@ -211,9 +212,6 @@ _SPLIT = "root dag tasks evaluator inputs parameters split"
 
 # (where, what is put there; None removes it, part of the message)
 _BAD = [
-    ("schemaVersion", "2.0.0", "schemaVersion is '2.0.0'"),
-    ("pipelineInfo name", "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
-    ("pipelineInfo name", "a" * 111, "hyphens, 110 at most"),
     ("components evaluator", {}, "the component 'evaluator' does not begin with comp-"),
     (f"{_EVALUATOR} inputDefinitions parameters split parameterType", None, "has no parameterType"),
     (f"{_REPORT} artifactType", {"schemaTitle": "tfx.Examples"}, "has the type 'tfx.Examples'"),
@@ -225,6 +223,11 @@ _BAD = [
     (f"{_EXECUTOR} container args", ['{"IfPresent": {}}'], "begins with IfPresent"),
     (f"{_EXECUTOR} container args", ["a {{workflow.name}}"], "which begins a placeholder"),
     (f"{_EXECUTOR} container args", ["x" * 200_000], "is longer than 131072 bytes"),
+]
+_REFUSED = [
+    ("schemaVersion", "2.0.0", "schemaVersion is '2.0.0'"),
+    ("pipelineInfo name", "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
+    ("pipelineInfo name", "a" * 111, "hyphens, 110 at most"),
     (_SPLIT, {"runtimeValue": {"constant": "x" * 70_000}}, "they are one argument"),
     (_SPLIT, {"runtimeValue": {"constant": "{{x}}"}}, "a value given to evaluator in root holds"),
 ]
@@ -245,12 +248,18 @@ def _changed(where, value):
 
 def test_a_good_package_and_one_at_the_limits_pass():
     check_package(GOLDEN.read_text(encoding="utf-8"))
-    assert not list(find_faults(documents()[0]))
-    for where, value in (("pipelineInfo name", "a" * 110), (f"{_EXECUTOR} container args", ["x" * 131_000])):
-        assert find_faults(_changed(where, value)) == []
+    for settings in ((), PLAIN, RICH):
+        assert find_faults(documents(*settings)[0]) == []
+    check_package(yaml.safe_dump(_changed("pipelineInfo name", "a" * 110)))
+    assert find_faults(_changed(f"{_EXECUTOR} container args", ["x" * 131_000])) == []
 
 
-def test_a_bad_package_is_told_by_its_rule(subtests):
+@cases(*_REFUSED)
+def test_a_bad_package_is_refused(*, where, value, message):
+    refused(ContractError, re.escape(message), check_package, yaml.safe_dump(_changed(where, value)))
+
+
+def test_what_no_server_takes_of_a_compiler_is_told_by_its_rule(subtests):
     broken = set()
     for where, value, message in _BAD:
         with subtests.test(message):
@@ -270,7 +279,7 @@ def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic(
     message = str(refused(ContractError, "", check_package, yaml.safe_dump(spec)))
     assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
     assert re.search(r"11 tasks \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
-    assert find_faults(spec) == []
+    assert "they are one argument" not in message
 
 
 def test_a_field_that_the_server_does_not_know_is_refused():

@@ -154,7 +154,7 @@ def test_ids_are_those_of_argo_and_every_node_is_found_with_what_is_told_of_it()
         tree = NodeTree(details_of(workflow))
         assert tree.workflow == name
         for full, node in workflow.nodes.items():
-            detail = tree.detail(full)
+            detail = tree.details.get(full)
             assert detail is not None, full
             assert (detail.display_name, detail.start_time) == (node.display, node.begin), full
 
@@ -162,9 +162,9 @@ def test_ids_are_those_of_argo_and_every_node_is_found_with_what_is_told_of_it()
 def test_attempts_come_in_their_order_and_details_of_another_kind_are_no_workflow():
     workflow = Workflow("wf-1").run([Step(name="trainer", failed_attempts=2)], "Succeeded", failed_roots=1)
     tree = NodeTree(details_of(workflow))
-    assert tree.attempts("wf-1") == ["wf-1(0)", "wf-1(1)"]
+    assert tree.attempts["wf-1"] == ["wf-1(0)", "wf-1(1)"]
     graph = "wf-1(1).root(0).trainer(0)"
-    assert tree.inside(graph) == [f"{graph}.executor"]
+    assert tree.inside[graph] == [f"{graph}.executor"]
     assert tree.last(f"{graph}.executor") == f"{graph}.executor(2)"
     assert tree.last(f"{graph}.executor(2)") == f"{graph}.executor(2)"
     assert NodeTree([]).workflow == ""

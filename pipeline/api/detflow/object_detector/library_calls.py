@@ -109,9 +109,6 @@ def _shown(label_map: dict[int, str]) -> str:
     return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
 
 
-_DEFAULT_IMAGES = 100
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteRequest:
     """A TensorFlow Lite file to write.
@@ -130,7 +127,7 @@ class TFLiteRequest:
     file_format: str
     data: DataLoader | None
     quantized_dir: str = ""
-    images: int = _DEFAULT_IMAGES
+    images: int = 100
     max_detections: int = 25
     classes_per_detection: int = 1
 
