@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from detection_core.data.example_wire import Feature, Span, parse_example
 from detection_core.datasets.annotated_images import (
+    OPTIONAL_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
     ImageLabel,
@@ -29,13 +30,11 @@ _TEXTS = (
 _MORE: dict[str, tuple[str, Any]] = {
     "area": ("image/object/area", float),
     "crowd": ("image/object/is_crowd", int),
-    "difficult": ("image/object/difficult", int),
-    "truncated": ("image/object/truncated", int),
-    "group_of": ("image/object/group_of", int),
-    "occluded": ("image/object/occluded", int),
-    "depiction": ("image/object/depiction", int),
-    "confidence": (f"{_CLASS}/confidence", float),
-    "weight": ("image/object/weight", float),
+    **{
+        field: (key, type(default))
+        for field, (key, default) in OPTIONAL_FIELDS.items()
+        if not isinstance(default, str)
+    },
 }
 """Field of an object to its key and the type of its values."""
 
