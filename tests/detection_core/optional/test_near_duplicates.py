@@ -345,7 +345,7 @@ def test_shared_and_repeated_images_are_those_of_a_slow_search(here, there):
     shared = [_pair("eval", i, there.index(n)) for i, n in enumerate(here) if n and n in there]
     assert duplicates.shared_images("eval", _digests(here), "train", _digests(there)) == shared
     repeated = [_pair("train", i, here.index(n)) for i, n in enumerate(here) if n and here.index(n) != i]
-    assert duplicates.repeated_images("train", _digests(here)) == repeated
+    assert duplicates.shared_images("train", _digests(here), "train", _digests(here)) == repeated
 
 
 def test_leakage_and_repetition_are_found_with_the_records_to_look_at():
