@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from detection_core.allowed_values import ExifAnnotations
-from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.bounded.limits import MAX_JSON_VALUES, MAX_VALUES
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
@@ -61,6 +61,29 @@ def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObjec
     if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
         cast(list[Any], one.mask.rings).extend(other.mask.rings)
     return one._replace(box=box, mask=one.mask or other.mask)
+
+
+def fill_keypoints(
+    image: AnnotatedImage, points: Sequence[Mapping[str, Point]], names: Mapping[str, Sequence[str]]
+) -> AnnotatedImage:
+    """Return an image whose objects have all keypoints of their class, at 0, 0 if they were not drawn.
+
+    `points` are each object's drawn ones by name, `names` those of each class in order.
+
+    Raises:
+        Rejected: if they are too many.
+    """
+    filled = sum(len(names.get(item.name, ())) for item in image.objects)
+    check_count(filled, "keypoints of an image", MAX_VALUES)
+    objects = [
+        item._replace(
+            keypoints=[(*drawn[name], 2) if name in drawn else (0.0, 0.0, 0) for name in names[item.name]]
+        )
+        if item.name in names
+        else item
+        for item, drawn in zip(image.objects, points, strict=True)
+    ]
+    return image._replace(objects=objects)
 
 
 def ellipse(center: Point, radii: Point, degrees: float = 0.0) -> list[Point]:
