@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf import text_encoding
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
@@ -192,18 +193,10 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     constraints = feature.distribution_constraints
     most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
     if missing and (sum(count for _, count in missing) / total > most or most == 0):
-        listed = ", ".join(f"{_escaped(text)} ({_percent(count, total)})" for text, count in missing)
+        escaped = [(text_encoding.CEscape(text, as_utf8=True), count) for text, count in missing]
+        listed = ", ".join(f"{text} ({_percent(count, total)})" for text, count in escaped)
         text = f"Examples contain values missing from the schema: {listed}. "
         yield _INFO.ENUM_TYPE_UNEXPECTED_STRING_VALUES, "Unexpected string values", text
-
-
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        _ESCAPES.get(c) or (f"\\{ord(c):03o}" if ord(c) < 0x20 or ord(c) == 0x7F else c) for c in text
-    )
 
 
 def _percent(count: float, total: float) -> str:
