@@ -55,9 +55,7 @@ def find(listing: FolderListing) -> layouts.Layout | None:
     found = annotated_folders(listing, ".json", _is_labelme)
     if not found:
         return None
-    by_split: dict[str, list[str]] = collections.defaultdict(list)
-    for folder in found:
-        by_split[layouts.split_of_path(folder)].append(folder)
+    by_split = layouts.group_by_split(found)
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
     count = layouts.count_images(listing, [""])
     return layouts.Layout(
