@@ -68,7 +68,7 @@ class SamplePictures:
         for number, label in enumerate(wanted):
             self._drawn -= len(self._samples.pop(label)) if label in self._borrowed else 0
             self._borrowed = (self._borrowed - {label}) | ({label} if number else set())
-            picture = draw_image(pixels, image, self._classes, sides=_SIDES, emphasis=Emphasis(label=label))
+            picture = draw_image(pixels, image, self._classes, sides=_SIDES, label=label)
             name = f"sample-{label:04d}-{len(self._samples.setdefault(label, []))}.jpg"
             entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
             self._samples[label].append((entry, jpeg_bytes(picture)))
@@ -161,59 +161,44 @@ def box_of(values: np.ndarray) -> Box:
     return ymin, xmin, ymax, xmax
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Emphasis:
-    """The objects of a picture to highlight.
-
-    Attributes:
-        label: names the objects of this class only; None: all objects.
-        box: colours the object with this box only (ymin, xmin, ymax, xmax); the others are grey. None: all.
-    """
-
-    label: int | None = None
-    box: Sequence[float] | None = None
-
-    def names(self, label: int, box: np.ndarray) -> bool:
-        """Return whether an object is drawn with its name."""
-        return (self.label is None or label == self.label) and self.means(box)
-
-    def means(self, box: np.ndarray) -> bool:
-        """Return whether a box is drawn in colour."""
-        return self.box is None or bool(np.allclose(box, self.box, atol=1e-4))
-
-
-EVERYTHING = Emphasis()
-
-
 def draw_image(
     pixels: np.ndarray,
     image: LabelledImage,
     classes: Sequence[str],
     *,
     sides: tuple[int, int],
-    emphasis: Emphasis = EVERYTHING,
+    label: int | None = None,
+    box: Sequence[float] | None = None,
 ) -> Image.Image:
     """Draw objects with their masks and keypoints on uint8 [H, W, 3] pixels, named ones on top.
 
     Crowd regions are dashed.
 
-    `sides` are the minimum and maximum of the picture's longer side in pixels.
+    Args:
+        pixels: of the image.
+        image: its objects.
+        classes: names of the label map.
+        sides: minimum and maximum of the picture's longer side in pixels.
+        label: only objects of this class are named; None: all.
+        box: only the object with this box (ymin, xmin, ymax, xmax) is named and coloured; None: all.
     """
     size = pixels.shape[0], pixels.shape[1]
+    meant = [box is None or np.allclose(other, box, atol=1e-4) for other in image.boxes]
     boxes = [
         LabelledBox(
-            box=box_of(box),
-            label=max(int(label), 0),
-            text=classes[label] if label >= 0 and emphasis.names(int(label), box) else "",
+            box=box_of(corners),
+            label=max(int(own), 0),
+            text=classes[own] if is_meant and own >= 0 and label in (None, own) else "",
             dashed=bool(crowd),
-            colour=None if emphasis.means(box) else _NOT_MEANT,
+            colour=None if is_meant else _NOT_MEANT,
             mask=_runs(mask, size),
             mask_size=size,
             keypoints=tuple((y, x) for y, x in points.tolist()),
         )
-        for box, label, crowd, mask, points in zip(
+        for corners, own, is_meant, crowd, mask, points in zip(
             image.boxes,
-            image.classes,
+            image.classes.tolist(),
+            meant,
             image.is_crowd,
             image.masks or [b""] * len(image.boxes),
             image.keypoints,
@@ -289,7 +274,7 @@ def _look(
         marks = records[image.record]
         pixels = pixels_of(image) if marks else None
         pictures = {
-            marked: draw_image(pixels, image, classes, sides=_MARKED, emphasis=Emphasis(box=marked or None))
+            marked: draw_image(pixels, image, classes, sides=_MARKED, box=marked or None)
             for marked in marks
             if pixels is not None
         }
