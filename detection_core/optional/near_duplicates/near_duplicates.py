@@ -14,7 +14,6 @@ from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
     band_count,
-    ignore_band,
     near_pairs,
     search_window,
 )
@@ -83,7 +82,7 @@ def find_near_duplicates(
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = ignore_band,
+    on_band: Callable[[], None] = lambda: None,
 ) -> NearDuplicates:
     """Find near-identical images.
 
@@ -110,7 +109,7 @@ def find_nearest_images(
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = ignore_band,
+    on_band: Callable[[], None] = lambda: None,
 ) -> NearestImages:
     """Find the images that are near-identical to one of others; arguments as in `find_near_duplicates`."""
     asked, known = _Nodes.of(hashes), _Nodes.of(others)
