@@ -18,7 +18,6 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Malformed,
-    Mask,
     Polygons,
     Rejected,
     RunLengths,
@@ -293,20 +292,16 @@ def place_objects(record: AnnotatedImage, width: int, height: int) -> list[Annot
 
 def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedObject:
     xmin, ymin, xmax, ymax = item.box
+    mask = item.mask
+    if isinstance(mask, Polygons):
+        import numpy as np
+
+        mask = Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
     return item._replace(
         box=(xmin * width, ymin * height, xmax * width, ymax * height),
-        mask=_place_mask(item.mask, width, height),
+        mask=mask,
         keypoints=item.keypoints and [(x * width, y * height, seen) for x, y, seen in item.keypoints],
     )
-
-
-def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
-    """Return polygons in pixels and other masks unchanged."""
-    if not isinstance(mask, Polygons):
-        return mask
-    import numpy as np
-
-    return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
 
 
 def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:
