@@ -113,7 +113,9 @@ def _feature_reasons(
         yield _INFO.UNEXPECTED_DATA_TYPE, "Unexpected data type", text
     kind = feature.WhichOneof("domain_info")
     if found.type == _STATS.BYTES and kind not in _FOR_FILES:
-        yield _no_domain_of_files(feature)
+        # TFDV prints the feature here as modified during the comparison.
+        text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
+        yield _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
     elif kind in _DOMAINS:
         domain = domains[feature.domain] if kind == "domain" else getattr(feature, kind)
         yield from _DOMAINS[kind](feature, domain, found)
@@ -167,12 +169,6 @@ def _presence(presence: Any, common: Any, examples: int) -> Iterator[Reason]:
     if presence.HasField("min_fraction") and fraction < presence.min_fraction:
         text = f"{fewer} fraction = {np.float32(presence.min_fraction):f}, actual = {fraction:f}"
         yield _INFO.FEATURE_TYPE_LOW_FRACTION_PRESENT, "Column dropped", text
-
-
-def _no_domain_of_files(feature: schema_pb2.Feature) -> Reason:
-    # TFDV prints the feature here as modified during the comparison.
-    text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
-    return _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
 
 
 def _texts(found: Any) -> list[tuple[str, float]]:
