@@ -81,10 +81,10 @@ def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
     return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.BICUBIC)
 
 
-def jpeg_bytes(picture: Image.Image) -> bytes:
-    """Return a picture as a JPEG file."""
+def jpeg_bytes(picture: Image.Image, *, quality: int = _JPEG_QUALITY, optimize: bool = False) -> bytes:
+    """Return a picture as a JPEG file; options as Pillow has them."""
     stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=_JPEG_QUALITY)
+    picture.save(stream, "JPEG", quality=quality, optimize=optimize)
     return stream.getvalue()
 
 
