@@ -180,12 +180,10 @@ def _dashes(
 ) -> None:
     left, top, right, bottom = corners
     dash = 4 * thickness
-    columns: Sequence[float] = np.arange(left, right, 2 * dash).tolist()
-    rows: Sequence[float] = np.arange(top, bottom, 2 * dash).tolist()
-    for start in columns:
+    for start in np.arange(left, right, 2 * dash).tolist():
         for y in (top, bottom):
             draw.line((start, y, min(start + dash, right), y), fill=colour, width=thickness)
-    for start in rows:
+    for start in np.arange(top, bottom, 2 * dash).tolist():
         for x in (left, right):
             draw.line((x, start, x, min(start + dash, bottom)), fill=colour, width=thickness)
 
