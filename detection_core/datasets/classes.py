@@ -166,8 +166,8 @@ def keypoint_columns(
         for place, (at_x, at_y, seen) in zip(places, item.keypoints or (), strict=False):
             index = number * count + place
             x[index], y[index], visibility[index] = at_x / width, at_y / height, seen
-    texts = layout.names * len(objects)
-    columns = {"x": x, "y": y, "visibility": visibility, "text": texts, "num": numbers}
+    columns: dict[str, Sequence[Any]] = {"x": x, "y": y, "visibility": visibility, "num": numbers}
+    columns["text"] = layout.names * len(objects)
     return {f"image/object/keypoint/{name}": values for name, values in columns.items()}
 
 

@@ -246,9 +246,9 @@ def complete_examples(
         for image in read(split, records):
             ids[split, image.record] = image.source_id or image.filename
             here = [place for place in places if place[:2] == (split, image.record)]
-            pixels = pixels_of(image) if here else None
-            for place in here if pixels is not None else ():
-                pictures[place] = draw_image(pixels, image, classes, sides=_MARKED, box=place[2] or None)
+            if here and (pixels := pixels_of(image)) is not None:
+                for place in here:
+                    pictures[place] = draw_image(pixels, image, classes, sides=_MARKED, box=place[2] or None)
     names = (f"{number:03d}.jpg" for number in itertools.count())
     return [
         dataclasses.replace(

@@ -172,8 +172,8 @@ def _locations(listing: FolderListing, found: "YoloSet") -> dict[str, dict[str, 
         if places.get("val") == places.get("train"):
             places.pop("val", None)
         return {_SPLITS[key]: {"data": found.file, "split": key} for key in places}
-    places = dict.fromkeys(posixpath.dirname(path) for path in listing.paths() if is_image(path))
-    by_split = group_by_split(places)
+    with_images = dict.fromkeys(posixpath.dirname(path) for path in listing.paths() if is_image(path))
+    by_split = group_by_split(with_images)
     folders = {split: sorted(paths, key=len) for split, paths in by_split.items() if split}
     return {split: {"names": found.file, "images": paths[0]} for split, paths in folders.items()}
 

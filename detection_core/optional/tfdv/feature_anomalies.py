@@ -189,7 +189,8 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     constraints = feature.distribution_constraints
     most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
     if missing and (sum(count for _, count in missing) / total > most or most == 0):
-        escaped = [(text_encoding.CEscape(text, as_utf8=True), count) for text, count in missing]
+        escape: Callable[..., str] = text_encoding.CEscape  # its stub lacks texts
+        escaped = [(escape(text, as_utf8=True), count) for text, count in missing]
         listed = ", ".join(f"{text} ({_percent(count, total)})" for text, count in escaped)
         text = f"Examples contain values missing from the schema: {listed}. "
         yield _INFO.ENUM_TYPE_UNEXPECTED_STRING_VALUES, "Unexpected string values", text
