@@ -126,25 +126,26 @@ def _texts_feature(values: Sequence[str]) -> bytes:
     return _delimited(_BYTES_LIST, b"".join([_text_value(value) for value in values]))
 
 
-_FLOATS = (
+FLOAT_KEYS = (
     *(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")), "image/object/area",
     "image/object/class/confidence", "image/object/weight", "image/object/mask/weight",
     "image/object/keypoint/x", "image/object/keypoint/y", "image/class/confidence",
 )  # fmt: skip
-_INTEGERS = (
+INTEGER_KEYS = (
     "image/object/class/label", "image/object/is_crowd", "image/object/difficult", "image/object/truncated",
     "image/object/group_of", "image/object/occluded", "image/object/depiction", "image/object/keypoint/num",
-    "image/object/keypoint/visibility", "image/class/label", "image/neg_category_ids",
-    "image/not_exhaustive_category_ids",
+    "image/object/keypoint/visibility", "image/class/label",
 )  # fmt: skip
-_TEXTS = (
+TEXT_KEYS = (
     "image/object/class/text", "image/object/view", "image/object/keypoint/text", "image/class/text",
 )  # fmt: skip
 _ENCODERS: dict[str, Callable[..., bytes]] = {
-    **dict.fromkeys(_FLOATS, float_feature),
-    **dict.fromkeys(_INTEGERS, int64_feature),
-    **dict.fromkeys(_TEXTS, _texts_feature),
+    **dict.fromkeys(FLOAT_KEYS, float_feature),
+    **dict.fromkeys(INTEGER_KEYS, int64_feature),
+    **dict.fromkeys(TEXT_KEYS, _texts_feature),
     "image/object/mask": bytes_feature,
+    "image/neg_category_ids": int64_feature,
+    "image/not_exhaustive_category_ids": int64_feature,
 }
 """Feature key to the encoder of its values."""
 
