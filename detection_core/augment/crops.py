@@ -6,6 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from detection_core.augment.augmentation import random_int, skip_with_probability, uniforms
+from detection_core.ops import boxes as box_ops
 from detection_core.ops.objects import hide_outside, keep_objects, keypoints_in_window, with_keypoints
 from detection_core.ops.resampling import resize_masks, resize_pixels
 from detection_core.structures import GroundTruth, Sample
@@ -60,22 +61,10 @@ def crop_and_pad(
     return pad_image(crop_image(image, window), room), masks
 
 
-def _normalized(window: Window, image: tf.Tensor) -> tf.Tensor:
-    """Return the window as float32 [4], normalised to the image."""
-    corners = tf.cast(tf.concat([window.begin, window.begin + window.size], 0), tf.float32)
-    return corners / tf.cast(tf.tile(tf.shape(image)[:2], [2]), tf.float32)
-
-
-def boxes_in_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Normalise boxes [G, 4] to a window [4] in the same frame, without clipping."""
-    size = window[2:] - window[:2]
-    return (boxes - tf.tile(window[:2], [2])) / tf.tile(size, [2])
-
-
 def truth_in_window(truth: GroundTruth, window: tf.Tensor) -> GroundTruth:
     """Normalise boxes and keypoints to a window [4], without clipping; masks are unchanged."""
     keypoints = keypoints_in_window(truth.keypoints, window)
-    return truth._replace(boxes=boxes_in_window(truth.boxes, window), keypoints=keypoints)
+    return truth._replace(boxes=box_ops.change_frame(truth.boxes, window), keypoints=keypoints)
 
 
 def visible_fraction(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
@@ -110,7 +99,8 @@ def crop(
     sample: Sample, window: Window, *, overlap_thresh: tf.Tensor | float, clip_boxes: tf.Tensor | bool
 ) -> Sample:
     """Crop a sample to a window; see `crop_truth` for the objects."""
-    frame = _normalized(window, sample.image)
+    corners = tf.cast(tf.concat([window.begin, window.begin + window.size], 0), tf.float32)
+    frame = corners / tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
     truth = sample.truth._replace(masks=crop_masks(sample.truth.masks, window))
     truth = crop_truth(truth, frame, overlap_thresh=overlap_thresh, clip_boxes=clip_boxes)
     return sample._replace(image=crop_image(sample.image, window), truth=truth)

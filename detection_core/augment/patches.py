@@ -6,32 +6,25 @@ https://arxiv.org/abs/2001.04086.
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
+from detection_core.augment.crops import Window
 from detection_core.augment.geometry import REPLACEMENT, rotation, warp_pixels
 from detection_core.structures import Sample
 
 
-class Region(NamedTuple):
-    """Pixels that a box touches: first row and column, and the ones behind the last, int32 [2]."""
-
-    begin: tf.Tensor
-    end: tf.Tensor
-
-
-def region_of(box: tf.Tensor, size: tf.Tensor) -> Region:
-    """Return the pixels of a normalised box [4] in an image of int32 [2] `size`; at least one pixel."""
+def region_of(box: tf.Tensor, size: tf.Tensor) -> Window:
+    """Return the pixels that a normalised box [4] touches in an image of int32 [2] `size`; at least one."""
     sides = tf.cast(box * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
     begin = tf.clip_by_value(sides[:2], 0, size - 1)
-    return Region(begin, tf.clip_by_value(sides[2:], begin, size - 1) + 1)
+    return Window(begin, tf.clip_by_value(sides[2:], begin, size - 1) + 1 - begin)
 
 
-def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+def change_region(pixels: tf.Tensor, region: Window, change: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
     """Replace a region of [H, W, c] by the result of `change`."""
-    (top, left), (bottom, right) = tf.unstack(region.begin), tf.unstack(region.end)
+    (top, left), (bottom, right) = tf.unstack(region.begin), tf.unstack(region.begin + region.size)
     rows = pixels[top:bottom]
     changed = change(tf.ensure_shape(rows[:, left:right], [None, None, pixels.shape[-1]]))
     rows = tf.concat([rows[:, :left], changed, rows[:, right:]], axis=1)
@@ -66,8 +59,8 @@ def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws:
     Its sides are a fraction of the box's; `draws`, float32 [2] of [0, 1), are row and column of the centre.
     """
     region = region_of(box, tf.shape(image)[:2])
-    reach = tf.cast(fraction * (tf.cast(region.end - region.begin, tf.float32) / 2.0), tf.int32)
-    return fill_square(image, random_int(draws, region.begin, region.end - 1), reach)
+    reach = tf.cast(fraction * (tf.cast(region.size, tf.float32) / 2.0), tf.int32)
+    return fill_square(image, random_int(draws, region.begin, region.begin + region.size - 1), reach)
 
 
 def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> Sample:
@@ -81,17 +74,17 @@ def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> 
     return sample._replace(image=tf.cond(count > 0, change, lambda: sample.image))
 
 
-class BoxChange(NamedTuple):
-    """Functions that change a box: of uint8 [h, w, 3] pixels and a seed, and of uint8 [h, w, G] masks."""
-
-    image: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-    masks: Callable[[tf.Tensor], tf.Tensor]
-
-
-def change_boxes(sample: Sample, change: BoxChange, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
+def change_boxes(
+    sample: Sample,
+    change: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    change_masks: Callable[[tf.Tensor], tf.Tensor],
+    probability: tf.Tensor,
+    seed: tf.Tensor,
+) -> Sample:
     """Change the pixels of each box with a probability, one by one in random order; the boxes stay.
 
-    The sample's image must be uint8; `seed` is int64 [2].
+    `change` takes uint8 [h, w, 3] pixels of the sample's image and a seed, `change_masks` uint8 [h, w, G].
+    `seed` is int64 [2].
     """
     truth, size = sample.truth, tf.shape(sample.image)[:2]
     count = tf.shape(truth.boxes)[0]
@@ -103,8 +96,8 @@ def change_boxes(sample: Sample, change: BoxChange, probability: tf.Tensor, seed
         region, image_seed = region_of(truth.boxes[row], size), tf.random.fold_in(seed, row + 2)
 
         def changed() -> tuple[tf.Tensor, tf.Tensor]:
-            image = change_region(pixels[0], region, lambda part: change.image(part, image_seed))
-            return image, change_region(pixels[1], region, change.masks) if has_masks else pixels[1]
+            image = change_region(pixels[0], region, lambda part: change(part, image_seed))
+            return image, change_region(pixels[1], region, change_masks) if has_masks else pixels[1]
 
         return tf.cond(taken[row], changed, lambda: pixels)
 

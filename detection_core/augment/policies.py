@@ -66,10 +66,13 @@ def _in_boxes(
     """Return an operation on boxes; `change` takes pixels, amount and seed."""
 
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
-        box_change = patches.BoxChange(
-            lambda part, own: change(part, amount, own), lambda part: masks(part, amount)
+        return patches.change_boxes(
+            sample,
+            lambda part, own: change(part, amount, own),
+            lambda part: masks(part, amount),
+            probability * _BOX_PROBABILITY,
+            seed,
         )
-        return patches.change_boxes(sample, box_change, probability * _BOX_PROBABILITY, seed)
 
     return Operation(apply, amount, either_sign=either_sign, by_box=True)
 

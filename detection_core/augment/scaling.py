@@ -8,13 +8,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import in_floats, random_int, scaled, skip_with_probability, uniforms
 from detection_core.augment.crops import Window, crop_image, crop_masks, fitting_size, place
 from detection_core.ops.objects import end_at_last_pixel, hide_outside, with_keypoints
-from detection_core.ops.resampling import (
-    Method,
-    pad_bottom_right,
-    pad_masks_bottom_right,
-    resize_masks,
-    resize_pixels,
-)
+from detection_core.ops.resampling import Method, pad_bottom_right, resize_masks, resize_pixels
 from detection_core.structures import GroundTruth, Sample
 
 
@@ -165,9 +159,10 @@ class ScaleJitter:
         side = tf.constant([self.height, self.width])
         window = Window(placement.offset, tf.minimum(placement.scaled - placement.offset, side))
         image = resize_pixels(sample.image, placement.scaled, half_pixel_centers=True)
-        image = pad_bottom_right(crop_image(image, window), side, self.per_channel_pad_value)
         masks = resize_masks(sample.truth.masks, placement.scaled, half_pixel_centers=True)
-        truth = sample.truth._replace(masks=pad_masks_bottom_right(crop_masks(masks, window), side))
+        image, masks = crop_image(image, window), crop_masks(masks, window)
+        image, masks = pad_bottom_right(image, masks, side, self.per_channel_pad_value)
+        truth = sample.truth._replace(masks=masks)
         image = tf.ensure_shape(image, [self.height, self.width, 3])
         return sample._replace(image=image, truth=_placed_objects(truth, placement, side))
 

@@ -7,9 +7,9 @@ deterministic serialisation.
 
 import dataclasses
 import functools
-import operator
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 # Field numbers of tensorflow.Feature's oneof, as tags of a length-delimited field.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
@@ -39,143 +39,24 @@ class EncodedImage:
     source_id: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class KeypointColumns:
-    """The keypoints of one image's objects: the same number and order for every object.
-
-    Attributes:
-        y: as a fraction of the image's height.
-        x: as a fraction of the image's width.
-        visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
-        texts: names.
-        numbers: labelled keypoints of each object.
-    """
-
-    y: Sequence[float]
-    x: Sequence[float]
-    visibility: Sequence[int]
-    texts: Sequence[str]
-    numbers: Sequence[int]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ImageLabels:
-    """Image-level classes; every column has one entry per class.
-
-    Attributes:
-        labels: ids of the label map, 1 or more.
-        texts: class names.
-        confidences: 1: verified as present; 0: verified as absent.
-    """
-
-    labels: Sequence[int]
-    texts: Sequence[str]
-    confidences: Sequence[float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectColumns:
-    """The objects of one image; every column has one entry per object. None: not in the source.
-
-    Attributes:
-        ymin: upper edges, as a fraction of the image's height.
-        xmin: left edges, as a fraction of the image's width.
-        ymax: lower edges.
-        xmax: right edges.
-        labels: ids of the label map, 1 or more.
-        texts: class names.
-        is_crowd: 1 where the box surrounds a group.
-        area: of the object, in square pixels.
-        difficult: 1 where the annotator marked the object as hard.
-        truncated: 1 where the object extends beyond the image.
-        views: the pose in the annotator's words.
-        masks: PNG files of the image's size, 1 on the object.
-        mask_weights: training weights of the masks.
-        group_of: 1 where the box surrounds several objects that touch.
-        occluded: 1 where a part is hidden.
-        depiction: 1 for a drawing or a statue.
-        confidences: of the class, 0 to 1.
-        weights: training weights of the objects.
-    """
-
-    ymin: Sequence[float]
-    xmin: Sequence[float]
-    ymax: Sequence[float]
-    xmax: Sequence[float]
-    labels: Sequence[int]
-    texts: Sequence[str]
-    is_crowd: Sequence[int]
-    area: Sequence[float]
-    difficult: Sequence[int] | None = None
-    truncated: Sequence[int] | None = None
-    views: Sequence[str] | None = None
-    masks: Sequence[bytes] | None = None
-    mask_weights: Sequence[float] | None = None
-    group_of: Sequence[int] | None = None
-    occluded: Sequence[int] | None = None
-    depiction: Sequence[int] | None = None
-    confidences: Sequence[float] | None = None
-    weights: Sequence[float] | None = None
-
-
-def encode_features(
-    image: EncodedImage,
-    objects: ObjectColumns,
-    keypoints: KeypointColumns | None = None,
-    labels: ImageLabels | None = None,
-) -> dict[str, bytes]:
+def encode_features(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
     """Return the serialised features of an image and its objects, by key.
 
-    The image's bytes are stored unchanged. All columns of `objects` have the same length, which may be 0.
-    Without keypoints or labels in the source, pass None.
+    The image's bytes are stored unchanged. `columns` are the other features' values by key, those that the
+    source has.
 
     Raises:
-        ValueError: when the columns differ in length, or a float does not fit float32.
+        ValueError: when a float does not fit float32.
     """
-    lengths = {len(column) for column in _columns_of(objects) if column is not None}
-    if len(lengths) != 1:
-        raise ValueError(f"columns differ in length: {sorted(lengths)}")
-    features = {
+    return {
         "image/encoded": bytes_feature([image.data]),
         "image/filename": bytes_feature([image.filename.encode()]),
         "image/format": _texts_feature([image.format]),
         "image/height": int64_feature([image.height]),
         "image/key/sha256": bytes_feature([image.sha256.encode()]),
-        "image/object/area": float_feature(objects.area),
-        "image/object/bbox/xmax": float_feature(objects.xmax),
-        "image/object/bbox/xmin": float_feature(objects.xmin),
-        "image/object/bbox/ymax": float_feature(objects.ymax),
-        "image/object/bbox/ymin": float_feature(objects.ymin),
-        "image/object/class/label": int64_feature(objects.labels),
-        "image/object/class/text": _texts_feature(objects.texts),
-        "image/object/is_crowd": int64_feature(objects.is_crowd),
         "image/source_id": bytes_feature([image.source_id.encode()]),
         "image/width": int64_feature([image.width]),
-    }
-    for key, (column, encode) in _OPTIONAL.items():
-        values = getattr(objects, column)
-        if values is not None:
-            features[key] = encode(values)
-    if keypoints is not None:
-        features |= _keypoint_features(keypoints, len(objects.labels))
-    if labels is not None:
-        features["image/class/confidence"] = float_feature(labels.confidences)
-        features["image/class/label"] = int64_feature(labels.labels)
-        features["image/class/text"] = _texts_feature(labels.texts)
-    return features
-
-
-def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, bytes]:
-    lengths = {len(keypoints.y), len(keypoints.x), len(keypoints.visibility), len(keypoints.texts)}
-    count = max(lengths)
-    if len(lengths) > 1 or len(keypoints.numbers) != objects or (count % objects if objects else count):
-        raise ValueError(f"keypoint columns differ in length, or do not fit {objects} objects: {lengths}")
-    return {
-        "image/object/keypoint/num": int64_feature(keypoints.numbers),
-        "image/object/keypoint/text": _texts_feature(keypoints.texts),
-        "image/object/keypoint/visibility": int64_feature(keypoints.visibility),
-        "image/object/keypoint/x": float_feature(keypoints.x),
-        "image/object/keypoint/y": float_feature(keypoints.y),
+        **{key: _ENCODERS[key](values) for key, values in columns.items()},
     }
 
 
@@ -245,22 +126,28 @@ def _texts_feature(values: Sequence[str]) -> bytes:
     return _delimited(_BYTES_LIST, b"".join([_text_value(value) for value in values]))
 
 
-_OPTIONAL: dict[str, tuple[str, Callable[..., bytes]]] = {
-    "image/object/class/confidence": ("confidences", float_feature),
-    "image/object/depiction": ("depiction", int64_feature),
-    "image/object/difficult": ("difficult", int64_feature),
-    "image/object/group_of": ("group_of", int64_feature),
-    "image/object/mask": ("masks", bytes_feature),
-    "image/object/mask/weight": ("mask_weights", float_feature),
-    "image/object/occluded": ("occluded", int64_feature),
-    "image/object/truncated": ("truncated", int64_feature),
-    "image/object/view": ("views", _texts_feature),
-    "image/object/weight": ("weights", float_feature),
+FLOAT_KEYS = (
+    *(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")), "image/object/area",
+    "image/object/class/confidence", "image/object/weight", "image/object/mask/weight",
+    "image/object/keypoint/x", "image/object/keypoint/y", "image/class/confidence",
+)  # fmt: skip
+INTEGER_KEYS = (
+    "image/object/class/label", "image/object/is_crowd", "image/object/difficult", "image/object/truncated",
+    "image/object/group_of", "image/object/occluded", "image/object/depiction", "image/object/keypoint/num",
+    "image/object/keypoint/visibility", "image/class/label",
+)  # fmt: skip
+TEXT_KEYS = (
+    "image/object/class/text", "image/object/view", "image/object/keypoint/text", "image/class/text",
+)  # fmt: skip
+_ENCODERS: dict[str, Callable[..., bytes]] = {
+    **dict.fromkeys(FLOAT_KEYS, float_feature),
+    **dict.fromkeys(INTEGER_KEYS, int64_feature),
+    **dict.fromkeys(TEXT_KEYS, _texts_feature),
+    "image/object/mask": bytes_feature,
+    "image/neg_category_ids": int64_feature,
+    "image/not_exhaustive_category_ids": int64_feature,
 }
-"""Feature keys that a source may lack: their column of `ObjectColumns` and encoder."""
-
-
-_columns_of = operator.attrgetter(*(field.name for field in dataclasses.fields(ObjectColumns)))
+"""Feature key to the encoder of its values."""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -4,7 +4,6 @@ import re
 import struct
 import warnings
 import zlib
-from collections.abc import Callable
 from typing import NamedTuple
 
 from detection_core.errors import DataError
@@ -66,7 +65,8 @@ def read_header(data: bytes) -> ImageHeader:
     name = find_format(data)
     walk = _WALKERS.get(name)
     if walk is None:
-        return ImageHeader(name, 0, 0, _MAY_HAVE_NOTES[name](data))
+        has_notes = name == "tiff" or (name == "webp" and (b"EXIF" in data or b"XMP " in data))
+        return ImageHeader(name, 0, 0, has_notes)
     try:
         height, width, has_notes = walk(data)
     except (IndexError, struct.error) as e:
@@ -250,10 +250,3 @@ def _png_size(data: bytes, at: int) -> tuple[int, int]:
 
 
 _WALKERS = {"jpeg": _walk_jpeg, "png": _walk_png}
-_MAY_HAVE_NOTES: dict[str, Callable[[bytes], bool]] = {
-    "webp": lambda data: b"EXIF" in data or b"XMP " in data,
-    "tiff": lambda data: True,
-    "gif": lambda data: False,
-    "bmp": lambda data: False,
-}
-"""For formats whose structure is not parsed."""

@@ -30,28 +30,26 @@ def find_undecodable(
         DataError: when a file is damaged, so that not all of its records can be read.
     """
 
-    def failure(record: bytes) -> str:
+    def failure(record: bytes) -> tuple[str, bytes] | None:
         try:
             decode(tf.constant(record))
         except READING_ERRORS as error:  # others, such as lack of memory, are not the record's fault
             if as_user_error(error):
                 raise
             message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
-            return column_fault(record) or message
-        return ""
+            return column_fault(record) or message, record
+        return None
 
     found = []
     for file in record_files:
         check_records(file)
-        records = read_records(file)
-        reasons = done_ahead(records.as_numpy_iterator(), failure, lambda _: 1, budget=64)
-        bad = {index: reason for index, reason in enumerate(reasons) if reason}
-        for index, record in enumerate(records.as_numpy_iterator()) if bad else ():
-            if index in bad:
-                digest = int(digest_of(tf.constant(record)))
-                name = image_name(record)
+        records = read_records(file).as_numpy_iterator()
+        for index, bad in enumerate(done_ahead(records, failure, lambda _: 1, budget=64)):
+            if bad is not None:
+                reason, record = bad
+                digest, name = int(digest_of(tf.constant(record))), image_name(record)
                 found.append(
-                    LeftOut(path=uri_of(file), index=index, image=name, reason=bad[index], digest=digest)
+                    LeftOut(path=uri_of(file), index=index, image=name, reason=reason, digest=digest)
                 )
     return found
 

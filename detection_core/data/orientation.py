@@ -21,8 +21,6 @@ UPRIGHT = 1
 SWAPS_SIDES = frozenset({5, 6, 7, 8})
 """Orientations that exchange rows and columns (EXIF 2.32, tag 274)."""
 
-_PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
-
 # Pillow's code for chroma at half the columns. After a turn that is half the rows, which Pillow cannot write.
 _HALF_COLUMNS, _FULL = 1, 0
 _ORIENTATION_TAG = 0x0112
@@ -52,7 +50,7 @@ def read_orientation(data: bytes, image_format: str) -> int:
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
+        with Image.open(io.BytesIO(data), formats=[image_format.upper()]) as picture:
             return noted_orientation(picture)
     except Exception:  # Pillow's parsers raise many types of error; the file's structure is checked elsewhere
         return UPRIGHT
@@ -125,12 +123,12 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     stored, what = io.BytesIO(), "expected an image that can be turned upright, found a damaged one ({})"
     with (
         pillow_faults("undecodable_image", what.format),
-        Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture,
+        Image.open(io.BytesIO(data), formats=[image_format.upper()]) as picture,
     ):
         options = _jpeg_options(picture) if image_format == "jpeg" else {}
         turned = turn_upright(picture)
         turned.info = {}  # remove colour profile and comments: our decoders ignore them
-        turned.save(stored, _PILLOW_FORMATS[image_format], **options)
+        turned.save(stored, image_format.upper(), **options)
     return stored.getvalue(), ImageHeader(image_format, turned.height, turned.width)
 
 
@@ -157,8 +155,8 @@ def _jpeg_options(picture: Any) -> dict[str, Any]:
     return {"qtables": tables, "subsampling": sampling}
 
 
-CONVERTIBLE = {"bmp": "BMP", "gif": "GIF", "tiff": "TIFF", "webp": "WEBP"}
-"""Our format names to Pillow's: Pillow may use no other plug-in."""
+CONVERTIBLE = ("bmp", "gif", "tiff", "webp")
+"""Formats that are stored as PNG; Pillow's names of all formats are ours in capitals."""
 
 _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 
@@ -169,7 +167,7 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
 
     what = f"the {image_format.upper()} file cannot be decoded: {{}}"
     with pillow_faults("corrupt_image", what.format):
-        image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
+        image = Image.open(io.BytesIO(data), formats=[image_format.upper()])
         check_size(image.height, image.width)
         if image.mode not in _EIGHT_BIT:
             raise ImageFault("unsupported_image", f"expected 8 bits a channel, found mode {image.mode}")

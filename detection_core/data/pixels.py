@@ -12,7 +12,7 @@ import numpy as np
 from detection_core.data.image_header import ImageFault, check_size
 from detection_core.data.orientation import CONVERTIBLE, noted_orientation, pillow_faults, turn_upright
 
-FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
+FORMATS = ("JPEG", "PNG", *map(str.upper, CONVERTIBLE))
 """Pillow's names of the supported formats: Pillow may use no other plug-in."""
 
 MAX_DIFFERENCE = 6.0

@@ -1,5 +1,6 @@
 """Read and decode the records of one input reader."""
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -99,11 +100,6 @@ class Reader:
         """Decode one record to a training sample."""
         return self.decode(record).sample
 
-    def keeping_decoded(self) -> "Reader":
-        """Return a reader with the disk cache of images that the environment sets; ConfigError if invalid."""
-        cache = image_cache()
-        return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
-
     def undecoded(self) -> "Reader":
         """Return a reader whose training samples are undecoded records, string []."""
         return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
@@ -119,11 +115,9 @@ class Reader:
 
     def _images(self) -> int:
         count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
-        records = sum(count(path) - self._left_out_of(uri_of(path)) for path in self.paths)
+        left_out = collections.Counter(record.path for record in self.left_out)
+        records = sum(count(path) - left_out[uri_of(path)] for path in self.paths)
         return -(-records // max(1, self.sequence.sample_1_of_n_examples))
-
-    def _left_out_of(self, path: str) -> int:
-        return sum(record.path == path for record in self.left_out)
 
     def leaving_out(self, left_out: Sequence[LeftOut]) -> "Reader":
         """Return a reader that skips some records."""
@@ -173,7 +167,8 @@ class Reader:
                 position
             )
         records = self.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
-        reader = self.keeping_decoded()
+        decoding = dataclasses.replace(self.decoding, cache=image_cache())
+        reader = dataclasses.replace(self, decoding=decoding)
         return records.map(
             lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
             num_parallel_calls=tf.data.AUTOTUNE,

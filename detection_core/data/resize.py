@@ -6,13 +6,7 @@ from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
-from detection_core.ops.resampling import (
-    Method,
-    pad_bottom_right,
-    pad_masks_bottom_right,
-    resize_masks,
-    resize_pixels,
-)
+from detection_core.ops.resampling import Method, pad_bottom_right, resize_masks, resize_pixels
 
 
 class Resized(NamedTuple):
@@ -118,8 +112,7 @@ class KeepAspectRatioResizer(Resizer):
         resized, masks = resize_pixels(image, size, self.resize_method), resize_masks(masks, size)
         if self.pad_to_max_dimension:
             square = tf.fill([2], self.max_dimension)
-            resized = pad_bottom_right(resized, square, self.per_channel_pad_value)
-            masks = pad_masks_bottom_right(masks, square)
+            resized, masks = pad_bottom_right(resized, masks, square, self.per_channel_pad_value)
         return Resized(resized, masks, size)
 
 
@@ -169,8 +162,7 @@ class PadToMultipleResizer(Resizer):
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.shape(image)[:2]
         padded = (size + self.multiple - 1) // self.multiple * self.multiple
-        resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
-        return Resized(resized, pad_masks_bottom_right(masks, padded), size)
+        return Resized(*pad_bottom_right(tf.cast(image, tf.float32), masks, padded), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,8 +198,7 @@ class AutomlResizer(Resizer):
         size, whole = self.resized_size(tf.shape(image)[:2]), tf.constant([self.height, self.width])
         resized = resize_pixels(image, size, half_pixel_centers=True)
         masks = resize_masks(masks, size, half_pixel_centers=True)
-        padded = pad_bottom_right(resized, whole, self.per_channel_pad_value)
-        return Resized(padded, pad_masks_bottom_right(masks, whole), size)
+        return Resized(*pad_bottom_right(resized, masks, whole, self.per_channel_pad_value), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

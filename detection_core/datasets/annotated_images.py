@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
@@ -113,6 +113,19 @@ class AnnotatedObject(NamedTuple):
     depiction: int | None = None
     confidence: float | None = None
     weight: float | None = None
+
+
+OPTIONAL_FIELDS: dict[str, tuple[str, Any]] = {
+    "difficult": ("image/object/difficult", 0),
+    "truncated": ("image/object/truncated", 0),
+    "pose": ("image/object/view", ""),
+    "group_of": ("image/object/group_of", 0),
+    "occluded": ("image/object/occluded", 0),
+    "depiction": ("image/object/depiction", 0),
+    "confidence": ("image/object/class/confidence", 1.0),
+    "weight": ("image/object/weight", 1.0),
+}
+"""Field that an object may lack to its key in records, and its value if another object has the field."""
 
 
 class ImageLabel(NamedTuple):

@@ -3,9 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
-from detection_core.data.encode import KeypointColumns
 from detection_core.data.label_map import (
     FREQUENCIES,
     Keypoint,
@@ -143,8 +143,8 @@ def fill_label_map(
 
 def keypoint_columns(
     objects: Sequence[AnnotatedObject], layout: KeypointLayout, height: int, width: int
-) -> KeypointColumns | None:
-    """Return the keypoints of an image's objects, None if no object has any.
+) -> dict[str, Sequence[Any]]:
+    """Return the features of the keypoints of an image's objects by key, none if no object has any.
 
     As in the Object Detection API's records, a missing keypoint is at 0, 0 with visibility 0.
 
@@ -152,7 +152,7 @@ def keypoint_columns(
         Rejected: if a keypoint is not one of the object's class, or its coordinates are invalid.
     """
     if all(item.keypoints is None for item in objects):
-        return None
+        return {}
     count = len(layout.names)
     if count * len(objects) > MAX_VALUES:
         detail = f"expected at most {MAX_VALUES:,} keypoints of an image, found {count * len(objects):,}"
@@ -166,8 +166,9 @@ def keypoint_columns(
         for place, (at_x, at_y, seen) in zip(places, item.keypoints or (), strict=False):
             index = number * count + place
             x[index], y[index], visibility[index] = at_x / width, at_y / height, seen
-    texts = layout.names * len(objects)
-    return KeypointColumns(y=y, x=x, visibility=visibility, texts=texts, numbers=numbers)
+    columns: dict[str, Sequence[Any]] = {"x": x, "y": y, "visibility": visibility, "num": numbers}
+    columns["text"] = layout.names * len(objects)
+    return {f"image/object/keypoint/{name}": values for name, values in columns.items()}
 
 
 def _check_keypoints(item: AnnotatedObject, layout: KeypointLayout) -> None:

@@ -10,10 +10,7 @@ from typing import Any
 
 from detection_core.data.encode import (
     EncodedImage,
-    ImageLabels,
-    ObjectColumns,
     encode_features,
-    int64_feature,
     serialise_features,
 )
 from detection_core.data.example_wire import merge_example
@@ -30,9 +27,9 @@ from detection_core.data.orientation import (
 from detection_core.data.pixels import check_with_both, check_with_pillow
 from detection_core.datasets.annotated_images import (
     LVIS_FIELDS,
+    OPTIONAL_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
-    ImageLabel,
     Rejected,
 )
 from detection_core.datasets.classes import KeypointLayout, keypoint_columns
@@ -168,17 +165,14 @@ def make_example(
         box = check_box(item, image.width, image.height)
         clipped += box != item.box
         boxes.append(box)
-    columns = _columns(objects, boxes, label_ids, image, drawn_on)
-    features = encode_features(
-        image,
-        columns,
-        keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
-        _image_labels(record.labels, label_ids),
-    )
-    for key, field in LVIS_FIELDS.items():
-        if names := getattr(record, field):
-            ids = sorted(label_ids[name] for name in names if name in label_ids)
-            features[f"image/{key}"] = int64_feature(ids)
+    columns = {
+        **_object_columns(objects, boxes, label_ids, image),
+        **_optional_columns(objects),
+        **_mask_columns(objects, drawn_on),
+        **keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
+        **_image_columns(record, label_ids),
+    }
+    features = encode_features(image, columns)
     data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
     return CheckedExample(
         data=data,
@@ -279,58 +273,38 @@ def _read_file(path: str) -> bytes:
         raise Rejected(reason, e.strerror or type(e).__name__) from e
 
 
-def _columns(
-    objects: list[AnnotatedObject],
-    boxes: list[Box],
-    label_ids: Mapping[str, int],
-    image: EncodedImage,
-    drawn_on: Frame,
-) -> ObjectColumns:
-    return ObjectColumns(
-        xmin=[b[0] / image.width for b in boxes],
-        ymin=[b[1] / image.height for b in boxes],
-        xmax=[b[2] / image.width for b in boxes],
-        ymax=[b[3] / image.height for b in boxes],
-        labels=[label_ids[o.name] for o in objects],
-        texts=[o.name for o in objects],
-        is_crowd=[o.crowd for o in objects],
-        area=[o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)],
-        **_mask_columns(objects, drawn_on),
-        **_optional_columns(objects),
-    )
+def _object_columns(
+    objects: list[AnnotatedObject], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
+) -> dict[str, list[Any]]:
+    return {
+        "image/object/bbox/xmin": [b[0] / image.width for b in boxes],
+        "image/object/bbox/ymin": [b[1] / image.height for b in boxes],
+        "image/object/bbox/xmax": [b[2] / image.width for b in boxes],
+        "image/object/bbox/ymax": [b[3] / image.height for b in boxes],
+        "image/object/class/label": [label_ids[o.name] for o in objects],
+        "image/object/class/text": [o.name for o in objects],
+        "image/object/is_crowd": [o.crowd for o in objects],
+        "image/object/area": [
+            o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)
+        ],
+    }
 
 
-_OPTIONAL_COLUMNS: tuple[tuple[str, str, Any], ...] = (
-    ("difficult", "difficult", 0),
-    ("truncated", "truncated", 0),
-    ("views", "pose", ""),
-    ("group_of", "group_of", 0),
-    ("occluded", "occluded", 0),
-    ("depiction", "depiction", 0),
-    ("confidences", "confidence", 1.0),
-    ("weights", "weight", 1.0),
-)
-"""Column, field of the object, and the value for objects without it if another object has it."""
-
-
-_OPTIONAL_FIELDS = operator.itemgetter(
-    *(AnnotatedObject._fields.index(field) for _, field, _ in _OPTIONAL_COLUMNS)
-)
+_optional_values = operator.itemgetter(*map(AnnotatedObject._fields.index, OPTIONAL_FIELDS))
 
 
 def _optional_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
     """Return the columns for which at least one object has a value."""
     found = {}
-    for (name, _, default), values in zip(
-        _OPTIONAL_COLUMNS, zip(*map(_OPTIONAL_FIELDS, objects), strict=True), strict=False
-    ):
+    columns = zip(*map(_optional_values, objects), strict=True)
+    for (key, default), values in zip(OPTIONAL_FIELDS.values(), columns, strict=False):
         if values.count(None) < len(values):
-            found[name] = [default if value is None else value for value in values]
+            found[key] = [default if value is None else value for value in values]
     return found
 
 
 def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, Any]:
-    """Return the mask column, or none if no object has a mask; empty masks fill gaps with weight 0.
+    """Return the masks, or none if no object has a mask; empty masks fill gaps with weight 0.
 
     Masks are filled in the frame they were drawn in, then turned as pixels.
     """
@@ -340,16 +314,22 @@ def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, 
     masks = encode_masks(objects, drawn_on.height, drawn_on.width)
     if drawn_on.orientation != UPRIGHT:
         masks = [turn_png(mask, drawn_on.orientation) for mask in masks]
-    return {"masks": masks, "mask_weights": None if all(masked) else [float(has) for has in masked]}
+    weights = {} if all(masked) else {"image/object/mask/weight": [float(has) for has in masked]}
+    return {"image/object/mask": masks, **weights}
 
 
-def _image_labels(labels: Sequence[ImageLabel], label_ids: Mapping[str, int]) -> ImageLabels | None:
-    """Return the labels with a class in the label map; Open Images has thousands of labels without boxes."""
-    if not labels:
-        return None
-    known = [label for label in labels if label.name in label_ids]
-    return ImageLabels(
-        labels=[label_ids[label.name] for label in known],
-        texts=[label.name for label in known],
-        confidences=[label.confidence for label in known],
-    )
+def _image_columns(record: AnnotatedImage, label_ids: Mapping[str, int]) -> dict[str, list[Any]]:
+    """Return the image-level labels and LVIS's lists.
+
+    Only classes in the label map count: Open Images has thousands of labels without boxes.
+    """
+    columns: dict[str, list[Any]] = {}
+    if record.labels:
+        known = [label for label in record.labels if label.name in label_ids]
+        columns["image/class/label"] = [label_ids[label.name] for label in known]
+        columns["image/class/text"] = [label.name for label in known]
+        columns["image/class/confidence"] = [label.confidence for label in known]
+    for key, field in LVIS_FIELDS.items():
+        if names := getattr(record, field):
+            columns[f"image/{key}"] = sorted(label_ids[name] for name in names if name in label_ids)
+    return columns

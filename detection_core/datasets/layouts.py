@@ -78,6 +78,14 @@ def split_of_path(path: str) -> str:
     return next(filter(None, map(split_word, reversed(path.split("/")))), "")
 
 
+def group_by_split(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return the paths of each split; the key is "" for paths without one."""
+    groups: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+    for path in paths:
+        groups[split_of_path(path)].append(path)
+    return dict(groups)
+
+
 def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
     """Return `data.splits` for the locations of a set's splits, or ratios if it has none.
 

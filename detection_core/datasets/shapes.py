@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from detection_core.allowed_values import ExifAnnotations
-from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.bounded.limits import MAX_JSON_VALUES, MAX_VALUES
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Malformed,
-    Mask,
     Polygons,
     Rejected,
     RunLengths,
@@ -61,6 +60,29 @@ def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObjec
     if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
         cast(list[Any], one.mask.rings).extend(other.mask.rings)
     return one._replace(box=box, mask=one.mask or other.mask)
+
+
+def fill_keypoints(
+    image: AnnotatedImage, points: Sequence[Mapping[str, Point]], names: Mapping[str, Sequence[str]]
+) -> AnnotatedImage:
+    """Return an image whose objects have all keypoints of their class, at 0, 0 if they were not drawn.
+
+    `points` are each object's drawn ones by name, `names` those of each class in order.
+
+    Raises:
+        Rejected: if they are too many.
+    """
+    filled = sum(len(names.get(item.name, ())) for item in image.objects)
+    check_count(filled, "keypoints of an image", MAX_VALUES)
+    objects = [
+        item._replace(
+            keypoints=[(*drawn[name], 2) if name in drawn else (0.0, 0.0, 0) for name in names[item.name]]
+        )
+        if item.name in names
+        else item
+        for item, drawn in zip(image.objects, points, strict=True)
+    ]
+    return image._replace(objects=objects)
 
 
 def ellipse(center: Point, radii: Point, degrees: float = 0.0) -> list[Point]:
@@ -270,20 +292,16 @@ def place_objects(record: AnnotatedImage, width: int, height: int) -> list[Annot
 
 def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedObject:
     xmin, ymin, xmax, ymax = item.box
+    mask = item.mask
+    if isinstance(mask, Polygons):
+        import numpy as np
+
+        mask = Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
     return item._replace(
         box=(xmin * width, ymin * height, xmax * width, ymax * height),
-        mask=_place_mask(item.mask, width, height),
+        mask=mask,
         keypoints=item.keypoints and [(x * width, y * height, seen) for x, y, seen in item.keypoints],
     )
-
-
-def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
-    """Return polygons in pixels and other masks unchanged."""
-    if not isinstance(mask, Polygons):
-        return mask
-    import numpy as np
-
-    return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
 
 
 def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:

@@ -81,10 +81,10 @@ def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
     return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.BICUBIC)
 
 
-def jpeg_bytes(picture: Image.Image) -> bytes:
-    """Return a picture as a JPEG file."""
+def jpeg_bytes(picture: Image.Image, *, quality: int = _JPEG_QUALITY, optimize: bool = False) -> bytes:
+    """Return a picture as a JPEG file; options as Pillow has them."""
     stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=_JPEG_QUALITY)
+    picture.save(stream, "JPEG", quality=quality, optimize=optimize)
     return stream.getvalue()
 
 
@@ -180,12 +180,10 @@ def _dashes(
 ) -> None:
     left, top, right, bottom = corners
     dash = 4 * thickness
-    columns: Sequence[float] = np.arange(left, right, 2 * dash).tolist()
-    rows: Sequence[float] = np.arange(top, bottom, 2 * dash).tolist()
-    for start in columns:
+    for start in np.arange(left, right, 2 * dash).tolist():
         for y in (top, bottom):
             draw.line((start, y, min(start + dash, right), y), fill=colour, width=thickness)
-    for start in rows:
+    for start in np.arange(top, bottom, 2 * dash).tolist():
         for x in (left, right):
             draw.line((x, start, x, min(start + dash, bottom)), fill=colour, width=thickness)
 

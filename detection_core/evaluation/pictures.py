@@ -1,7 +1,7 @@
 """Draw detections beside ground truth, and crops of the worst mistakes."""
 
 import dataclasses
-import io
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from detection_core.artifacts.pictures import FALSE_POSITIVE, PICTURES, SIDE_BY_SIDE, PictureEntry
-from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side_by_side
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, jpeg_bytes, side_by_side
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
@@ -114,11 +114,8 @@ def write_pictures(
     return index
 
 
-def jpeg(picture: Image.Image) -> bytes:
-    """Return the picture as a JPEG file."""
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=_JPEG_QUALITY, optimize=True)
-    return stream.getvalue()
+jpeg = functools.partial(jpeg_bytes, quality=_JPEG_QUALITY, optimize=True)
+"""Return a picture as a JPEG file of an evaluation or prediction."""
 
 
 def _save(

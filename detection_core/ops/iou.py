@@ -36,13 +36,6 @@ def ioa(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(intersection(rows, columns), box_ops.area(columns)[..., tf.newaxis, :])
 
 
-def squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Return the squared Euclidean distance between each pair's four coordinates."""
-    row_norm = tf.reduce_sum(tf.square(rows), axis=-1)[..., :, tf.newaxis]
-    column_norm = tf.reduce_sum(tf.square(columns), axis=-1)[..., tf.newaxis, :]
-    return row_norm + column_norm - 2.0 * tf.einsum("...gk,...ak->...ga", rows, columns)
-
-
 def matched_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Return the area of matched boxes' intersection, at least 0."""
     ymin1, xmin1, ymax1, xmax1 = tf.unstack(first, axis=-1)
@@ -80,20 +73,17 @@ Similarity = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 def negative_squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     """Return the negated squared distance of the coordinates, at most 0, so that larger is more similar."""
-    return -squared_distance(rows, columns)
+    row_norm = tf.reduce_sum(tf.square(rows), axis=-1)[..., :, tf.newaxis]
+    column_norm = tf.reduce_sum(tf.square(columns), axis=-1)[..., tf.newaxis, :]
+    return -(row_norm + column_norm - 2.0 * tf.einsum("...gk,...ak->...ga", rows, columns))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdedIou:
-    """Compares boxes by score where their IoU is at least `iou_threshold`."""
+    """Compares boxes by whether their IoU is at least `iou_threshold`."""
 
     iou_threshold: float
 
     def __call__(self, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-        """Compare boxes as `with_scores` does, with score 1 for all rows, as for ground truth."""
-        return self.with_scores(rows, columns, tf.ones(tf.shape(rows)[:-1], rows.dtype))
-
-    def with_scores(self, rows: tf.Tensor, columns: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-        """Return the score of the row, from scores [..., G], if the IoU reaches the threshold, else 0."""
-        overlap = iou(rows, columns)
-        return tf.where(overlap >= self.iou_threshold, scores[..., tf.newaxis], tf.zeros_like(overlap))
+        """Return 1 where the IoU reaches the threshold, else 0."""
+        return tf.cast(iou(rows, columns) >= self.iou_threshold, rows.dtype)

@@ -17,7 +17,8 @@ def encode_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
     """
     from pycocotools import mask as coco_mask
 
-    return _as_rows([bytes(coco_mask.encode(np.asfortranarray(m != 0, np.uint8))["counts"]) for m in masks])
+    runs = [bytes(coco_mask.encode(np.asfortranarray(m != 0, np.uint8))["counts"]) for m in masks]
+    return np.array(runs, object)
 
 
 def paste_masks(masks: np.ndarray, boxes: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -106,9 +107,3 @@ def mask_iou(
         return np.zeros((len(detected), len(true)))
     runs = [[as_coco(counts, height, width) for counts in masks] for masks in (detected, true)]
     return np.asarray(coco_mask.iou(*runs, is_crowd.tolist()), np.float64)
-
-
-def _as_rows(values: Sequence[bytes]) -> np.ndarray:
-    rows: np.ndarray = np.empty(len(values), object)
-    rows[:] = values
-    return rows

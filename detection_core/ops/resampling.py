@@ -56,19 +56,18 @@ def resize_masks(
     return resized
 
 
-def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()) -> tf.Tensor:
-    """Pad float32 [H, W, c] below and to the right to `size`, with zero or one value per channel."""
+def pad_bottom_right(
+    image: tf.Tensor, masks: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Pad an image, float32 [H, W, c], and its masks [G, H, W] below and to the right to `size`.
+
+    Masks get zero, the image zero or one value per channel; zero-sized masks are unchanged.
+    """
     room = size - tf.shape(image)[:2]
-    paddings = [[0, room[0]], [0, room[1]], [0, 0]]
+    rows, columns = [0, room[0]], [0, room[1]]
+    if masks.shape[1:] != [0, 0]:
+        masks = tf.pad(masks, [[0, 0], rows, columns])
     if not value:
-        return tf.pad(image, paddings)
+        return tf.pad(image, [rows, columns, [0, 0]]), masks
     colour = tf.constant(value, tf.float32)
-    return tf.pad(image - colour, paddings) + colour
-
-
-def pad_masks_bottom_right(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] below and to the right with zero; zero-sized masks are unchanged."""
-    if masks.shape[1:] == [0, 0]:
-        return masks
-    room = size - tf.shape(masks)[1:]
-    return tf.pad(masks, [[0, 0], [0, room[0]], [0, room[1]]])
+    return tf.pad(image - colour, [rows, columns, [0, 0]]) + colour, masks

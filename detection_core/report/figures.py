@@ -266,28 +266,17 @@ def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
         f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}"
         for low, up in zip([-1.0, *first.per_image.up_to], first.per_image.up_to, strict=False)
     ]
+
+    def chart(title: str, x_label: str, counted: str, labels: Sequence[str], unit: str = "boxes") -> Chart:
+        histograms = {name: getattr(profile, counted) for name, profile in profiles.items()}
+        return bar_chart(title, x_label, histograms, labels, unit)
+
+    sides, aspects = _up_to(first.sides_px.up_to), [_ratio(edge) for edge in first.aspects.up_to]
+    counts = [*per_image[:-1], f"over {first.per_image.up_to[-2]:g}"]
     return [
-        bar_chart(
-            "Size of the boxes",
-            "root of the area, pixels of the image",
-            {name: profile.sides_px for name, profile in profiles.items()},
-            _up_to(first.sides_px.up_to),
-            "boxes",
-        ),
-        bar_chart(
-            "Shape of the boxes",
-            "width over height",
-            {name: profile.aspects for name, profile in profiles.items()},
-            [_ratio(edge) for edge in first.aspects.up_to],
-            "boxes",
-        ),
-        bar_chart(
-            "Boxes of an image",
-            "boxes",
-            {name: profile.per_image for name, profile in profiles.items()},
-            [*per_image[:-1], f"over {first.per_image.up_to[-2]:g}"],
-            "images",
-        ),
+        chart("Size of the boxes", "root of the area, pixels of the image", "sides_px", sides),
+        chart("Shape of the boxes", "width over height", "aspects", aspects),
+        chart("Boxes of an image", "boxes", "per_image", counts, "images"),
     ]
 
 

@@ -25,7 +25,7 @@ from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.validation.checks import FindingList, Limits, check_classes
-from detection_core.validation.drift import Before, check_differences
+from detection_core.validation.drift import check_differences
 from detection_core.validation.duplicates import check_copies, check_duplicates
 from detection_core.validation.labelled_images import LabelledImage, read_some, read_split, split_names
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input, match_anchors
@@ -120,8 +120,7 @@ def validate_examples(
         capability(_TFDV).check_schema(features, options.schema, label_map.names, written_to, findings)
     else:
         findings.not_made("schema", _NOT_INSTALLED)
-    before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
-    check_differences(statistics, before, findings)
+    check_differences(statistics, options.earlier_spans, _baseline_statistics(baseline_dir), findings)
 
     def read(split: str, numbers: Collection[int]) -> Iterator[LabelledImage]:
         return read_some(split_pattern(examples_dir, split), label_map, numbers)

@@ -264,9 +264,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Under any dependence of the tests, the probability of rejecting any true hypothesis is at most the level.
     """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
-    return adjusted
+    order = np.argsort(p_values, kind="stable")
+    scaled = np.minimum(1.0, np.arange(len(order), 0, -1) * np.asarray(p_values)[order])
+    adjusted: np.ndarray = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(scaled)
+    return adjusted.tolist()

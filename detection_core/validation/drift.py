@@ -191,25 +191,21 @@ def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
     return math.exp(logs)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Before:
-    """Earlier data to compare with.
+def check_differences(
+    statistics: DataStatistics,
+    earlier_spans: Mapping[str, SampleStatistics],
+    baseline: DataStatistics | None,
+    findings: FindingList,
+) -> None:
+    """Compare splits, folders and spans with each other, and all examples with earlier data.
 
-    Attributes:
-        spans: span to statistics, of spans before those of the examples, oldest first.
-        baseline: of the deployed model's training data; None if there is no model or no statistics.
+    Earlier spans are those before the examples' spans, oldest first. The baseline is of the deployed model's
+    training data; None if there is no model or no statistics.
     """
-
-    spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
-    baseline: DataStatistics | None = None
-
-
-def check_differences(statistics: DataStatistics, before: Before, findings: FindingList) -> None:
-    """Compare splits, folders and spans with each other, and all examples with earlier data."""
     _compare_splits(statistics, findings)
     _compare_folders(statistics.folders, findings)
-    _compare_spans(statistics.spans, before.spans, findings)
-    _compare_with_baseline(statistics, before.baseline, findings)
+    _compare_spans(statistics.spans, earlier_spans, findings)
+    _compare_with_baseline(statistics, baseline, findings)
 
 
 def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:

@@ -53,7 +53,10 @@ class Pair:
 
 
 def shared_images(split: str, digests: DigestList, other: str, others: DigestList) -> list[Pair]:
-    """Return a split's images that are also in another split, each with its first occurrence there."""
+    """Return a split's images that are also in another split, or earlier in the same one.
+
+    Each is paired with its first occurrence there.
+    """
     here, known = digests.values()
     there, known_there = others.values()
     numbers = np.flatnonzero(known_there)
@@ -63,20 +66,9 @@ def shared_images(split: str, digests: DigestList, other: str, others: DigestLis
     at = np.minimum(np.searchsorted(kept, here), len(kept) - 1)
     found = np.flatnonzero(known & (kept[at] == here))
     return [
-        Pair(split=split, record=int(n), other_split=other, other_record=int(numbers[first[at[n]]]))
-        for n in found
-    ]
-
-
-def repeated_images(split: str, digests: DigestList) -> list[Pair]:
-    """Return the images of a split that repeat an earlier one."""
-    values, known = digests.values()
-    numbers = np.flatnonzero(known)
-    _, first, inverse = np.unique(values[numbers], return_index=True, return_inverse=True)
-    return [
-        Pair(split=split, record=int(n), other_split=split, other_record=int(numbers[first[group]]))
-        for n, group in zip(numbers, inverse, strict=True)
-        if numbers[first[group]] != n
+        Pair(split=split, record=record, other_split=other, other_record=earliest)
+        for record, earliest in zip(found.tolist(), numbers[first[at[found]]].tolist(), strict=True)
+        if (split, record) != (other, earliest)
     ]
 
 
@@ -92,20 +84,22 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():
         images = len(here.values()[0])
-        if images:
-            found = pairs[split, split] = repeated_images(split, here)
-            what = f"images of {split} repeat another one of it; remove them, as they count twice"
+        others = {"duplicates": split}
+        if split != TRAIN and TRAIN in digests:
+            others["leakage"] = TRAIN
+        for check, other in others.items() if images else ():
+            found = pairs[split, other] = shared_images(split, here, other, digests[other])
+            what = f"images of {split} {_REMEDIES[check]}"
             examples = pair_examples(found, "the same image")
-            findings.add_share("duplicates", split, len(found), images, what, examples=examples)
-        if split != TRAIN and TRAIN in digests and images:
-            found = pairs[split, TRAIN] = shared_images(split, here, TRAIN, digests[TRAIN])
-            what = (
-                f"images of {split} are in train, too, so metrics will be too optimistic: remove them from"
-                " one of the two splits"
-            )
-            examples = pair_examples(found, "the same image")
-            findings.add_share("leakage", split, len(found), images, what, examples=examples)
+            findings.add_share(check, split, len(found), images, what, examples=examples)
     return pairs
+
+
+_REMEDIES = {
+    "duplicates": "repeat another one of it; remove them, as they count twice",
+    "leakage": "are in train, too, so metrics will be too optimistic: remove them from one of the two splits",
+}
+"""Check to what is wrong with its images, and what to do."""
 
 
 def pair_examples(pairs: Sequence[Pair], note: str) -> list[FoundExample]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 from PIL import Image
 
-from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
+from detection_core.artifacts.data_findings import Finding, FoundExample
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
 from detection_core.data.image_header import ImageFault
 from detection_core.data.pixels import one_large, read_pixels
@@ -68,7 +68,7 @@ class SamplePictures:
         for number, label in enumerate(wanted):
             self._drawn -= len(self._samples.pop(label)) if label in self._borrowed else 0
             self._borrowed = (self._borrowed - {label}) | ({label} if number else set())
-            picture = draw_image(pixels, image, self._classes, sides=_SIDES, emphasis=Emphasis(label=label))
+            picture = draw_image(pixels, image, self._classes, sides=_SIDES, label=label)
             name = f"sample-{label:04d}-{len(self._samples.setdefault(label, []))}.jpg"
             entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
             self._samples[label].append((entry, jpeg_bytes(picture)))
@@ -161,59 +161,44 @@ def box_of(values: np.ndarray) -> Box:
     return ymin, xmin, ymax, xmax
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Emphasis:
-    """The objects of a picture to highlight.
-
-    Attributes:
-        label: names the objects of this class only; None: all objects.
-        box: colours the object with this box only (ymin, xmin, ymax, xmax); the others are grey. None: all.
-    """
-
-    label: int | None = None
-    box: Sequence[float] | None = None
-
-    def names(self, label: int, box: np.ndarray) -> bool:
-        """Return whether an object is drawn with its name."""
-        return (self.label is None or label == self.label) and self.means(box)
-
-    def means(self, box: np.ndarray) -> bool:
-        """Return whether a box is drawn in colour."""
-        return self.box is None or bool(np.allclose(box, self.box, atol=1e-4))
-
-
-EVERYTHING = Emphasis()
-
-
 def draw_image(
     pixels: np.ndarray,
     image: LabelledImage,
     classes: Sequence[str],
     *,
     sides: tuple[int, int],
-    emphasis: Emphasis = EVERYTHING,
+    label: int | None = None,
+    box: Sequence[float] | None = None,
 ) -> Image.Image:
     """Draw objects with their masks and keypoints on uint8 [H, W, 3] pixels, named ones on top.
 
     Crowd regions are dashed.
 
-    `sides` are the minimum and maximum of the picture's longer side in pixels.
+    Args:
+        pixels: of the image.
+        image: its objects.
+        classes: names of the label map.
+        sides: minimum and maximum of the picture's longer side in pixels.
+        label: only objects of this class are named; None: all.
+        box: only the object with this box (ymin, xmin, ymax, xmax) is named and coloured; None: all.
     """
     size = pixels.shape[0], pixels.shape[1]
+    meant = [box is None or np.allclose(other, box, atol=1e-4) for other in image.boxes]
     boxes = [
         LabelledBox(
-            box=box_of(box),
-            label=max(int(label), 0),
-            text=classes[label] if label >= 0 and emphasis.names(int(label), box) else "",
+            box=box_of(corners),
+            label=max(int(own), 0),
+            text=classes[own] if is_meant and own >= 0 and label in (None, own) else "",
             dashed=bool(crowd),
-            colour=None if emphasis.means(box) else _NOT_MEANT,
+            colour=None if is_meant else _NOT_MEANT,
             mask=_runs(mask, size),
             mask_size=size,
             keypoints=tuple((y, x) for y, x in points.tolist()),
         )
-        for box, label, crowd, mask, points in zip(
+        for corners, own, is_meant, crowd, mask, points in zip(
             image.boxes,
-            image.classes,
+            image.classes.tolist(),
+            meant,
             image.is_crowd,
             image.masks or [b""] * len(image.boxes),
             image.keypoints,
@@ -240,76 +225,58 @@ ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
 """(split, record numbers) to the records."""
 
 
-_Marked = tuple[float, ...]
-"""The marked box; empty for the whole image."""
-_Wanted = Mapping[int, Collection[_Marked]]
-"""Record to its marked boxes, one per picture."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Seen:
-    source_id: str
-    pictures: Mapping[_Marked, Image.Image]
+_Place = tuple[str, int, tuple[float, ...]]
+"""A picture's split, record and marked box; the box is empty for the whole image."""
 
 
 def complete_examples(
     findings: Sequence[Finding], read: ReadRecords, classes: Sequence[str], folder: str
 ) -> list[Finding]:
     """Return the findings with ids for all examples; the first ones get pictures in `folder`/pictures."""
-    wanted: dict[str, dict[int, set[_Marked]]] = defaultdict(lambda: defaultdict(set))
+    wanted: dict[str, set[int]] = defaultdict(set)
     for finding in findings:
         for example in finding.examples:
-            for split, record, _ in _records(example):
-                wanted[split][record].update()
+            for split, record, _ in _places(example):
+                wanted[split].add(record)
     drawn = [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]]
-    for example in drawn[:_ALL_PICTURES]:
-        for split, record, marked in _records(example):
-            wanted[split][record].add(marked)
-    seen = {
-        (split, record): found
-        for split, records in wanted.items()
-        for record, found in _look(read(split, records), records, classes)
-    }
+    places = {place for example in drawn[:_ALL_PICTURES] for place in _places(example)}
+    ids: dict[tuple[str, int], str] = {}
+    pictures: dict[_Place, Image.Image] = {}
+    for split, records in wanted.items():
+        for image in read(split, records):
+            ids[split, image.record] = image.source_id or image.filename
+            here = [place for place in places if place[:2] == (split, image.record)]
+            if here and (pixels := pixels_of(image)) is not None:
+                for place in here:
+                    pictures[place] = draw_image(pixels, image, classes, sides=_MARKED, box=place[2] or None)
     names = (f"{number:03d}.jpg" for number in itertools.count())
     return [
-        dataclasses.replace(finding, examples=[_complete(e, seen, names, folder) for e in finding.examples])
+        dataclasses.replace(
+            finding, examples=[_complete(e, ids, pictures, names, folder) for e in finding.examples]
+        )
         for finding in findings
     ]
 
 
-def _records(example: FoundExample) -> list[tuple[str, int, _Marked]]:
+def _places(example: FoundExample) -> list[_Place]:
     here = (example.split, example.record, tuple(example.box or ()))
     return [here, *([(example.other.split, example.other.record, ())] if example.other else [])]
 
 
-def _look(
-    images: Iterator[LabelledImage], records: _Wanted, classes: Sequence[str]
-) -> Iterator[tuple[int, _Seen]]:
-    for image in images:
-        marks = records[image.record]
-        pixels = pixels_of(image) if marks else None
-        pictures = {
-            marked: draw_image(pixels, image, classes, sides=_MARKED, emphasis=Emphasis(box=marked or None))
-            for marked in marks
-            if pixels is not None
-        }
-        yield image.record, _Seen(image.source_id or image.filename, pictures)
-
-
 def _complete(
-    example: FoundExample, seen: Mapping[tuple[str, int], _Seen], names: Iterator[str], folder: str
+    example: FoundExample,
+    ids: Mapping[tuple[str, int], str],
+    pictures: Mapping[_Place, Image.Image],
+    names: Iterator[str],
+    folder: str,
 ) -> FoundExample:
-    here, other = seen.get((example.split, example.record)), example.other
-    there = seen.get((other.split, other.record)) if other else None
-    meant = [(s, marked) for s, (_, _, marked) in zip((here, there), _records(example), strict=False)]
-    pictures = [s.pictures[marked] for s, marked in meant if s and marked in s.pictures]
-    picture = ""
-    if pictures:
+    picture, other = "", example.other
+    if shown := [pictures[place] for place in _places(example) if place in pictures]:
         picture = next(names)
-        files.write_bytes(files.join(folder, FOLDER, picture), jpeg_bytes(_side_by_side(pictures)))
-    if other and there:
-        other = OtherExample(split=other.split, source_id=there.source_id, record=other.record)
-    source_id = here.source_id if here else example.source_id
+        files.write_bytes(files.join(folder, FOLDER, picture), jpeg_bytes(_side_by_side(shown)))
+    if other and (other.split, other.record) in ids:
+        other = dataclasses.replace(other, source_id=ids[other.split, other.record])
+    source_id = ids.get((example.split, example.record), example.source_id)
     return dataclasses.replace(example, source_id=source_id, other=other, picture=picture)
 
 

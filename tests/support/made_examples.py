@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from detection_core.data.encode import ObjectColumns
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.record_format import write_record
 from tests.support.dataset_files import stored_image
-from tests.support.record_files import encode_example
+from tests.support.record_files import encode_example, object_columns
 
 CLASSES = ("cat", "dog")
 
@@ -46,10 +45,10 @@ def encode(made: Made, number: int, classes=CLASSES) -> bytes:
     name = made.source_id or f"image-{number}"
     kind = {"sha256": hashlib.sha256(data).hexdigest(), "format": "png"}
     image = stored_image(data, *made.size[::-1], made.filename or f"{name}.png", name, **kind)
-    columns = ObjectColumns(
-        **{"ymin": ymin, "xmin": xmin, "ymax": ymax, "xmax": xmax},
-        labels=[classes.index(text) + 1 for text in texts],
-        texts=texts,
+    columns = object_columns(
+        {"ymin": ymin, "xmin": xmin, "ymax": ymax, "xmax": xmax},
+        label=[classes.index(text) + 1 for text in texts],
+        text=texts,
         is_crowd=made.crowd or (0,) * len(texts),
         area=[1.0] * len(texts),
     )

@@ -1,19 +1,28 @@
 """Small TFRecord files made for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from detection_core.data.encode import encode_features, serialise_features
+from detection_core.data.encode import EncodedImage, encode_features, serialise_features
 from tests.support.dataset_files import picture
 
 
-def encode_example(*image_and_objects: Any) -> bytes:
+def encode_example(image: EncodedImage, columns: Mapping[str, Sequence[Any]]) -> bytes:
     """The serialised example of an image; arguments as of `encode_features`."""
-    return serialise_features(encode_features(*image_and_objects))
+    return serialise_features(encode_features(image, columns))
+
+
+def object_columns(
+    sides: Mapping[str, Sequence[float]], label: Sequence[int], text: Sequence[str], **more: Sequence[Any]
+) -> dict[str, Sequence[Any]]:
+    """The features of objects by key: sides by name, classes and others."""
+    columns = {f"bbox/{side}": values for side, values in sides.items()}
+    columns |= {"class/label": label, "class/text": text, **more}
+    return {f"image/object/{key}": values for key, values in columns.items()}
 
 
 def image_bytes(height: int, width: int, number: int = 0, kind: str = "PNG") -> bytes:

@@ -3,13 +3,12 @@
 import json
 import os
 
-from detection_core.data.encode import ObjectColumns
 from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.encoding import make_example
 from tests.support.dataset_files import in_pixels, picture, stored_image, voc_xml
-from tests.support.record_files import encode_example
+from tests.support.record_files import encode_example, object_columns
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ("cat", "dog")
@@ -185,10 +184,10 @@ def _tfrecord(root):
             data = picture(width=WIDTH, height=HEIGHT, seed=number)
             image = stored_image(data, WIDTH, HEIGHT, f"{name}.jpg", name)
             sides = {"xmin": (0, WIDTH), "ymin": (1, HEIGHT), "xmax": (2, WIDTH), "ymax": (3, HEIGHT)}
-            columns = ObjectColumns(
-                **{side: [box[at] / whole for _, box, _ in objects] for side, (at, whole) in sides.items()},
-                labels=[CLASSES.index(label) + 1 for label, _, _ in objects],
-                texts=[label for label, _, _ in objects],
+            columns = object_columns(
+                {side: [box[at] / whole for _, box, _ in objects] for side, (at, whole) in sides.items()},
+                label=[CLASSES.index(label) + 1 for label, _, _ in objects],
+                text=[label for label, _, _ in objects],
                 is_crowd=[0] * len(objects),
                 area=[0.0] * len(objects),
             )

@@ -1,6 +1,5 @@
 """Finds the annotation files of formats with one per split, and the folders of formats with one per image."""
 
-import collections
 import dataclasses
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,12 +70,7 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
     Raises:
         DataError: if there are several files and their splits are ambiguous.
     """
-    by_split: dict[str, list[str]] = collections.defaultdict(list)
-    for path in found:
-        by_split[
-            layouts.split_word(posixpath.basename(path)) or layouts.split_of_path(posixpath.dirname(path))
-        ].append(path)
-    divided = {split: paths for split, paths in by_split.items() if split}
+    divided = {split: paths for split, paths in layouts.group_by_split(found).items() if split}
     if layouts.TRAIN in divided and len(divided) > 1:
         chosen = {split: only_file(listing.root, paths, usual) for split, paths in divided.items()}
         return {

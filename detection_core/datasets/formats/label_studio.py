@@ -2,21 +2,20 @@
 
 import collections
 import dataclasses
+import itertools
 import json
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets import shapes
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
-    Keypoint,
     Malformed,
     Rejected,
     Rejection,
@@ -48,6 +47,8 @@ _IMAGE_WIDE = ("choices", "textarea", "rating", "taxonomy", "number", "pairwise"
 """Kinds of results without a position in the image."""
 
 Result = Mapping[str, Any]
+Points = Mapping[str, shapes.Point]
+"""An object's keypoints by name."""
 
 
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
@@ -83,23 +84,21 @@ def read(root: str, location: Any) -> Annotations:
         DataError: if the whole file cannot be used.
     """
     sources = _FORMAT.sources(root, location)
-    met: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     if any(_mentions(source.annotations, _POINT.encode()) for source in sources):
         # Every object has all keypoints of its class, so read their names before the first object.
-        for source in sources:
-            collections.deque(_read_tasks(source, met, []), maxlen=0)
-    in_order = {name: sorted(points) for name, points in sorted(met.items())}
-    found = Annotations(rejected=Rejections(), keypoint_names=in_order)
+        names = _keypoint_names(sources)
+    found = Annotations(rejected=Rejections(), keypoint_names=names)
 
     def images() -> Iterator[AnnotatedImage]:
         for source in sources:
-            for image, annotated in _read_tasks(source, met, found.rejected):
-                if not annotated:
+            for image, points in _read_tasks(source, found.rejected):
+                if points is None:
                     found.unannotated.append(image)
                     continue
                 found.about.add(image.path)
                 try:
-                    filled = _with_all_points(image, met, in_order) if met else image
+                    filled = shapes.fill_keypoints(image, points, names)
                 except Rejected as e:
                     file = source.annotations.rpartition("/")[2]
                     found.rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
@@ -110,20 +109,30 @@ def read(root: str, location: Any) -> Annotations:
     return dataclasses.replace(found, images=images())
 
 
+def _keypoint_names(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """Return class name to the names of its keypoints in alphabetical order."""
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for image, points in itertools.chain.from_iterable(_read_tasks(source, []) for source in sources):
+        for item, drawn in zip(image.objects, points or (), strict=False):
+            if drawn:
+                found[item.name].update(drawn)
+    return {name: sorted(points) for name, points in sorted(found.items())}
+
+
 def _read_tasks(
-    source: Source, keypoint_names: dict[str, list[str]], rejected: list[Rejection]
-) -> Iterator[tuple[AnnotatedImage, bool]]:
-    """Yield the image of each task, and whether it has been annotated."""
+    source: Source, rejected: list[Rejection]
+) -> Iterator[tuple[AnnotatedImage, list[Points] | None]]:
+    """Yield the image of each task, and its objects' keypoints; None if it has not been annotated."""
     file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
     for number, task in enumerate(_tasks(source.annotations), start=1):
         try:
-            found = _results(mapping_of(task, "a task"))
-            image = _image(task, found or [], available, keypoint_names)
+            results = _results(mapping_of(task, "a task"))
+            image, points = _image(task, results or [], available)
         except Rejected as e:
             record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
             rejected.append(Rejection(file, record, e.reason, e.detail))
             continue
-        yield image, found is not None
+        yield image, None if results is None else points
 
 
 def _tasks(path: str) -> Iterator[Any]:
@@ -174,11 +183,8 @@ def _results(task: Mapping[str, Any]) -> list[Result] | None:
 
 
 def _image(
-    task: Mapping[str, Any],
-    results: list[Result],
-    available: ImageFiles,
-    keypoint_names: dict[str, list[str]],
-) -> AnnotatedImage:
+    task: Mapping[str, Any], results: list[Result], available: ImageFiles
+) -> tuple[AnnotatedImage, list[Points]]:
     data = mapping_of(task.get("data", task), "data")
     texts = [value for value in data.values() if isinstance(value, str)]
     url = next((text for text in texts if is_image(file_name(text))), texts[0] if texts else None)
@@ -187,22 +193,10 @@ def _image(
     if filename == name and _UPLOADED.match(name):
         without = _UPLOADED.sub("", name, count=1)
         filename = available.find(without) if available.has(without) else name
-    objects, (width, height) = read_objects(results, keypoint_names)
-    return AnnotatedImage(checked_id(filename), filename, available.path(filename), width, height, objects)
-
-
-def _with_all_points(
-    image: AnnotatedImage, met: Mapping[str, list[str]], in_order: Mapping[str, list[str]]
-) -> AnnotatedImage:
-    """Reorder the image's keypoints from `met` to `in_order`."""
-    count = sum(len(in_order.get(item.name, ())) for item in image.objects)
-    check_count(count, "keypoints of an image", MAX_VALUES)
-    objects = []
-    for item in image.objects:
-        drawn = dict(zip(met.get(item.name, ()), item.keypoints or (), strict=False))
-        filled = [drawn.get(name, (0.0, 0.0, 0)) for name in in_order.get(item.name, ())]
-        objects.append(item._replace(keypoints=filled) if filled else item)
-    return image._replace(objects=objects)
+    drawn, (width, height) = read_objects(results)
+    objects = [item for item, _ in drawn]
+    image = AnnotatedImage(checked_id(filename), filename, available.path(filename), width, height, objects)
+    return image, [points for _, points in drawn]
 
 
 def file_name(address: str) -> str:
@@ -215,13 +209,11 @@ def file_name(address: str) -> str:
     return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))
 
 
-def read_objects(
-    results: Sequence[Result], keypoint_names: dict[str, list[str]]
-) -> tuple[list[AnnotatedObject], tuple[int, int]]:
-    """Return the objects of an image, and its width and height in pixels, 0 if unknown.
+def read_objects(results: Sequence[Result]) -> tuple[list[tuple[AnnotatedObject, Points]], tuple[int, int]]:
+    """Return the objects of an image with their keypoints, and its width and height in pixels, 0 if unknown.
 
     Positions are in percent of the image, turned about the first corner. A keypoint belongs to the region in
-    its `parentID`. New names are added to `keypoint_names`.
+    its `parentID`.
 
     Raises:
         Rejected: if a result cannot be used.
@@ -249,7 +241,7 @@ def read_objects(
             item = _REGIONS[kind](value, name, size, label)
             drawn = shapes.add_mask(drawn, item, size[0] * size[1])
             objects[str(result.get("id") or number)] = item
-    return _with_points(objects, points, keypoint_names), size
+    return _with_points(objects, points), size
 
 
 def _name(value: Result, kind: str, label: str) -> str:
@@ -260,28 +252,17 @@ def _name(value: Result, kind: str, label: str) -> str:
 
 
 def _with_points(
-    objects: Mapping[str, AnnotatedObject],
-    points: Sequence[tuple[str, str, shapes.Point, str]],
-    keypoint_names: dict[str, list[str]],
-) -> list[AnnotatedObject]:
-    named: dict[str, dict[str, Keypoint]] = {}
-    for parent, name, (x, y), label in points:
-        if parent not in objects or name in named.get(parent, {}):
+    objects: Mapping[str, AnnotatedObject], points: Sequence[tuple[str, str, shapes.Point, str]]
+) -> list[tuple[AnnotatedObject, Points]]:
+    drawn: dict[str, dict[str, shapes.Point]] = {key: {} for key in objects}
+    for parent, name, point, label in points:
+        if parent not in objects or name in drawn[parent]:
             raise Malformed(
                 f"{label}: expected the keypoint {name!r:.40} once inside a region (parentID), found "
                 f"{parent!r:.40}; drop it onto its box in the outline"
             )
-        named.setdefault(parent, {})[name] = (x, y, 2)
-        order = keypoint_names.setdefault(objects[parent].name, [])
-        if name not in order:
-            check_count(len(order) + 1, "keypoints of a class", MAX_KEYPOINTS)
-            order.append(name)
-    found = []
-    for key, item in objects.items():
-        own = named.get(key)
-        order = keypoint_names.get(item.name, [])
-        found.append(item._replace(keypoints=[own.get(n, (0.0, 0.0, 0)) for n in order]) if own else item)
-    return found
+        drawn[parent][name] = point
+    return [(item, drawn[key]) for key, item in objects.items()]
 
 
 def _place(value: Result, x: str, y: str, size: tuple[int, int], label: str) -> shapes.Point:

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.data.image_header import ImageFault
 from detection_core.datasets import layouts
 from detection_core.datasets.annotated_images import (
@@ -34,6 +34,7 @@ from detection_core.datasets.shapes import (
     add_mask,
     box_around,
     ellipse,
+    fill_keypoints,
     join_objects,
     place_mask,
     polygon_object,
@@ -54,9 +55,7 @@ def find(listing: FolderListing) -> layouts.Layout | None:
     found = annotated_folders(listing, ".json", _is_labelme)
     if not found:
         return None
-    by_split: dict[str, list[str]] = collections.defaultdict(list)
-    for folder in found:
-        by_split[layouts.split_of_path(folder)].append(folder)
+    by_split = layouts.group_by_split(found)
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
     count = layouts.count_images(listing, [""])
     return layouts.Layout(
@@ -119,7 +118,7 @@ def _read_images(
     for name in names:
         try:
             image = _read_image(root, name, available)
-            record = image and _with_keypoints(*image, found.keypoint_names)
+            record = image and fill_keypoints(*image, found.keypoint_names)
         except Rejected as e:
             found.rejected.append(Rejection(name, layouts.stem(name), e.reason, e.detail))
             about |= available.paths_like(layouts.stem(name)) | available.paths_like(
@@ -195,22 +194,6 @@ def _image(root: str, name: str, content: Mapping[str, Any], available: ImageFil
     source_id = checked_id(checked_text(layouts.stem(name), "the file's name"))
     image = AnnotatedImage(source_id, filename, path, width, height, objects)
     return image, [points for _, points in drawn]
-
-
-def _with_keypoints(
-    image: AnnotatedImage, points: list[Mapping[str, Point]], names: Mapping[str, Sequence[str]]
-) -> AnnotatedImage:
-    filled = sum(len(names.get(item.name, ())) for item in image.objects)
-    check_count(filled, "keypoints of an image", MAX_VALUES)
-    objects = [
-        item._replace(
-            keypoints=[(*named[point], 2) if point in named else (0.0, 0.0, 0) for point in names[item.name]]
-        )
-        if item.name in names
-        else item
-        for item, named in zip(image.objects, points, strict=True)
-    ]
-    return image._replace(objects=objects)
 
 
 _NO_CLASSES = ("__ignore__", "_background_")

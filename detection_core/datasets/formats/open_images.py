@@ -6,7 +6,6 @@ Only rows whose image is in the folder count: most users have all rows, but only
 import dataclasses
 import itertools
 import logging
-import math
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,6 +50,13 @@ LOOKS_FOR = "Open Images: a .csv file with the columns ImageID, LabelName, XMin,
 _WHAT = "a CSV file of Open Images' boxes"
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _FLAGS = ("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepiction")
+_TABLES = {
+    "box": (BOX_COLUMNS, (*_SIDES, *_FLAGS)),
+    "label": (LABEL_COLUMNS, ("Confidence",)),
+    "mask": (MASK_COLUMNS, (*(f"Box{side}" for side in _SIDES), "MaskPath")),
+}
+"""Kind of a row to its table's columns, and to those that are kept."""
+
 _FLAG = {"0": 0, "1": 1, "-1": None, "": None}  # -1: not asked
 _SAME_BOX = 2e-3
 """Largest rounding difference between equal boxes' sides, as a fraction of the image."""
@@ -109,12 +115,12 @@ def _read_source(
     names = read_descriptions(listing.path(more.descriptions)) if more.descriptions else {}
     images = ImageFiles(source.images)
     rows = _Rows(images, names, hierarchy, found.rejected)
-    rows.read(source.annotations, BOX_COLUMNS, _box_fields)
+    rows.read(source.annotations, "box")
     found.categories.update(dict.fromkeys(rows.classes, 0))
     for path in more.labels:
-        rows.read(listing.path(path), LABEL_COLUMNS, _label_fields)
+        rows.read(listing.path(path), "label")
     for path in more.masks:
-        rows.read(listing.path(path), MASK_COLUMNS, _mask_fields)
+        rows.read(listing.path(path), "mask")
     if not rows.named:
         raise DataError(
             f"expected images that {source.annotations} names, found none of them; correct data.splits",
@@ -153,8 +159,9 @@ class _Rows:
                 self._ids.add(image_id)
                 self.grouping.add_image(image_id, [image_id, path])
 
-    def read(self, path: str, columns: tuple[str, ...], fields_of: Any) -> None:
-        """Add a file's rows whose image is in the folder."""
+    def read(self, path: str, kind: str) -> None:
+        """Add the rows of a file of boxes, labels or masks whose image is in the folder."""
+        columns, fields = _TABLES[kind]
         for line, row in read_rows(path, columns):
             if isinstance(row, Rejected):
                 self.rejected.append(Rejection(os.path.basename(path), str(line), row.reason, row.detail))
@@ -163,28 +170,16 @@ class _Rows:
                 self.elsewhere += 1
                 continue
             self.named += 1
-            kind, confidence, fields = fields_of(row)
+            values = tuple(row.get(field, "") for field in fields)
+            try:
+                confidence = float(row["Confidence"]) if kind == "label" else 1.0
+            except ValueError:  # reported with the image
+                confidence = 0.0
             for label in (row["LabelName"], *self._hierarchy.implied(row["LabelName"], confidence)):
                 name = self._names.get(label, label)
-                self.grouping.add_part(row["ImageID"], (kind, line, name, fields))
+                self.grouping.add_part(row["ImageID"], (kind, line, name, values))
                 if kind == "box":
                     self.classes[name] = None
-
-
-def _box_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
-    return "box", 1.0, (*(row[side] for side in _SIDES), *(row.get(flag, "") for flag in _FLAGS))
-
-
-def _label_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
-    try:
-        confidence = float(row["Confidence"])
-    except ValueError:
-        confidence = math.nan
-    return "label", confidence, (row["Confidence"],)
-
-
-def _mask_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
-    return "mask", 1.0, (*(row[f"Box{side}"] for side in _SIDES), row["MaskPath"])
 
 
 def _read_images(rows: _Rows, masks: Mapping[str, str]) -> Iterator[AnnotatedImage]:

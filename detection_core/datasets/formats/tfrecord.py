@@ -1,6 +1,5 @@
 """TFRecord files of the Object Detection API; records and images are read in place."""
 
-import collections
 import contextlib
 import fnmatch
 import functools
@@ -123,11 +122,7 @@ def find(listing: FolderListing) -> layouts.Layout | None:
     found = find_files(listing)
     if not found:
         return None
-    by_split: dict[str, list[str]] = collections.defaultdict(list)
-    for path in found:
-        by_split[
-            layouts.split_word(posixpath.basename(path)) or layouts.split_of_path(posixpath.dirname(path))
-        ].append(path)
+    by_split = layouts.group_by_split(found)
     patterns = {split: _pattern(listing, paths) for split, paths in by_split.items() if split}
     divided = layouts.TRAIN in patterns and all(patterns.values())
     splits = layouts.name_splits(patterns) if divided else dict(layouts.RATIOS)
@@ -189,28 +184,19 @@ def count_records(path: str) -> int:
     if files.is_remote(path):
         return 0
     count = position = 0
-    try:
-        with open(path, "rb") as file:
-            if _is_packed(file.read(HEADER_BYTES)):
-                return _count_packed(path)
-            size = os.fstat(file.fileno()).st_size
-            while (length := record_length(os.pread(file.fileno(), HEADER_BYTES, position))) is not None:
-                position += HEADER_BYTES + length + FOOTER_BYTES
-                if position > size:
-                    break
+    with contextlib.suppress(OSError, DataError), open(path, "rb") as file:
+        if _is_packed(file.read(HEADER_BYTES)):
+            for part, _ in read_records(path):
                 count += 1
-    except OSError:
-        return count
-    return count
-
-
-def _count_packed(path: str) -> int:
-    count = 0
-    with contextlib.suppress(DataError):
-        for part, _ in read_records(path):
-            count += 1
-            if part.offset > _MOST_UNPACKED:
+                if part.offset > _MOST_UNPACKED:
+                    break
+            return count
+        size = os.fstat(file.fileno()).st_size
+        while (length := record_length(os.pread(file.fileno(), HEADER_BYTES, position))) is not None:
+            position += HEADER_BYTES + length + FOOTER_BYTES
+            if position > size:
                 break
+            count += 1
     return count
 
 

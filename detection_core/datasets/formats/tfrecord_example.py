@@ -4,8 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from detection_core.data.encode import FLOAT_KEYS, INTEGER_KEYS, TEXT_KEYS
 from detection_core.data.example_wire import Feature, Span, parse_example
 from detection_core.datasets.annotated_images import (
+    OPTIONAL_FIELDS,
     AnnotatedImage,
     AnnotatedObject,
     ImageLabel,
@@ -20,31 +22,23 @@ from detection_core.storage.file_parts import FilePart, part_path
 _CLASS, _LABEL = "image/object/class", "image/class"
 _MASK = "image/object/mask"
 _SIDES = tuple(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax"))
-_TEXTS = (
-    "image/encoded", "image/filename", "image/format", "image/key/sha256", "image/source_id",
-    f"{_CLASS}/text", f"{_LABEL}/text", "image/object/view", "image/object/keypoint/text",
-)  # fmt: skip
+_TEXTS = {
+    "image/encoded", "image/filename", "image/format", "image/key/sha256", "image/source_id", *TEXT_KEYS
+}  # fmt: skip
 """Keys of byte strings."""
 
 _MORE: dict[str, tuple[str, Any]] = {
     "area": ("image/object/area", float),
     "crowd": ("image/object/is_crowd", int),
-    "difficult": ("image/object/difficult", int),
-    "truncated": ("image/object/truncated", int),
-    "group_of": ("image/object/group_of", int),
-    "occluded": ("image/object/occluded", int),
-    "depiction": ("image/object/depiction", int),
-    "confidence": (f"{_CLASS}/confidence", float),
-    "weight": ("image/object/weight", float),
+    **{
+        field: (key, type(default))
+        for field, (key, default) in OPTIONAL_FIELDS.items()
+        if not isinstance(default, str)
+    },
 }
 """Field of an object to its key and the type of its values."""
 
-_NUMBERS = (
-    "image/height", "image/width", *_SIDES, f"{_CLASS}/label", f"{_CLASS}/multiclass_scores",
-    *(key for key, _ in _MORE.values()), "image/object/keypoint/x", "image/object/keypoint/y",
-    "image/object/keypoint/visibility", "image/object/keypoint/num", "image/object/mask/weight",
-    f"{_LABEL}/label", f"{_LABEL}/confidence",
-)  # fmt: skip
+_NUMBERS = {"image/height", "image/width", f"{_CLASS}/multiclass_scores", *FLOAT_KEYS, *INTEGER_KEYS}
 """Keys of numbers."""
 
 _FINITE = {

@@ -6,7 +6,7 @@ https://www.robots.ox.ac.uk/~vgg/software/via/
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -21,7 +21,7 @@ from detection_core.datasets.formats.csv_rows import open_csv, split_rows
 from detection_core.datasets.formats.json_files import EntryFormat, list_of, mapping_of, number_of, parse_json
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import spread
-from detection_core.datasets.shapes import Point, ellipse, polygon_object, rectangle
+from detection_core.datasets.shapes import Point, ellipse, polygon_object
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
 
@@ -103,12 +103,27 @@ def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
     name = _class_of(region.get("region_attributes"), label)
     place = region.get("shape_attributes")
     kind = place.get("name") if isinstance(place, Mapping) else None
-    if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _OUTLINES:
-        raise Malformed(f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}")
-    outline = _OUTLINES[kind](place, label)
+    if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _SHAPES:
+        raise Malformed(f"{label}: expected one of {', '.join(_SHAPES)}, found {kind!r:.40}")
+    if kind == "polygon":
+        return polygon_object(name, [_polygon(place, label)], label)
+    numbers = [number_of(place.get(key), f"{label}: {key}") for key in _SHAPES[kind]]
     if kind == "rect":
-        return AnnotatedObject(name, (*outline[0], *outline[2]), label=label)
-    return polygon_object(name, [outline], label)
+        x, y, width, height = numbers
+        return AnnotatedObject(name, (x, y, x + width, y + height), label=label)
+    x, y, *radii = numbers
+    theta = number_of(place.get("theta") or 0, f"{label}: theta") if kind == "ellipse" else 0.0
+    degrees = math.degrees(math.remainder(theta, math.tau))
+    return polygon_object(name, [ellipse((x, y), (radii[0], radii[-1]), degrees)], label)
+
+
+_SHAPES = {
+    "rect": ("x", "y", "width", "height"),
+    "circle": ("cx", "cy", "r"),
+    "ellipse": ("cx", "cy", "rx", "ry"),
+    "polygon": ("all_points_x", "all_points_y"),
+}
+"""Name of a shape to the keys of its numbers."""
 
 
 def _class_of(said: object, label: str) -> str:
@@ -124,39 +139,11 @@ def _class_of(said: object, label: str) -> str:
     return checked_text(value, f"{label}: its class").strip()
 
 
-def _numbers(place: Mapping[str, Any], label: str, *keys: str) -> list[float]:
-    return [number_of(place.get(key), f"{label}: {key}") for key in keys]
-
-
-def _rect(place: Mapping[str, Any], label: str) -> list[Point]:
-    x, y, width, height = _numbers(place, label, "x", "y", "width", "height")
-    return rectangle(x, y, width, height)
-
-
-def _circle(place: Mapping[str, Any], label: str) -> list[Point]:
-    x, y, radius = _numbers(place, label, "cx", "cy", "r")
-    return ellipse((x, y), (radius, radius))
-
-
-def _ellipse(place: Mapping[str, Any], label: str) -> list[Point]:
-    x, y, across, down = _numbers(place, label, "cx", "cy", "rx", "ry")
-    turned = math.remainder(number_of(place.get("theta") or 0, f"{label}: theta"), math.tau)
-    return ellipse((x, y), (across, down), math.degrees(turned))
-
-
 def _polygon(place: Mapping[str, Any], label: str) -> list[Point]:
-    xs, ys = (list_of(place.get(key), f"{label}: {key}") for key in ("all_points_x", "all_points_y"))
+    xs, ys = (list_of(place.get(key), f"{label}: {key}") for key in _SHAPES["polygon"])
     if len(xs) != len(ys):
         raise Malformed(f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}")
     return [(number_of(x, f"{label}: x"), number_of(y, f"{label}: y")) for x, y in zip(xs, ys, strict=True)]
-
-
-_OUTLINES: dict[str, Callable[[Mapping[str, Any], str], list[Point]]] = {
-    "rect": _rect,
-    "circle": _circle,
-    "ellipse": _ellipse,
-    "polygon": _polygon,
-}
 
 
 _FORMAT = EntryFormat(

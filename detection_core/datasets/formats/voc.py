@@ -1,6 +1,5 @@
 """Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders with other names."""
 
-import collections
 import dataclasses
 import itertools
 import os
@@ -32,6 +31,7 @@ from detection_core.datasets.layouts import (
     common_folder,
     count_images,
     folder_in,
+    group_by_split,
     is_image,
     list_data_set,
     name_folder,
@@ -104,10 +104,11 @@ def _find_standard(
 
 def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) -> Layout:
     """Describe annotations in folders with other names, or next to the images."""
-    by_split: dict[str, dict[str, Sequence[str]]] = collections.defaultdict(dict)
-    for folder, names in xml.items():
-        by_split[split_of_path(folder)][folder] = names
-    locations = {split: _location(listing, part, split) for split, part in by_split.items() if split}
+    locations = {
+        split: _location(listing, {folder: xml[folder] for folder in folders}, split)
+        for split, folders in group_by_split(xml).items()
+        if split
+    }
     splits = name_splits(locations)
     parts = list(locations.values()) if TRAIN in splits and splits[TRAIN] in locations.values() else []
     parts = parts or [_location(listing, xml)]

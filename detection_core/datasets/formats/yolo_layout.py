@@ -13,7 +13,7 @@ from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.datasets.annotated_images import Rejected, checked_text
 from detection_core.datasets.image_parts import read_list
-from detection_core.datasets.layouts import RATIOS, Layout, is_image, name_splits, split_of_path, stem
+from detection_core.datasets.layouts import RATIOS, Layout, group_by_split, is_image, name_splits, stem
 from detection_core.errors import DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -172,10 +172,8 @@ def _locations(listing: FolderListing, found: "YoloSet") -> dict[str, dict[str, 
         if places.get("val") == places.get("train"):
             places.pop("val", None)
         return {_SPLITS[key]: {"data": found.file, "split": key} for key in places}
-    by_split: dict[str, set[str]] = collections.defaultdict(set)
-    for path in listing.paths():
-        if is_image(path):
-            by_split[split_of_path(posixpath.dirname(path))].add(posixpath.dirname(path))
+    with_images = dict.fromkeys(posixpath.dirname(path) for path in listing.paths() if is_image(path))
+    by_split = group_by_split(with_images)
     folders = {split: sorted(paths, key=len) for split, paths in by_split.items() if split}
     return {split: {"names": found.file, "images": paths[0]} for split, paths in folders.items()}
 

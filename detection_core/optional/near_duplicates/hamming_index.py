@@ -26,10 +26,6 @@ Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """The queries, the index's hashes in the order of a band, and begin and end of each query's range."""
 
 
-def ignore_band() -> None:
-    """Show no progress."""
-
-
 def band_count(max_distance: int) -> int:
     """Return the number of bands to find hashes within a distance."""
     return max(MIN_BANDS, max_distance // 2 + 1)

@@ -14,7 +14,6 @@ from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
     band_count,
-    ignore_band,
     near_pairs,
     search_window,
 )
@@ -83,7 +82,7 @@ def find_near_duplicates(
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = ignore_band,
+    on_band: Callable[[], None] = lambda: None,
 ) -> NearDuplicates:
     """Find near-identical images.
 
@@ -97,11 +96,22 @@ def find_near_duplicates(
         on_band: called after each of `band_count` bands.
     """
     nodes = _Nodes.of(hashes)
-    links = _Links(nodes)
+    # Pack (bits, first image) into one number; the minimum is the nearest.
+    best, roots = np.full(len(nodes.first), _NONE), np.arange(len(nodes.first))
     complete, pairs = _search(nodes, None, max_distance, budget, on_band)
     for one, other, bits in pairs:
-        links.add(one, other, bits)
-    return links.result(len(hashes), complete=complete)
+        for here, there in ((one, other), (other, one)):
+            np.minimum.at(best, here, (bits << _SHIFT) + nodes.first[there])
+        _link(roots, one, other)
+    images, node = nodes.images, nodes.node
+    # A copy is always the nearest.
+    copy = np.where(nodes.first[node] == images, nodes.second[node], nodes.first[node])
+    keys = np.where(copy >= 0, np.minimum(copy, best[node]), best[node])
+    nearest, distances = _unpacked(keys, images, len(hashes))
+    first, groups = np.full(len(nodes.first), _NONE), np.arange(len(hashes))
+    np.minimum.at(first, roots, nodes.first)
+    groups[images] = first[roots[node]]
+    return NearDuplicates(nearest=nearest, distances=distances, groups=groups, complete=complete)
 
 
 def find_nearest_images(
@@ -110,7 +120,7 @@ def find_nearest_images(
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = ignore_band,
+    on_band: Callable[[], None] = lambda: None,
 ) -> NearestImages:
     """Find the images that are near-identical to one of others; arguments as in `find_near_duplicates`."""
     asked, known = _Nodes.of(hashes), _Nodes.of(others)
@@ -169,39 +179,16 @@ def _search(
     return window is None, near_pairs(index, asking, window, on_band)
 
 
-class _Links:
-    """The nearest node of each node, and their groups, from pairs in any order."""
+def _link(roots: np.ndarray, one: np.ndarray, other: np.ndarray) -> None:
+    """Join the groups of pairs of nodes, int64 [P] each; `roots` has a node of each node's group.
 
-    def __init__(self, nodes: _Nodes) -> None:
-        self._nodes = nodes
-        count = len(nodes.first)
-        # Pack (bits, first image) into one number; the minimum is the nearest.
-        self._best = np.full(count, _NONE)
-        self._roots = np.arange(count)
-
-    def add(self, one: np.ndarray, other: np.ndarray, bits: np.ndarray) -> None:
-        """Add pairs of nodes, int64 [P] each, within the distance."""
-        for here, there in ((one, other), (other, one)):
-            np.minimum.at(self._best, here, (bits << _SHIFT) + self._nodes.first[there])
-        # Union-find: each round links the larger of two roots to the smallest that it meets.
-        while (apart := (first := self._roots[one]) != (second := self._roots[other])).any():
-            one, other = one[apart], other[apart]
-            np.minimum.at(self._roots, np.maximum(first, second)[apart], np.minimum(first, second)[apart])
-            while not np.array_equal(self._roots, flat := self._roots[self._roots]):
-                self._roots = flat
-
-    def result(self, count: int, *, complete: bool) -> NearDuplicates:
-        """Return the result for `count` images."""
-        nodes, node = self._nodes, self._nodes.node
-        # A copy is always the nearest.
-        copy = np.where(nodes.first[node] == nodes.images, nodes.second[node], nodes.first[node])
-        best = np.where(copy >= 0, np.minimum(copy, self._best[node]), self._best[node])
-        nearest, distances = _unpacked(best, nodes.images, count)
-        first = np.full(len(nodes.first), _NONE)
-        np.minimum.at(first, self._roots, nodes.first)
-        groups = np.arange(count)
-        groups[nodes.images] = first[self._roots[node]]
-        return NearDuplicates(nearest=nearest, distances=distances, groups=groups, complete=complete)
+    Union-find: each round links the larger of two roots to the smallest that it meets.
+    """
+    while (apart := (first := roots[one]) != (second := roots[other])).any():
+        one, other = one[apart], other[apart]
+        np.minimum.at(roots, np.maximum(first, second)[apart], np.minimum(first, second)[apart])
+        while not np.array_equal(roots, flat := roots[roots]):
+            roots[:] = flat
 
 
 def _unpacked(keys: np.ndarray, images: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

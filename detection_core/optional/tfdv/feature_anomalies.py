@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf import text_encoding
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
@@ -112,7 +113,9 @@ def _feature_reasons(
         yield _INFO.UNEXPECTED_DATA_TYPE, "Unexpected data type", text
     kind = feature.WhichOneof("domain_info")
     if found.type == _STATS.BYTES and kind not in _FOR_FILES:
-        yield _no_domain_of_files(feature)
+        # TFDV prints the feature here as modified during the comparison.
+        text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
+        yield _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
     elif kind in _DOMAINS:
         domain = domains[feature.domain] if kind == "domain" else getattr(feature, kind)
         yield from _DOMAINS[kind](feature, domain, found)
@@ -168,12 +171,6 @@ def _presence(presence: Any, common: Any, examples: int) -> Iterator[Reason]:
         yield _INFO.FEATURE_TYPE_LOW_FRACTION_PRESENT, "Column dropped", text
 
 
-def _no_domain_of_files(feature: schema_pb2.Feature) -> Reason:
-    # TFDV prints the feature here as modified during the comparison.
-    text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
-    return _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
-
-
 def _texts(found: Any) -> list[tuple[str, float]]:
     """Return the values of a text column and their counts, in byte order."""
     buckets = found.string_stats.rank_histogram.buckets
@@ -192,18 +189,11 @@ def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
     constraints = feature.distribution_constraints
     most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
     if missing and (sum(count for _, count in missing) / total > most or most == 0):
-        listed = ", ".join(f"{_escaped(text)} ({_percent(count, total)})" for text, count in missing)
+        escape: Callable[..., str] = text_encoding.CEscape  # its stub lacks texts
+        escaped = [(escape(text, as_utf8=True), count) for text, count in missing]
+        listed = ", ".join(f"{text} ({_percent(count, total)})" for text, count in escaped)
         text = f"Examples contain values missing from the schema: {listed}. "
         yield _INFO.ENUM_TYPE_UNEXPECTED_STRING_VALUES, "Unexpected string values", text
-
-
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        _ESCAPES.get(c) or (f"\\{ord(c):03o}" if ord(c) < 0x20 or ord(c) == 0x7F else c) for c in text
-    )
 
 
 def _percent(count: float, total: float) -> str:

@@ -4,7 +4,6 @@ TensorFlow Data Validation has wheels for x86-64 only, and needs a package witho
 computes the statistics, in one pass and bounded memory. TFDV's tools read and compare them.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,39 +48,28 @@ class _Lengths:
         common.avg_num_values = self.total / self.present if self.present else 0.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Range:
     """Statistics of numbers: mean and squares of finite values, the rest of all values except NaN."""
 
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    least: float = float("inf")
-    most: float = float("-inf")
-    zeros: int = 0
-    nans: int = 0
+    def __init__(self) -> None:
+        self.count = self.zeros = self.nans = 0
+        self.mean = self.squares = 0.0
+        self.least, self.most = float("inf"), float("-inf")
 
-    def with_values(self, values: np.ndarray) -> "_Range":
-        """Return the statistics with more values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
+    def add(self, values: np.ndarray) -> None:
+        """Add values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
         numbers, finite = values[~np.isnan(values)], values[np.isfinite(values)]
-        nans = self.nans + len(values) - len(numbers)
-        if not len(numbers):
-            return dataclasses.replace(self, nans=nans)
-        count, mean, squares = self.count + len(finite), self.mean, self.squares
-        if len(finite):
-            apart = float(finite.mean()) - mean
-            squares += float(((finite - finite.mean()) ** 2).sum())
-            squares += apart**2 * self.count * len(finite) / count
-            mean += apart * len(finite) / count
-        return _Range(
-            count=count,
-            mean=mean,
-            squares=squares,
-            least=min(self.least, float(numbers.min())),
-            most=max(self.most, float(numbers.max())),
-            zeros=self.zeros + int((numbers == 0).sum()),
-            nans=nans,
-        )
+        self.nans += len(values) - len(numbers)
+        self.zeros += int((numbers == 0).sum())
+        self.least = float(numbers.min(initial=self.least))
+        self.most = float(numbers.max(initial=self.most))
+        if not len(finite):
+            return
+        count, apart = self.count + len(finite), float(finite.mean()) - self.mean
+        self.squares += float(((finite - finite.mean()) ** 2).sum())
+        self.squares += apart**2 * self.count * len(finite) / count
+        self.mean += apart * len(finite) / count
+        self.count = count
 
 
 class _NumberColumn:
@@ -101,8 +89,7 @@ class _NumberColumn:
             self._count()
 
     def _count(self) -> None:
-        values: np.ndarray = np.asarray(self._waiting, np.float64)
-        self._range = self._range.with_values(values)
+        self._range.add(np.asarray(self._waiting, np.float64))
         for value in self._waiting:
             self._sample.add(value)
         self._waiting = []

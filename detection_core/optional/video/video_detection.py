@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -146,15 +145,11 @@ class VideoReader:
             else:
                 yield from decoded
 
-    def close(self) -> None:
-        """Close the file."""
-        self._container.close()
-
     def __enter__(self) -> "VideoReader":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._container.close()
 
 
 def _upright(frame: Any) -> np.ndarray:
@@ -174,10 +169,10 @@ class VideoWriter:
 
     _TICKS = 90_000
 
-    def __init__(self, path: str, rate: float) -> None:
+    def __init__(self, file: IO[bytes], rate: float) -> None:
         self._av = _av()
         codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
-        self._container = self._av.open(path, "w", format="mp4")
+        self._container = self._av.open(file, "w", format="mp4")
         # Players fail on unusual rates; the frames' times are exact in any case.
         self._stream = self._container.add_stream(codec, rate=max(1, round(rate)))
         self._stream.pix_fmt = "yuv420p"
@@ -210,19 +205,8 @@ class VideoWriter:
 @contextlib.contextmanager
 def video_writer(path: str, rate: float) -> Iterator[VideoWriter]:
     """Yield a video writer; the video appears at `path` only if the block ends without an error."""
-    folder, name = os.path.split(path)
-    partial = os.path.join(folder, f".{name}.partial")
-    writer = VideoWriter(partial, rate)
-    try:
+    with files.atomic_file(path) as file, contextlib.closing(VideoWriter(file, rate)) as writer:
         yield writer
-        writer.close()
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            writer.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(partial)
-        raise
 
 
 _logger = logging.getLogger(__name__)
@@ -275,21 +259,32 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
         DataError: if no frame of the video can be decoded.
     """
     runner = load_runner(model_path, trust=options.trust)
+    known, edges = known_classes(model_path), known_edges(model_path)
     stem = os.path.splitext(os.path.basename(video))[0]
-    with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
-        look = _Look(
-            runner=runner, names=known_classes(model_path), edges=known_edges(model_path), options=options
+    # Not the video's own name, which may be in the same folder.
+    lines_path, drawn_path = (files.join(output_dir, stem + end) for end in (".jsonl", "-detected.mp4"))
+    with _local_file(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as outputs:
+        lines = outputs.enter_context(files.atomic_file(lines_path))
+        annotated = (
+            outputs.enter_context(video_writer(drawn_path, reader.rate / options.every))
+            if options.annotate
+            else None
         )
-        with contextlib.ExitStack() as outputs:
-            lines = outputs.enter_context(files.atomic_file(os.path.join(folder, f"{stem}.jsonl")))
-            annotated = outputs.enter_context(_annotated(folder, stem, reader.rate, options))
-            began = time.perf_counter()
-            frames = found = 0
-            for frame in _progress(reader, options.every):
-                prediction = look(frame, annotated)
-                lines.write(FRAMES.format_line(prediction).encode())
-                frames, found = frames + 1, found + len(prediction.detections)
-            seconds = time.perf_counter() - began
+        began = time.perf_counter()
+        frames = found = 0
+        for frame in _progress(reader, options.every):
+            seen = runner(frame.pixels, f"frame {frame.number}")
+            names = all_names(seen, known)
+            if annotated is not None:
+                boxes = detection_boxes(seen, names, options.min_score, edges=edges)
+                drawn = draw_boxes(fit(frame.pixels, longest=_LONGEST_PX), boxes)
+                annotated.write(np.asarray(drawn), frame.seconds)
+            objects = tuple(o.rounded() for o in detected_objects(seen, names, options.min_score))
+            moment = round(frame.seconds, _DECIMALS)
+            prediction = FramePrediction(frame=frame.number, seconds=moment, detections=objects)
+            lines.write(FRAMES.format_line(prediction).encode())
+            frames, found = frames + 1, found + len(objects)
+        seconds = time.perf_counter() - began
     if reader.faults:
         _logger.warning(
             "predict | %s: %d packets could not be decoded; their frames are missing", video, reader.faults
@@ -300,33 +295,9 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
         detections=found,
         faults=reader.faults,
         frames_per_second=round(frames / seconds, 2) if seconds else 0.0,
-        lines=files.join(output_dir, f"{stem}.jsonl"),
-        annotated=files.join(output_dir, _annotated_name(stem)) if options.annotate else "",
+        lines=lines_path,
+        annotated=drawn_path if options.annotate else "",
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Look:
-    """Detects objects in frames, and draws them."""
-
-    runner: Runner
-    names: dict[int, str]
-    edges: tuple[tuple[int, int], ...]
-    options: VideoOptions
-
-    def __call__(self, frame: VideoFrame, annotated: VideoWriter | None) -> FramePrediction:
-        found = self.runner(frame.pixels, f"frame {frame.number}")
-        names = all_names(found, self.names)
-        if annotated is not None:
-            picture = fit(frame.pixels, longest=_LONGEST_PX)
-            boxes = detection_boxes(found, names, self.options.min_score, edges=self.edges)
-            drawn = draw_boxes(picture, boxes)
-            annotated.write(np.asarray(drawn), frame.seconds)
-        return FramePrediction(
-            frame=frame.number,
-            seconds=round(frame.seconds, _DECIMALS),
-            detections=tuple(o.rounded() for o in detected_objects(found, names, self.options.min_score)),
-        )
 
 
 def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
@@ -336,19 +307,6 @@ def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
             if frame.number % every == 0:
                 yield frame
             progress.advance()
-
-
-def _annotated_name(stem: str) -> str:
-    return f"{stem}-detected.mp4"  # must not overwrite the video in the same folder
-
-
-@contextlib.contextmanager
-def _annotated(folder: str, stem: str, rate: float, options: VideoOptions) -> Iterator[VideoWriter | None]:
-    if not options.annotate:
-        yield None
-        return
-    with video_writer(os.path.join(folder, _annotated_name(stem)), rate / options.every) as writer:
-        yield writer
 
 
 @contextlib.contextmanager
@@ -361,15 +319,3 @@ def _local_file(path: str) -> Iterator[str]:
         copy = os.path.join(folder, os.path.basename(path))
         files.download(path, copy)
         yield copy
-
-
-@contextlib.contextmanager
-def _local_folder(path: str) -> Iterator[str]:
-    """Yield a local folder; copy its content to `path` if the block ends without an error."""
-    if not files.is_remote(path):
-        files.make_dirs(path)
-        yield path
-        return
-    with ScratchFolder() as folder:
-        yield folder
-        files.copy_tree(folder, path)

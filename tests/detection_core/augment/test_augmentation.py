@@ -188,19 +188,19 @@ def test_cuts_lie_anywhere_in_the_image_and_in_boxes_that_are_changed_by_chance(
 
     def changed(chance, number):
         seed = tf.constant([number, 4], tf.int64)
-        return patches.change_boxes(sample, BLACK, tf.constant(chance), seed).image
+        return patches.change_boxes(sample, *BLACK, tf.constant(chance), seed).image
 
     np.testing.assert_array_equal(changed(0.0, 3), IMAGE)
     assert len({tuple(changed(0.5, i).numpy()[[2, 22], [2, 32]].any(axis=1)) for i in range(12)}) >= 3
 
 
-BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
+BLACK = (lambda part, _: tf.zeros_like(part), tf.zeros_like)
 
 
 @cases(True, False)
 def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
     sample = _sample([[0.1, 0.2, 0.5, 0.6], [0.9, 0.9, 1.0, 1.0]], masks)
-    found = patches.change_boxes(sample, BLACK, tf.constant(1.0), SEED)
+    found = patches.change_boxes(sample, *BLACK, tf.constant(1.0), SEED)
     inside = np.zeros((40, 56), bool)
     inside[4:21, 11:34] = inside[36:, 50:] = True
     np.testing.assert_array_equal(found.image, np.where(inside[..., None], 0, IMAGE))

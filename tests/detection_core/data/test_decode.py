@@ -1,7 +1,6 @@
 """Examples: written, merged, decoded."""
 
 import contextlib
-import dataclasses
 import itertools
 
 import hypothesis
@@ -24,7 +23,13 @@ from detection_core.ops.objects import reorder_keypoints
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import encoded, picture
 from tests.support.golden_cases import load_cases
-from tests.support.record_files import encode_example, example, image_bytes, numbered_example
+from tests.support.record_files import (
+    encode_example,
+    example,
+    image_bytes,
+    numbered_example,
+    object_columns,
+)
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")
@@ -216,8 +221,9 @@ def test_at_reduced_size_jpegs_keep_boxes_and_faults_and_other_formats_their_pix
 SIZE = {"format": "jpeg", "height": 480, "width": 640}
 IMAGE = encode.EncodedImage(data=b"\xff\xd8x", sha256="ab" * 32, filename="dir/ä.jpg", source_id="17", **SIZE)
 BOXES = {"ymin": [0.0, 0.25], "xmin": [0.125, 0.5], "ymax": [0.5, 0.75], "xmax": [0.375, 1.0]}
-TWO = encode.ObjectColumns(**BOXES, labels=[1, 300], texts=["cat", "дом"], is_crowd=[0, 1], area=[10.0, 20.5])
-NONE = encode.ObjectColumns(ymin=[], xmin=[], ymax=[], xmax=[], labels=[], texts=[], is_crowd=[], area=[])
+TWO = object_columns(BOXES, label=[1, 300], text=["cat", "дом"], is_crowd=[0, 1], area=[10.0, 20.5])
+NONE = {key: [] for key in TWO}
+VOC = {"image/object/difficult": [0, 1], "image/object/truncated": [1, 0], "image/object/view": ["Left", ""]}
 _NUMBERS = st.lists(st.floats(width=32, allow_nan=False)) | st.lists(st.integers(-(2**63), 2**63 - 1))
 FEATURES = st.lists(st.binary()) | _NUMBERS
 
@@ -235,26 +241,20 @@ def test_tensorflow_reads_every_field_back():
         "image/object/class/label": [1, 300], "image/object/class/text": [b"cat", "дом".encode()],
         **{f"image/object/bbox/{side}": values for side, values in BOXES.items()},
     }  # fmt: skip
-    for objects in (NONE, TWO, dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["", ""])):
+    for objects in (NONE, TWO, TWO | VOC, TWO | {"image/object/view": ["", ""]}):
         data = encode_example(IMAGE, objects)
         assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
 
 
 def test_columns_that_the_source_lacks_are_left_out_and_those_that_do_not_fit_refused():
-    full = dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["Left", ""])
-    more = _parsed(encode_example(IMAGE, full)).keys() - _parsed(encode_example(IMAGE, TWO)).keys()
-    assert more == {"image/object/difficult", "image/object/truncated", "image/object/view"}
+    more = _parsed(encode_example(IMAGE, TWO | VOC)).keys() - _parsed(encode_example(IMAGE, TWO)).keys()
+    assert more == VOC.keys()
     data = encode_example(IMAGE, NONE)
     assert _parsed(data)["image/object/bbox/xmin"] == []
     types = {"bbox/xmin": tf.float32, "class/label": tf.int64, "class/text": tf.string}
     spec = {f"image/object/{name}": tf.io.VarLenFeature(kind) for name, kind in types.items()}
     assert all(v.shape[0] == 0 for v in tf.io.parse_single_example(data, spec).values())
-    for message, changed in (("differ in length", {"texts": ["cat"]}), ("float32", {"area": [1e300, 0.0]})):
-        refused(ValueError, message, encode_example, IMAGE, dataclasses.replace(TWO, **changed))
-    fits = encode.KeypointColumns(y=[0, 0], x=[0, 0], visibility=[0, 0], texts=["a", "a"], numbers=[0, 0])
-    for changed in ({"y": [0]}, {"numbers": [0]}, {"texts": ["a"]}):
-        points = dataclasses.replace(fits, **changed)
-        refused(ValueError, "keypoint columns", encode_example, IMAGE, TWO, points)
+    refused(ValueError, "float32", encode_example, IMAGE, TWO | {"image/object/area": [1e300, 0.0]})
 
 
 @settings(max_examples=30, deadline=None)
@@ -268,24 +268,22 @@ def test_any_features_come_back_as_they_were(features):
 
 
 def test_what_newer_sources_say_has_the_object_detection_api_s_keys():
-    flags = {"group_of": [0, 1], "occluded": [1, 0], "depiction": [0, 0], "weights": [2.0, 1.0]}
-    full = dataclasses.replace(TWO, masks=[b"one", b"two"], mask_weights=[1.0, 0.0], confidences=[0.5, 1.0])
-    full = dataclasses.replace(full, **flags)
-    points = {"y": [0.5, 0.0], "x": [0.25, 0.0], "visibility": [2, 0]}
-    keypoints = encode.KeypointColumns(**points, texts=["nose", "nose"], numbers=[1, 0])
-    labels = encode.ImageLabels(labels=[1, 3], texts=["cat", "dog"], confidences=[1.0, 0.0])
-    # protobuf's Python puts `mask/weight` before `mask`, its C++ behind it.
-    data = encode_example(IMAGE, dataclasses.replace(full, mask_weights=None), keypoints, labels)
-    assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
-    before, after = (_parsed(encode_example(IMAGE, *rest)) for rest in ((TWO,), (full, keypoints, labels)))
-    assert after == before | {
-        "image/class/confidence": [1.0, 0.0], "image/class/label": [1, 3],
-        "image/class/text": [b"cat", b"dog"], "image/object/class/confidence": [0.5, 1.0],
-        "image/object/mask": [b"one", b"two"], "image/object/mask/weight": [1.0, 0.0],
-        "image/object/keypoint/num": [1, 0], "image/object/keypoint/text": [b"nose", b"nose"],
-        **{f"image/object/keypoint/{key}": values for key, values in points.items()},
-        **{f"image/object/{key.removesuffix('s')}": values for key, values in flags.items()},
+    more = {
+        "group_of": [0, 1], "occluded": [1, 0], "depiction": [0, 0], "weight": [2.0, 1.0],
+        "mask": [b"one", b"two"], "class/confidence": [0.5, 1.0], "keypoint/num": [1, 0],
+        "keypoint/y": [0.5, 0.0], "keypoint/x": [0.25, 0.0], "keypoint/visibility": [2, 0],
     }  # fmt: skip
+    more = {f"image/object/{key}": values for key, values in more.items()}
+    more |= {"image/class/confidence": [1.0, 0.0], "image/class/label": [1, 3]}
+    more |= {"image/neg_category_ids": [4], "image/not_exhaustive_category_ids": [2, 5]}
+    texts = {"image/class/text": ["cat", "dog"], "image/object/keypoint/text": ["nose", "nose"]}
+    data = encode_example(IMAGE, TWO | more | texts)
+    assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
+    # protobuf's Python puts `mask/weight` before `mask`, its C++ behind it.
+    more["image/object/mask/weight"] = [1.0, 0.0]
+    before, after = (_parsed(encode_example(IMAGE, columns)) for columns in (TWO, TWO | more | texts))
+    in_bytes = {key: [text.encode() for text in values] for key, values in texts.items()}
+    assert after == before | more | in_bytes
 
 
 def test_faults_and_names_of_records():

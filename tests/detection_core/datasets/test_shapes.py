@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from detection_core.data.encode import KeypointColumns
 from detection_core.data.label_map import Keypoint, LabelMap, LabelMapItem
 from detection_core.datasets import annotated_images, shapes
 from detection_core.datasets import classes as module
@@ -199,19 +198,20 @@ GOOD = (1.0, 1.0, 2)
 
 
 def _columns(objects, names):
-    return module.keypoint_columns(objects, make_layout(names), HEIGHT, WIDTH)
+    found = module.keypoint_columns(objects, make_layout(names), HEIGHT, WIDTH)
+    return {key.removeprefix("image/object/keypoint/"): values for key, values in found.items()}
 
 
 def test_classes_have_columns_of_their_own_or_share_one_layout():
     objects = [_object(keypoints=[(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object()]
     # create_coco_tf_record.py: zeros, visibility 0 and a number of 0 for an object without keypoints.
     places = {"x": [0.25, 0.0, 0.0, 0.0], "y": [0.5, 0.0, 0.0, 0.0], "visibility": [2, 0, 0, 0]}
-    expected = KeypointColumns(**places, texts=("nose", "tail", "nose", "tail"), numbers=[1, 0])
+    expected = {**places, "text": ("nose", "tail", "nose", "tail"), "num": [1, 0]}
     assert _columns(objects, {"cat": NAMES["cat"]}) == expected
     assert make_layout(NAMES).names == ("nose", "tail", "wing")
     found = _columns([_object(name="bird", keypoints=[(4, 3, 1), (8, 6, 2)])], NAMES)
-    assert found.x == [0.1, 0.0, 0.2] and found.y == [0.1, 0.0, 0.2] and found.visibility == [1, 0, 2]
-    assert _columns([_object()], NAMES) is None and _columns([], NAMES) is None
+    assert found["x"] == found["y"] == [0.1, 0.0, 0.2] and found["visibility"] == [1, 0, 2]
+    assert _columns([_object()], NAMES) == {} == _columns([], NAMES)
 
 
 @cases(

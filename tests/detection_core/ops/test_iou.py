@@ -64,4 +64,5 @@ def test_boxes_without_area_share_nothing_and_squared_distance_equals_a_loop():
     rng = np.random.default_rng(0)
     rows, columns = random_boxes(rng, 3), random_boxes(rng, 4)
     expected = [[np.sum((row - column) ** 2) for column in columns] for row in rows]
-    np.testing.assert_allclose(iou_ops.squared_distance(rows, columns), expected, rtol=1e-4, atol=1e-5)
+    found = -iou_ops.negative_squared_distance(rows, columns)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -14,7 +14,6 @@ from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.ops.post_processing import PerClass, PiecewiseLinear, ScoreConverter, Temperature
 from detection_core.ops.resampling import (
     pad_bottom_right,
-    pad_masks_bottom_right,
     resize_masks,
     resize_pixels,
 )
@@ -68,17 +67,18 @@ SIZE = tf.constant([3, 4])
 
 def test_an_image_lies_above_and_to_the_left_of_its_padding() -> None:
     image = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    black, coloured = pad_bottom_right(image, SIZE), pad_bottom_right(image, SIZE, (1.0, 2.0, 3.0))
+    none = tf.zeros([5, 0, 0], tf.uint8)
+    (black, kept), (coloured, _) = (pad_bottom_right(image, none, SIZE, c) for c in ((), (1.0, 2.0, 3.0)))
+    assert kept.shape == (5, 0, 0)
     for padded, colour in ((black, [0, 0, 0]), (coloured, [1, 2, 3])):
         assert padded.shape == (3, 4, 3)
         np.testing.assert_array_equal(padded[:2, :2], image)
         assert (np.asarray(padded[2]) == colour).all() and (np.asarray(padded[:, 2:]) == colour).all()
 
 
-def test_masks_are_padded_with_nothing_and_unused_ones_stay() -> None:
-    padded = pad_masks_bottom_right(tf.ones([5, 2, 2], tf.uint8), SIZE)
+def test_masks_are_padded_with_nothing() -> None:
+    _, padded = pad_bottom_right(tf.zeros([2, 2, 3]), tf.ones([5, 2, 2], tf.uint8), SIZE, (1.0, 2.0, 3.0))
     assert padded.shape == (5, 3, 4) and int(tf.reduce_sum(tf.cast(padded, tf.int32))) == 20
-    assert pad_masks_bottom_right(tf.zeros([5, 0, 0], tf.uint8), SIZE).shape == (5, 0, 0)
 
 
 GOLDEN = np.load(pathlib.Path(__file__).parent / "data" / "weighted_boxes_fusion.npz")
@@ -182,14 +182,14 @@ CASES = load_cases(__file__, "region_similarity")
 
 
 @cases(("0p5", 0.5), ("0p1", 0.1), ("default", 0.5))
-def test_golden_thresholded_iou_with_scores(*, name, threshold):
+def test_golden_thresholded_iou(*, name, threshold):
     case = CASES[f"thresholded_iou_{name}"]
-    given = (case.inputs[name] for name in ("boxes1", "boxes2", "scores_of_boxes1"))
-    found = ThresholdedIou(iou_threshold=threshold).with_scores(*given)
+    rows, columns, scores = (case.inputs[name] for name in ("boxes1", "boxes2", "scores_of_boxes1"))
+    found = ThresholdedIou(iou_threshold=threshold)(rows, columns) * scores[:, np.newaxis]
     np.testing.assert_allclose(found, case.outputs["similarity"], rtol=1e-5, atol=1e-6)
 
 
-def test_ground_truth_has_score_one_and_the_nearest_box_is_most_alike():
+def test_boxes_that_overlap_enough_have_score_one_and_the_nearest_box_is_most_alike():
     boxes = np.float32([[0, 0, 1, 1], [0, 0, 1, 0.6], [0, 0, 0.1, 0.1]])
     np.testing.assert_array_equal(ThresholdedIou(iou_threshold=0.5)(boxes, boxes[:1]), [[1], [1], [0]])
     found = negative_squared_distance(boxes[:1], np.float32([[0, 0, 1, 1], [0, 0, 1, 3]]))

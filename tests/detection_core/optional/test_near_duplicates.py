@@ -118,7 +118,7 @@ def test_of_different_hashes_few_are_compared_and_a_table_of_keys_changes_nothin
     index = hamming_index.HammingIndex(hashes, DISTANCE)
     # 13 bands of 20.7 buckets, half of which for a pair, of 20,000 hashes in a million buckets.
     assert _compared(index, None, None) < 20_000 * 13 * 10.5 * 0.03
-    assert list(hamming_index.near_pairs(index, None, None, hamming_index.ignore_band)) == []
+    assert list(hamming_index.near_pairs(index, None, None, lambda: None)) == []
     scene, found = _scene(60), []
     for few in (1_000, 10):
         monkeypatch.setattr(hamming_index, "_FEW", few)
@@ -345,7 +345,7 @@ def test_shared_and_repeated_images_are_those_of_a_slow_search(here, there):
     shared = [_pair("eval", i, there.index(n)) for i, n in enumerate(here) if n and n in there]
     assert duplicates.shared_images("eval", _digests(here), "train", _digests(there)) == shared
     repeated = [_pair("train", i, here.index(n)) for i, n in enumerate(here) if n and here.index(n) != i]
-    assert duplicates.repeated_images("train", _digests(here)) == repeated
+    assert duplicates.shared_images("train", _digests(here), "train", _digests(here)) == repeated
 
 
 def test_leakage_and_repetition_are_found_with_the_records_to_look_at():

@@ -22,7 +22,6 @@ from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation import drift
 from detection_core.validation.drift import (
     LEAST_IMAGES,
-    Before,
     check_differences,
     check_drift,
     check_vanished,
@@ -93,7 +92,7 @@ def _statistics(train=CATS, **fields):
 
 
 def _found_between(statistics, baseline=None, earlier=None):
-    findings = findings_of(check_differences, statistics, Before(spans=earlier or {}, baseline=baseline))
+    findings = findings_of(check_differences, statistics, earlier or {}, baseline)
     return {f.id for f in findings.findings()}, findings.outcomes()
 
 
@@ -106,7 +105,7 @@ def test_alike_samples_differ_in_nothing_and_a_split_of_another_kind_is_found():
     assert _found_between(_statistics(), _statistics())[0] == set()
     splits = {**_statistics().splits, "eval": draw_images(100, DOGS, seed=6)}
     other = DataStatistics(classes=["cat", "dog"], splits=splits)
-    [finding] = findings_of(check_differences, other, Before()).findings()
+    [finding] = findings_of(check_differences, other, {}, None).findings()
     assert finding.id == "split_drift:eval against train"
     assert "% in train, " in finding.message and "% in eval" in finding.message
     assert " before" not in finding.message

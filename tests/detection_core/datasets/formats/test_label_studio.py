@@ -114,7 +114,7 @@ def test_files_that_are_no_list_of_tasks_and_too_many_keypoints_are_refused(tmp_
     _write(tmp_path, _task())
     os.truncate(tmp_path / "export.json", 5 * 2**30)  # and not searched for keypoints
     refused(DataError, f"{message}: expected JSON", _read, tmp_path, HERE)
-    monkeypatch.setattr(label_studio, "MAX_VALUES", 3)
+    monkeypatch.setattr(label_studio.shapes, "MAX_VALUES", 3)
     point = {**SIZE, "type": "keypointlabels", "id": "p", "parentID": "r"}
     points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]
     more = [{**BOX, "id": str(number)} for number in range(2)]
@@ -135,16 +135,16 @@ REGION_BOX = _result("rectanglelabels", PART)
 
 
 def test_places_are_in_percent_of_width_and_height_and_turn_about_the_first_corner():
-    (item,), size = read_objects([_result("rectanglelabels", {**PART, "rotation": 90})], {})
+    ((item, _),), size = read_objects([_result("rectanglelabels", {**PART, "rotation": 90})])
     assert size == (40, 30) and item.box == pytest.approx((4, 15, 10, 25)) and item.mask
-    (item,), _ = read_objects([_result("polygonlabels", {"points": [[0, 0], [50, 0], [50, 100]]})], {})
+    ((item, _),), _ = read_objects([_result("polygonlabels", {"points": [[0, 0], [50, 0], [50, 100]]})])
     assert item.box == (0, 0, 20, 30)
     round_ = {"x": 50, "y": 50, "radiusX": 10, "radiusY": 20, "rotation": 0}
-    (item,), _ = read_objects([_result("ellipselabels", round_)], {})
+    ((item, _),), _ = read_objects([_result("ellipselabels", round_)])
     assert item.box == pytest.approx((16, 9, 24, 21))
-    assert read_objects([{"type": "choices", "value": {"choices": ["good"]}}], {}) == ([], (0, 0))
+    assert read_objects([{"type": "choices", "value": {"choices": ["good"]}}]) == ([], (0, 0))
     value = {"format": "rle", "rle": brush_bytes(40, 30, {(5, 7), (6, 7), (6, 8)})}
-    (item,), _ = read_objects([_result("brushlabels", value)], {})
+    ((item, _),), _ = read_objects([_result("brushlabels", value)])
     assert item.box == (7, 5, 9, 7) and sum(item.mask.counts[1::2]) == 3
 
 
@@ -159,7 +159,7 @@ def test_places_are_in_percent_of_width_and_height_and_turn_about_the_first_corn
     [POINT], [REGION_BOX, POINT, POINT],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(*, results):
-    refused(Rejected, "", read_objects, results, {})
+    refused(Rejected, "", read_objects, results)
 
 
 _read_labelme = reading(labelme)

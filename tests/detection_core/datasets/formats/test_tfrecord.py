@@ -8,7 +8,7 @@ import struct
 import zlib
 
 from detection_core.data import encode
-from detection_core.data.encode import KeypointColumns, bytes_feature, float_feature, int64_feature
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.data.record_format import masked_checksum, write_record
 from detection_core.datasets.annotated_images import AnnotatedObject, ImageLabel, Rejected
 from detection_core.datasets.formats import tfrecord
@@ -32,22 +32,23 @@ from tests.support.dataset_files import (
     whole,
     write_files,
 )
+from tests.support.record_files import encode_example, object_columns
 from tests.support.same_set import WRITERS
 
-COLUMNS = {
-    "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
-    "is_crowd": [1], "area": [12.5],
-}  # fmt: skip
+SIDES = {"xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0]}
+COLUMNS = object_columns(SIDES, label=[7], text=["cat"], is_crowd=[1], area=[12.5])
 MORE = {
-    "difficult": [1], "truncated": [0], "views": ["Left"], "group_of": [1], "occluded": [0], "depiction": [1],
-    "confidences": [0.5], "weights": [2.0], "masks": [picture("PNG")],
+    "difficult": [1], "truncated": [0], "view": ["Left"], "group_of": [1], "occluded": [0], "depiction": [1],
+    "class/confidence": [0.5], "weight": [2.0], "mask": [picture("PNG")], "keypoint/x": [0.5, 0],
+    "keypoint/y": [0.5, 0], "keypoint/visibility": [2, 0], "keypoint/text": ["nose", "ear"],
+    "keypoint/num": [1],
 }  # fmt: skip
+LABELS = {"image/class/label": [9], "image/class/text": ["fish"], "image/class/confidence": [0.0]}
 
 
-def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
+def _record(columns=COLUMNS, source_id="a", image=None, size=(40, 30)):
     stored = stored_image(picture() if image is None else image, *size, source_id=source_id)
-    features = encode.encode_features(stored, encode.ObjectColumns(**(columns or COLUMNS)), **more)
-    return encode.serialise_features(features)
+    return encode_example(stored, columns)
 
 
 def _write(path, *records):
@@ -58,9 +59,8 @@ def _write(path, *records):
 
 
 def test_every_field_of_a_record_is_kept(tmp_path):
-    keypoints = KeypointColumns(x=[0.5, 0], y=[0.5, 0], visibility=[2, 0], texts=["nose", "ear"], numbers=[1])
-    labels = encode.ImageLabels(labels=[9], texts=["fish"], confidences=[0.0])
-    _write(tmp_path / "a.record", _record({**COLUMNS, **MORE}, keypoints=keypoints, labels=labels))
+    more = {f"image/object/{key}": values for key, values in MORE.items()}
+    _write(tmp_path / "a.record", _record(COLUMNS | more | LABELS))
     found = tfrecord.read(str(tmp_path), "*.record")
     (image,) = found.images
     (item,) = in_pixels(image).objects
@@ -87,7 +87,7 @@ def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
     (b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
     (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
     (_record().replace(b"class/text", b"class/none"), "unknown_category"),
-    (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record"),
+    (_record({**COLUMNS, "image/object/class/text": ["a\nb"]}), "malformed_record"),
 )  # fmt: skip
 def test_a_bad_record_costs_only_itself(tmp_path, *, record, reason):
     _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
@@ -128,7 +128,7 @@ def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
 
 def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp_path):
     root = str(tmp_path)
-    _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
+    _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "image/object/class/label": [8]}))
     (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
     assert [path.rpartition("/")[2] for path in tfrecord.locate(root, None)] == ["a.record", "map.pbtxt"]
     refused(DataError, "one id for the class 'cat', found 7 and 8", tfrecord.read, root, None)
