@@ -47,7 +47,7 @@ from detection_core.ops.nms import NmsOptions
 from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
 from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
-from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.matchers import ArgMaxMatcher
 from detection_core.parts.necks import FpnOptions
 from detection_core.parts.samplers import BalancedSampler
 from detection_core.parts.targets import AnchorTargetAssigner
@@ -186,12 +186,10 @@ def _build_proposing(message: faster_rcnn_pb2.FasterRcnn, generator: AnchorGener
 
 def _matcher(matched: float, unmatched: float, *, force: bool) -> ArgMaxMatcher:
     return ArgMaxMatcher(
-        ArgMaxMatcherOptions(
-            matched_threshold=matched,
-            unmatched_threshold=unmatched,
-            negatives_lower_than_unmatched=True,
-            force_match_for_each_row=force,
-        )
+        matched_threshold=matched,
+        unmatched_threshold=unmatched,
+        negatives_lower_than_unmatched=True,
+        force_match_for_each_row=force,
     )
 
 
