@@ -26,7 +26,7 @@ from detection_core.families.faster_rcnn.extractors import (
     strides,
 )
 from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
-from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnOptions, FasterRcnnParts
+from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnParts
 from detection_core.families.faster_rcnn.network import (
     BACKBONES,
     BoxHead,
@@ -69,16 +69,13 @@ def build_faster_rcnn(
     del where  # Nothing here is refused.
     generator = build_anchor_generator(message.first_stage_anchor_generator)
     networks = _build_networks(message, generator.num_anchors_per_location(), seed)
-    options = FasterRcnnOptions(
+    parts = FasterRcnnParts(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
         input_shape=_input_shape(message.image_resizer),
         preprocessing=BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
         crop_size=message.initial_crop_size,
         input_multiple=INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1,
-    )
-    parts = FasterRcnnParts(
-        options=options,
         proposing=_build_proposing(message, generator),
         post_processing=build_post_processing(message.second_stage_post_processing),
         first_criterion=_build_first_criterion(message),
