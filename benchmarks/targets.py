@@ -105,7 +105,7 @@ def load(checkout: str = "") -> dict[str, Any]:
 
 def make_steps(code: dict[str, Any], classes: int) -> dict[str, Step]:
     """Return the steps of a checkout's modules: the targets, and the losses with their gradients."""
-    options = code["matcher"].ArgMaxMatcherOptions(
+    matcher = code["matcher"].ArgMaxMatcher(
         matched_threshold=0.5,
         unmatched_threshold=0.5,
         negatives_lower_than_unmatched=True,
@@ -113,7 +113,7 @@ def make_steps(code: dict[str, Any], classes: int) -> dict[str, Step]:
     )
     assigner = code["targets"].AnchorTargetAssigner(
         similarity=code["iou"].iou,
-        matcher=code["matcher"].ArgMaxMatcher(options),
+        matcher=matcher,
         box_coder=code["coder"].FasterRcnnBoxCoder(
             y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0
         ),

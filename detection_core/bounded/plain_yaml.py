@@ -5,10 +5,9 @@ refused before it is in memory.
 """
 
 import contextlib
-import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
@@ -85,7 +84,9 @@ def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
         Its value, and the position of each key; that of the key "" is `where`.
     """
     node = _Document(text, where, ConfigError, False).single()
-    return (None if node is None else _value(node)), {"": where} | dict(_locations(node, where))
+    if node is None:
+        return None, {"": where}
+    return _value(node), {"": where} | dict(_locations(node, where))
 
 
 def parse_yaml_documents(text: str, where: str) -> list[Any]:
@@ -93,32 +94,26 @@ def parse_yaml_documents(text: str, where: str) -> list[Any]:
     return [_value(node) for node in _Document(text, where, ConfigError, False).all()]
 
 
-class _Scalar(NamedTuple):
+class _Node(NamedTuple):
+    """A node of a document.
+
+    Attributes:
+        line: from 1.
+        value: of a scalar; the nodes of a list or tuple; for a mapping, key to its line and node.
+        height: levels of nodes, 1 for a scalar.
+        values: number of nodes, those that aliases repeat counted each time.
+        characters: of its scalars, likewise.
+    """
+
     line: int
     value: Any
-
-
-class _List(NamedTuple):
-    line: int
-    items: list[Any]
-    make: type[list[Any]] | type[tuple[Any, ...]]
-
-
-class _Map(NamedTuple):
-    line: int
-    pairs: dict[Any, tuple[int, Any]]
-
-
-_Node = _Scalar | _List | _Map
-
-
-@dataclasses.dataclass
-class _Size:
-    """Size of an anchored node, which each of its aliases repeats."""
-
+    height: int
     values: int
     characters: int
-    height: int
+
+
+_Pairs = dict[Any, tuple[int, _Node]]
+_CONTAINERS = (dict, list, tuple)
 
 
 class _Document:
@@ -126,8 +121,8 @@ class _Document:
         self._where, self._error, self._tuples = where, error, tuples
         self._text = text
         self._parser: Any = None
-        self._known: dict[str, tuple[_Node, _Size] | None] = {}  # None while the node is incomplete
-        self._used = _Size(0, 0, 0)
+        self._known: dict[str, _Node | None] = {}  # None while the node is incomplete
+        self._values = self._characters = 0
 
     def single(self) -> _Node | None:
         nodes = self.all()
@@ -142,7 +137,7 @@ class _Document:
             while not self._parser.check_event(yaml.StreamEndEvent):
                 self._parser.get_event()
                 self._known.clear()
-                yield self._node(1)[0]
+                yield self._node(1)
                 self._parser.get_event()
 
     @contextlib.contextmanager
@@ -163,82 +158,78 @@ class _Document:
         mark = event.start_mark
         raise self._error(problem, where=f"{self._where}:{mark.line + 1}:{mark.column + 1}")
 
-    def _node(self, depth: int) -> tuple[_Node, int]:
+    def _node(self, depth: int) -> _Node:
         event: Any = self._parser.get_event()
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
-        before, line = dataclasses.replace(self._used), event.start_mark.line + 1
+        values, characters = self._values, self._characters
         self._use(event, depth, 1, len(getattr(event, "value", "")))
         if event.anchor:
             self._known[event.anchor] = None
-        node: _Node
         if isinstance(event, yaml.ScalarEvent):
-            node, height = _Scalar(line, self._scalar(event)), 1
+            value, height = self._scalar(event), 1
         elif isinstance(event, yaml.SequenceStartEvent):
-            node, height = self._list(event, depth)
+            value, height = self._list(event, depth)
         else:
-            node, height = self._map(event, depth)
+            value, height = self._map(event, depth)
+        line = event.start_mark.line + 1
+        node = _Node(line, value, height, self._values - values, self._characters - characters)
         if event.anchor:
-            used = self._used
-            size = _Size(used.values - before.values, used.characters - before.characters, height)
-            self._known[event.anchor] = node, size
-        return node, height
+            self._known[event.anchor] = node
+        return node
 
     def _use(self, event: Any, depth: int, values: int, characters: int) -> None:
-        self._used.values += values
-        self._used.characters += characters
+        self._values += values
+        self._characters += characters
         if depth > MAX_DEPTH:
             self._refuse(event, f"expected values nested at most {MAX_DEPTH} deep, found more")
-        if self._used.values > MAX_VALUES:
+        if self._values > MAX_VALUES:
             self._refuse(
                 event,
                 f"expected at most {MAX_VALUES:,} values, those that aliases repeat counted each time, found"
                 " more; write less, or fewer aliases of aliases",
             )
-        if self._used.characters > MAX_TEXT_BYTES:
+        if self._characters > MAX_TEXT_BYTES:
             self._refuse(
                 event,
                 f"expected values of at most {MAX_TEXT_BYTES:,} characters in all, those that aliases repeat"
                 " counted each time, found more; write less, or fewer aliases",
             )
 
-    def _repeated(self, event: Any, depth: int) -> tuple[_Node, int]:
+    def _repeated(self, event: Any, depth: int) -> _Node:
         if event.anchor not in self._known:
             self._refuse(event, f"not valid YAML: no anchor {shorten(event.anchor)} stands before its alias")
-        known = self._known[event.anchor]
-        if known is None:
+        node = self._known[event.anchor]
+        if node is None:
             self._refuse(event, "expected no value that holds itself, by an alias")
-        node, size = known
-        self._use(event, depth + size.height - 1, size.values, size.characters)
-        return node, size.height
+        self._use(event, depth + node.height - 1, node.values, node.characters)
+        return node
 
-    def _children(self, depth: int, end: type[Any]) -> Iterator[tuple[_Node, int, Any]]:
+    def _children(self, depth: int, end: type[Any]) -> Iterator[tuple[_Node, Any]]:
         while not self._parser.check_event(end):
             event = self._parser.peek_event()
-            yield *self._node(depth + 1), event
+            yield self._node(depth + 1), event
         self._parser.get_event()
 
-    def _list(self, event: Any, depth: int) -> tuple[_List, int]:
+    def _list(self, event: Any, depth: int) -> tuple[Sequence[_Node], int]:
         is_tuple = self._tuples and event.tag == _TUPLE
         if event.tag not in (None, "!", f"{_PREFIX}seq") and not is_tuple:
             self._refuse_tag(event)
-        items, heights = [], [0]
-        for node, height, _ in self._children(depth, yaml.SequenceEndEvent):
-            items.append(node)
-            heights.append(height)
-        return _List(event.start_mark.line + 1, items, tuple if is_tuple else list), max(heights) + 1
+        items = [node for node, _ in self._children(depth, yaml.SequenceEndEvent)]
+        height = 1 + max((node.height for node in items), default=0)
+        return tuple(items) if is_tuple else items, height
 
-    def _map(self, event: Any, depth: int) -> tuple[_Map, int]:
+    def _map(self, event: Any, depth: int) -> tuple[_Pairs, int]:
         if event.tag not in (None, "!", f"{_PREFIX}map"):
             self._refuse_tag(event)
-        own: dict[Any, tuple[int, _Node]] = {}
-        merged: dict[Any, tuple[int, _Node]] = {}
-        heights = [0]
+        own: _Pairs = {}
+        merged: _Pairs = {}
+        height = 1
         children = self._children(depth, yaml.MappingEndEvent)
-        for key, _, key_event in children:
-            node, height, value_event = next(children)
-            heights.append(height)
-            if not isinstance(key, _Scalar):
+        for key, key_event in children:
+            node, value_event = next(children)
+            height = max(height, node.height + 1)
+            if isinstance(key.value, _CONTAINERS):
                 self._refuse(key_event, "expected a text or a number as key, found a list or a mapping")
             is_plain = isinstance(key_event, yaml.ScalarEvent) and key_event.implicit[0]
             if key.value == _MERGE and is_plain and not merged:
@@ -247,15 +238,15 @@ class _Document:
                 self._refuse(key_event, f"the key {shorten(key.value)} is given twice; remove one")
             else:
                 own[key.value] = key.line, node
-        return _Map(event.start_mark.line + 1, {**merged, **own}), max(heights) + 1
+        return {**merged, **own}, height
 
-    def _merged(self, node: _Node, event: Any) -> dict[Any, tuple[int, _Node]]:
+    def _merged(self, node: _Node, event: Any) -> _Pairs:
         """Return the pairs of the mappings that `<<` names; the first of duplicate keys counts."""
-        found: dict[Any, tuple[int, _Node]] = {}
-        for other in node.items if isinstance(node, _List) else [node]:
-            if not isinstance(other, _Map):
+        found: _Pairs = {}
+        for other in node.value if isinstance(node.value, list | tuple) else [node]:
+            if not isinstance(other.value, dict):
                 self._refuse(event, "expected a mapping, or a list of mappings, to merge")
-            for key, pair in other.pairs.items():
+            for key, pair in other.value.items():
                 found.setdefault(key, pair)
         return found
 
@@ -294,21 +285,20 @@ class _Document:
 
 def _value(node: _Node) -> Any:
     """Return a new copy of the node's value."""
-    if isinstance(node, _Scalar):
-        return node.value
-    if isinstance(node, _Map):
-        return {key: _value(child) for key, (_, child) in node.pairs.items()}
-    return node.make(_value(item) for item in node.items)
+    if isinstance(node.value, dict):
+        return {key: _value(child) for key, (_, child) in node.value.items()}
+    if isinstance(node.value, list | tuple):
+        return type(node.value)(map(_value, node.value))
+    return node.value
 
 
-def _locations(node: _Node | None, where: str, key: str = "") -> Iterator[tuple[str, str]]:
+def _locations(node: _Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield the position of each key below a node; keys of a merged mapping keep their position there."""
-    if isinstance(node, _Map):
-        children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.pairs.items()]
-    elif isinstance(node, _List):
-        children = [(f"{key}[{i}]", child.line, child) for i, child in enumerate(node.items)]
-    else:
-        return
+    children = []
+    if isinstance(node.value, dict):
+        children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.value.items()]
+    elif isinstance(node.value, list | tuple):
+        children = [(f"{key}[{i}]", child.line, child) for i, child in enumerate(node.value)]
     for path, line, child in children:
         yield path, f"{where}:{line}"
         yield from _locations(child, where, path)

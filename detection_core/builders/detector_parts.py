@@ -15,8 +15,8 @@ from detection_core.ops.iou import Similarity, ThresholdedIou, negative_squared_
 from detection_core.ops.nms import NmsOptions
 from detection_core.parts import box_coders, losses
 from detection_core.parts.anchors import generators
-from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions, GreedyBipartiteMatcher, Matcher
-from detection_core.parts.samplers import BalancedSampler, HardExampleMiner, HardExampleOptions, MiningLoss
+from detection_core.parts.matchers import ArgMaxMatcher, GreedyBipartiteMatcher, Matcher
+from detection_core.parts.samplers import BalancedSampler, HardExampleMiner, MiningLoss
 from detection_core.protos import (
     anchor_generator_pb2,
     argmax_matcher_pb2,
@@ -33,15 +33,12 @@ from detection_core.protos import (
 
 
 def _grid(message: grid_anchor_generator_pb2.GridAnchorGenerator) -> generators.AnchorGenerator:
-    options = generators.GridAnchorOptions(
-        height=float(message.height),
-        width=float(message.width),
+    return from_fields(
+        generators.GridAnchorGenerator,
+        message,
         stride=(float(message.height_stride), float(message.width_stride)),
         offset=(float(message.height_offset), float(message.width_offset)),
-        scales=tuple(message.scales),
-        aspect_ratios=tuple(message.aspect_ratios),
     )
-    return generators.GridAnchorGenerator(options)
 
 
 def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[float, float], ...]:
@@ -49,14 +46,13 @@ def _pairs(y_values: Sequence[int], x_values: Sequence[int]) -> tuple[tuple[floa
 
 
 def _ssd(message: ssd_anchor_generator_pb2.SsdAnchorGenerator) -> generators.AnchorGenerator:
-    options = from_fields(
-        generators.SsdAnchorOptions,
+    return from_fields(
+        generators.SsdAnchorGenerator,
         message,
         num_layers=ssd_anchor_layers(message),
         strides=_pairs(message.height_stride, message.width_stride),
         offsets=_pairs(message.height_offset, message.width_offset),
     )
-    return generators.SsdAnchorGenerator(options)
 
 
 def _anchor_grid(message: flexible_grid_anchor_generator_pb2.AnchorGrid) -> generators.AnchorGrid:
@@ -72,15 +68,13 @@ def _flexible_grid(
     message: flexible_grid_anchor_generator_pb2.FlexibleGridAnchorGenerator,
 ) -> generators.AnchorGenerator:
     grids = tuple(_anchor_grid(grid) for grid in message.anchor_grid)
-    return generators.FlexibleGridAnchorGenerator(grids, normalize_coordinates=message.normalize_coordinates)
+    return generators.FlexibleGridAnchorGenerator(grids=grids, normalised=message.normalize_coordinates)
 
 
 ANCHOR_GENERATORS: dict[str, Callable[[Any], generators.AnchorGenerator]] = {
     "flexible_grid_anchor_generator": _flexible_grid,
     "grid_anchor_generator": _grid,
-    "multiscale_anchor_generator": lambda message: generators.MultiscaleAnchorGenerator(
-        from_fields(generators.MultiscaleAnchorOptions, message)
-    ),
+    "multiscale_anchor_generator": same_fields(generators.MultiscaleAnchorGenerator),
     "ssd_anchor_generator": _ssd,
 }
 
@@ -108,7 +102,7 @@ def build_box_coder(message: box_coder_pb2.BoxCoder) -> box_coders.BoxCoder:
 # `use_matmul_gather` only selects a TPU kernel; matches do not depend on it.
 def _argmax(message: argmax_matcher_pb2.ArgMaxMatcher) -> Matcher:
     unset = {"matched_threshold": None, "unmatched_threshold": None} if message.ignore_thresholds else {}
-    return ArgMaxMatcher(from_fields(ArgMaxMatcherOptions, message, **unset))
+    return from_fields(ArgMaxMatcher, message, **unset)
 
 
 MATCHERS: dict[str, Callable[[Any], Matcher]] = {
@@ -184,7 +178,7 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     if not message.HasField("hard_example_miner"):
         return None
     miner = message.hard_example_miner
-    options = HardExampleOptions(
+    return HardExampleMiner(
         num_hard_examples=max(miner.num_hard_examples, 0),
         iou_threshold=miner.iou_threshold,
         loss=MINING_LOSSES[miner.loss_type],
@@ -193,7 +187,6 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
     )
-    return HardExampleMiner(options)
 
 
 def build_losses(message: losses_pb2.Loss) -> losses.AnchorLosses:

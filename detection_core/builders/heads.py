@@ -10,10 +10,8 @@ import tf_keras
 from detection_core.builders.oneof import build_oneof, from_fields
 from detection_core.parts.heads import (
     ConvolutionalHead,
-    ConvolutionalHeadOptions,
     PredictionHead,
     WeightSharedHead,
-    WeightSharedHeadOptions,
 )
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
@@ -147,7 +145,7 @@ def _clip_range(
 
 def _convolutional(message: ConvolutionalBoxPredictor) -> HeadPlan:
     return HeadPlan(
-        head=ConvolutionalHead(from_fields(ConvolutionalHeadOptions, message)),
+        head=from_fields(ConvolutionalHead, message),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )
@@ -162,7 +160,7 @@ SCORE_CONVERTERS = {
 def _weight_shared(message: WeightSharedConvolutionalBoxPredictor) -> HeadPlan:
     converter = SCORE_CONVERTERS[message.score_converter]
     return HeadPlan(
-        head=WeightSharedHead(from_fields(WeightSharedHeadOptions, message, score_converter=converter)),
+        head=from_fields(WeightSharedHead, message, score_converter=converter),
         hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )

@@ -98,11 +98,15 @@ def time_inferences(content: bytes, *, threads: int, delegate: str, runs: int) -
     """Return the milliseconds of inferences on noise, in order, after a few warm-up runs."""
     interpreter = make_interpreter(content, threads=threads, delegate=delegate)
     fill_inputs(interpreter)
+    return _run_times(interpreter, WARM_UP_RUNS, runs)
+
+
+def _run_times(interpreter: Any, warm_up: int, runs: int) -> list[float]:
     times = []
-    for run in range(WARM_UP_RUNS + runs):
+    for run in range(warm_up + runs):
         began = time.perf_counter()
         interpreter.invoke()
-        if run >= WARM_UP_RUNS:
+        if run >= warm_up:
             times.append((time.perf_counter() - began) * 1000)
     return times
 
@@ -219,10 +223,4 @@ def _time(content: bytes, inputs: list[np.ndarray], threads: int, delegate: str,
         return None  # a branch or a loop, whose graphs are elsewhere in the file
     for details, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(details["index"], value)
-    times = []
-    for run in range(_WARM_UP_RUNS + runs):
-        began = time.perf_counter()
-        interpreter.invoke()
-        if run >= _WARM_UP_RUNS:
-            times.append(time.perf_counter() - began)
-    return float(np.median(times)) * 1000
+    return statistics.median(_run_times(interpreter, _WARM_UP_RUNS, runs))

@@ -88,13 +88,6 @@ def served_value(example: bytes, served: ServedInput) -> tf.Tensor:
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """Encode bytes, a text or a message as a field in protobuf's wire format."""
-    return bytes([number << 3 | 2]) + _varint(len(payload)) + payload
-
-
-def _varint(value: int) -> bytes:
-    digits = bytearray()
-    while value > 0x7F:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*digits, value])
+    """Encode bytes, a text or a message as a field in protobuf's wire format: tag, length, payload."""
+    as_field_1 = tf.train.BytesList(value=[payload]).SerializeToString()
+    return bytes([number << 3 | 2]) + as_field_1[1:]

@@ -67,8 +67,10 @@ def _joined(rows: list[tf.Tensor], name: str) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvolutionalHeadOptions:
-    """Shape of the head; field names are those of the config.
+class ConvolutionalHead:
+    """Predicts with separate weights for every feature map, as SSD does, https://arxiv.org/abs/1512.02325.
+
+    Field names are those of the config.
 
     Attributes:
         min_depth: lower bound of channels in the layers before the predictor.
@@ -90,13 +92,6 @@ class ConvolutionalHeadOptions:
     class_prediction_bias_init: float = 0.0
     use_depthwise: bool = False
 
-
-class ConvolutionalHead:
-    """Predicts with separate weights for every feature map, as SSD does, https://arxiv.org/abs/1512.02325."""
-
-    def __init__(self, options: ConvolutionalHeadOptions) -> None:
-        self._options = options
-
     def __call__(
         self, feature_maps: Sequence[tf.Tensor], layers: NetworkLayers, outputs: HeadOutputs
     ) -> LevelPredictions:
@@ -113,8 +108,8 @@ class ConvolutionalHead:
                 layers,
                 f"class_head_{level}",
                 anchors * outputs.num_class_slots,
-                bias=self._options.class_prediction_bias_init,
-                dropout=self._options.use_dropout,
+                bias=self.class_prediction_bias_init,
+                dropout=self.use_dropout,
             )
             codes.append(box)
             logits.append(classes)
@@ -124,9 +119,8 @@ class ConvolutionalHead:
         )
 
     def _layers_before(self, features: tf.Tensor, layers: NetworkLayers, level: int) -> tf.Tensor:
-        options = self._options
-        depth = max(min(features.shape[-1], options.max_depth), options.min_depth)
-        for index in range(options.num_layers_before_predictor if depth > 0 else 0):
+        depth = max(min(features.shape[-1], self.max_depth), self.min_depth)
+        for index in range(self.num_layers_before_predictor if depth > 0 else 0):
             name = f"head_shared_{level}_{index}"
             features = layers.norm_activation(layers.conv(name, depth, 1)(features), name)
         return features
@@ -141,12 +135,11 @@ class ConvolutionalHead:
         bias: float,
         dropout: bool,
     ) -> tf.Tensor:
-        options = self._options
         if dropout:
-            rate = 1.0 - options.dropout_keep_probability
+            rate = 1.0 - self.dropout_keep_probability
             features = Dropout(rate, name=f"{name}_dropout")(features)
-        kernel_size = options.kernel_size
-        if options.use_depthwise:
+        kernel_size = self.kernel_size
+        if self.use_depthwise:
             depthwise = layers.depthwise(
                 f"{name}_depthwise", kernel_size, use_bias=layers.hyperparams.use_bias, plain=True
             )
@@ -156,8 +149,10 @@ class ConvolutionalHead:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WeightSharedHeadOptions:
-    """Shape of the head; field names are those of the config.
+class WeightSharedHead:
+    """Predicts with the same convolutions on every level; batch normalisations are per level.
+
+    RetinaNet, https://arxiv.org/abs/1708.02002. Field names are those of the config.
 
     Attributes:
         apply_conv_hyperparams_to_heads: whether the predictors' depthwise kernels use the hyperparameters
@@ -172,6 +167,8 @@ class WeightSharedHeadOptions:
         share_prediction_tower: whether boxes and classes share one tower.
         use_depthwise: whether convolutions are separable.
         score_converter: "identity", or "sigmoid" for a network that outputs scores instead of logits.
+        survival_probability: not of the config; if above 0, each layer of a tower but the first has a
+            shortcut from its input. Training keeps the layer with this probability.
     """
 
     apply_conv_hyperparams_to_heads: bool = False
@@ -185,22 +182,7 @@ class WeightSharedHeadOptions:
     share_prediction_tower: bool = False
     use_depthwise: bool = False
     score_converter: str = "identity"
-
-
-class WeightSharedHead:
-    """Predicts with the same convolutions on every level; batch normalisations are per level.
-
-    RetinaNet, https://arxiv.org/abs/1708.02002.
-
-    Args:
-        options: shape of the head.
-        survival_probability: if above 0, each layer of a tower but the first has a shortcut from its input.
-            Training keeps the layer with this probability.
-    """
-
-    def __init__(self, options: WeightSharedHeadOptions, *, survival_probability: float = 0.0) -> None:
-        self._options = options
-        self._survival_probability = survival_probability
+    survival_probability: float = 0.0
 
     def __call__(
         self, feature_maps: Sequence[tf.Tensor], layers: NetworkLayers, outputs: HeadOutputs
@@ -210,7 +192,7 @@ class WeightSharedHead:
             raise ValueError("a weight-shared head needs the same number of anchors on every level")
         anchors = outputs.anchors_per_location[0]
         maps = _same_channels(feature_maps, layers)
-        shared = self._options.share_prediction_tower
+        shared = self.share_prediction_tower
         box_features = self._tower(maps, layers, "tower" if shared else "box_tower")
         class_features = box_features if shared else self._tower(maps, layers, "class_tower")
         box = self._predictor(layers, "box_head", anchors * outputs.code_size, bias=0.0)
@@ -218,22 +200,21 @@ class WeightSharedHead:
             layers,
             "class_head",
             anchors * outputs.num_class_slots,
-            bias=self._options.class_prediction_bias_init,
+            bias=self.class_prediction_bias_init,
         )
         logits = per_anchor(
             [classes(features) for features in self._dropped(class_features)],
             outputs.num_class_slots,
             "class_logits",
         )
-        if self._options.score_converter == "sigmoid":
+        if self.score_converter == "sigmoid":
             logits = tf_keras.layers.Activation("sigmoid", name="class_scores")(logits)
         codes = per_anchor([box(features) for features in box_features], outputs.code_size, "box_codes")
         return LevelPredictions(box_codes=codes, class_logits=logits)
 
     def _tower(self, maps: Sequence[tf.Tensor], layers: NetworkLayers, name: str) -> list[tf.Tensor]:
         convolutions = [
-            self._convolution(layers, f"{name}_{index}")
-            for index in range(self._options.num_layers_before_predictor)
+            self._convolution(layers, f"{name}_{index}") for index in range(self.num_layers_before_predictor)
         ]
         results = []
         for level, level_features in enumerate(maps):
@@ -247,45 +228,43 @@ class WeightSharedHead:
 
     def _with_shortcut(self, result: tf.Tensor, features: tf.Tensor, name: str) -> tf.Tensor:
         """Apply stochastic depth, https://arxiv.org/abs/1603.09382, if there is a survival probability."""
-        if not self._survival_probability:
+        if not self.survival_probability:
             return result
-        rate = 1.0 - self._survival_probability
+        rate = 1.0 - self.survival_probability
         dropped = stochastic_depth(rate, f"{name}_drop")(result)
         return tf_keras.layers.Add(name=f"{name}_add")([dropped, features])
 
     def _convolution(self, layers: NetworkLayers, name: str) -> LayerCall:
-        options = self._options
         use_bias = layers.hyperparams.batch_norm is None or layers.hyperparams.force_use_bias
-        if not options.use_depthwise:
-            return layers.conv(name, options.depth, options.kernel_size, use_bias=use_bias)
+        if not self.use_depthwise:
+            return layers.conv(name, self.depth, self.kernel_size, use_bias=use_bias)
         return layers.separable(
             name,
-            options.depth,
-            options.kernel_size,
+            self.depth,
+            self.kernel_size,
             use_bias=use_bias,
-            plain=(False, not options.apply_conv_hyperparams_pointwise),
+            plain=(False, not self.apply_conv_hyperparams_pointwise),
         )
 
     def _predictor(self, layers: NetworkLayers, name: str, channels: int, *, bias: float) -> LayerCall:
-        options = self._options
-        if not options.use_depthwise:
-            return layers.conv(name, channels, options.kernel_size, use_bias=True, bias=bias)
+        if not self.use_depthwise:
+            return layers.conv(name, channels, self.kernel_size, use_bias=True, bias=bias)
         return layers.separable(
             name,
             channels,
-            options.kernel_size,
+            self.kernel_size,
             use_bias=True,
             bias=bias,
             plain=(
-                not options.apply_conv_hyperparams_to_heads,
-                not (options.apply_conv_hyperparams_to_heads and options.apply_conv_hyperparams_pointwise),
+                not self.apply_conv_hyperparams_to_heads,
+                not (self.apply_conv_hyperparams_to_heads and self.apply_conv_hyperparams_pointwise),
             ),
         )
 
     def _dropped(self, maps: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-        if not self._options.use_dropout:
+        if not self.use_dropout:
             return maps
-        rate = 1.0 - self._options.dropout_keep_probability
+        rate = 1.0 - self.dropout_keep_probability
         return [
             Dropout(rate, name=f"class_head_dropout_{level}")(features) for level, features in enumerate(maps)
         ]

@@ -50,8 +50,10 @@ class Matcher(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ArgMaxMatcherOptions:
-    """Thresholds of `ArgMaxMatcher`.
+class ArgMaxMatcher(Matcher):
+    """Assigns each anchor its most similar row, subject to thresholds; ties go to the first row.
+
+    Faster R-CNN, https://arxiv.org/abs/1506.01497, and SSD, https://arxiv.org/abs/1512.02325.
 
     Attributes:
         matched_threshold: lowest similarity of a match; None: every anchor matches.
@@ -67,16 +69,21 @@ class ArgMaxMatcherOptions:
     negatives_lower_than_unmatched: bool
     force_match_for_each_row: bool
 
-
-class ArgMaxMatcher(Matcher):
-    """Assigns each anchor its most similar row, subject to thresholds; ties go to the first row.
-
-    Faster R-CNN, https://arxiv.org/abs/1506.01497, and SSD, https://arxiv.org/abs/1512.02325.
-    """
-
-    def __init__(self, options: ArgMaxMatcherOptions) -> None:
-        _check(options)
-        self.options = options
+    def __post_init__(self) -> None:
+        matched, unmatched = self.matched_threshold, self.unmatched_threshold
+        if (matched is None) != (unmatched is None):
+            raise ValueError("matched_threshold and unmatched_threshold must be given together or not at all")
+        if matched is None or unmatched is None:
+            return
+        if unmatched > matched:
+            raise ValueError(
+                f"unmatched_threshold {unmatched:g} must not exceed matched_threshold {matched:g}"
+            )
+        if unmatched == matched and not self.negatives_lower_than_unmatched:
+            raise ValueError(
+                "negatives_lower_than_unmatched: false puts negatives between the thresholds, so "
+                f"matched_threshold and unmatched_threshold must differ; both are {matched:g}"
+            )
 
     def match_rows(self, similarity_of: RowSimilarity, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Choose a row for every anchor of every image; see `Matcher.match_rows`."""
@@ -88,7 +95,7 @@ class ArgMaxMatcher(Matcher):
             similarity = similarity_of(row)
             # Only a larger value replaces, so ties stay with the first row, and -inf never matches.
             best_row = tf.where(similarity > best, row, best_row)
-            if self.options.force_match_for_each_row:
+            if self.force_match_for_each_row:
                 claim = tf.argmax(similarity, axis=1, output_type=tf.int32)
                 claims = tf.tensor_scatter_nd_update(claims, [[row]], claim[tf.newaxis])
             return row + 1, tf.maximum(best, similarity), best_row, claims
@@ -103,21 +110,20 @@ class ArgMaxMatcher(Matcher):
             shape_invariants=(tf.TensorShape([]), any_size, any_size, any_size),
         )
         matches = self._threshold(best_row, best)
-        if not self.options.force_match_for_each_row:
+        if not self.force_match_for_each_row:
             return matches
         forced = _first_claim(tf.transpose(claims), valid, anchors)
         return tf.where(forced < rows, forced, matches)
 
     def _threshold(self, rows: tf.Tensor, best: tf.Tensor) -> tf.Tensor:
-        options = self.options
-        if options.matched_threshold is None:
+        if self.matched_threshold is None:
             return rows
         below, between = UNMATCHED, IGNORED
-        if not options.negatives_lower_than_unmatched:
+        if not self.negatives_lower_than_unmatched:
             below, between = between, below
         exists = rows != UNMATCHED
-        rows = tf.where(best < options.matched_threshold, between, rows)
-        rows = tf.where(best < options.unmatched_threshold, below, rows)
+        rows = tf.where(best < self.matched_threshold, between, rows)
+        rows = tf.where(best < self.unmatched_threshold, below, rows)
         return tf.where(exists, rows, UNMATCHED)
 
 
@@ -128,21 +134,6 @@ def _first_claim(best_anchor: tf.Tensor, valid: tf.Tensor, anchors: tf.Tensor) -
     images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, rows])
     indices = tf.stack([images, best_anchor], axis=-1)
     return tf.tensor_scatter_nd_min(tf.fill([batch, anchors], rows), indices, claims)
-
-
-def _check(options: ArgMaxMatcherOptions) -> None:
-    matched, unmatched = options.matched_threshold, options.unmatched_threshold
-    if (matched is None) != (unmatched is None):
-        raise ValueError("matched_threshold and unmatched_threshold must be given together or not at all")
-    if matched is None or unmatched is None:
-        return
-    if unmatched > matched:
-        raise ValueError(f"unmatched_threshold {unmatched:g} must not exceed matched_threshold {matched:g}")
-    if unmatched == matched and not options.negatives_lower_than_unmatched:
-        raise ValueError(
-            "negatives_lower_than_unmatched: false puts negatives between the thresholds, so "
-            f"matched_threshold and unmatched_threshold must differ; both are {matched:g}"
-        )
 
 
 class GreedyBipartiteMatcher(Matcher):

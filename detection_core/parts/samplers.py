@@ -68,9 +68,18 @@ class MiningLoss(enum.Enum):
     LOCALIZATION = "localization"
 
 
+class MinedLosses(NamedTuple):
+    """Sums over the anchors that count, float32 []."""
+
+    localization: tf.Tensor
+    classification: tf.Tensor
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HardExampleOptions:
-    """Limits of hard example mining.
+class HardExampleMiner:
+    """Keeps the anchors of largest loss, without near duplicates, and balances negatives with positives.
+
+    Online hard example mining, https://arxiv.org/abs/1604.03540; the ratio of negatives is SSD's.
 
     Attributes:
         num_hard_examples: largest number of counted anchors per image; 0: no limit.
@@ -89,23 +98,6 @@ class HardExampleOptions:
     min_negatives_per_image: int
     classification_weight: float
     localization_weight: float
-
-
-class MinedLosses(NamedTuple):
-    """Sums over the anchors that count, float32 []."""
-
-    localization: tf.Tensor
-    classification: tf.Tensor
-
-
-class HardExampleMiner:
-    """Keeps the anchors of largest loss, without near duplicates, and balances negatives with positives.
-
-    Online hard example mining, https://arxiv.org/abs/1604.03540; the ratio of negatives is SSD's.
-    """
-
-    def __init__(self, options: HardExampleOptions) -> None:
-        self.options = options
 
     def select(
         self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
@@ -136,18 +128,18 @@ class HardExampleMiner:
 
     def _hardness(self, localization: tf.Tensor, classification: tf.Tensor) -> tf.Tensor:
         weighted = {
-            MiningLoss.LOCALIZATION: localization * self.options.localization_weight,
-            MiningLoss.CLASSIFICATION: classification * self.options.classification_weight,
+            MiningLoss.LOCALIZATION: localization * self.localization_weight,
+            MiningLoss.CLASSIFICATION: classification * self.classification_weight,
         }
-        return weighted.get(self.options.loss, tf.add_n(list(weighted.values())))
+        return weighted.get(self.loss, tf.add_n(list(weighted.values())))
 
     def _select_in_image(self, image: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Choose the anchors of one image: (float32 [A], float32 [A, 4], int32 [A]) to bool [A]."""
         hardness, boxes, matched = image
         anchors = tf.shape(hardness)[0]
-        limit = tf.minimum(self.options.num_hard_examples or anchors, anchors)
-        chosen = tf.image.non_max_suppression(boxes, hardness, limit, self.options.iou_threshold)
-        if self.options.max_negatives_per_positive:
+        limit = tf.minimum(self.num_hard_examples or anchors, anchors)
+        chosen = tf.image.non_max_suppression(boxes, hardness, limit, self.iou_threshold)
+        if self.max_negatives_per_positive:
             chosen = self._balance(chosen, tf.gather(matched, chosen))
         return tf.scatter_nd(chosen[:, tf.newaxis], tf.ones_like(chosen, tf.bool), [anchors])
 
@@ -155,7 +147,7 @@ class HardExampleMiner:
         """Drop negatives after the last one allowed; `chosen` is sorted by falling hardness."""
         positive = matched >= 0
         positives = tf.reduce_sum(tf.cast(positive, tf.float32))
-        allowed = tf.cast(positives * self.options.max_negatives_per_positive, tf.int32)
-        allowed = tf.maximum(allowed, self.options.min_negatives_per_image)
+        allowed = tf.cast(positives * self.max_negatives_per_positive, tf.int32)
+        allowed = tf.maximum(allowed, self.min_negatives_per_image)
         negatives_so_far = tf.cumsum(tf.cast(matched == UNMATCHED, tf.int32))
         return tf.boolean_mask(chosen, positive | (negatives_so_far <= allowed))

@@ -11,10 +11,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from detection_core.errors import DataError, StorageError
-from detection_core.storage.store_connection import StoredObject
+
+if TYPE_CHECKING:
+    from detection_core.storage.object_store import ObjectStore
 
 _logger = logging.getLogger(__name__)
 
@@ -28,16 +30,8 @@ _WAIT_SECONDS = 1.0
 _FREE = b"free "
 
 
-class _Store(Protocol):
-    """What a lock needs of an `ObjectStore`."""
-
-    def write_if(self, path: str, data: bytes, version: str = "") -> str | None: ...
-
-    def read_state(self, path: str) -> tuple[StoredObject, bytes] | None: ...
-
-
 @contextlib.contextmanager
-def lock(store: _Store, path: str) -> Iterator[Callable[[], None]]:
+def lock(store: "ObjectStore", path: str) -> Iterator[Callable[[], None]]:
     """Hold an object of a store as a lock; take over a stale one.
 
     After release the object stays, marked as free.
@@ -55,7 +49,7 @@ def lock(store: _Store, path: str) -> Iterator[Callable[[], None]]:
         renewer.join()
 
 
-def _acquire(store: _Store, path: str) -> str:
+def _acquire(store: "ObjectStore", path: str) -> str:
     """Wait until the lock is acquired; return the version of the written object."""
     warned = False
     while True:
@@ -74,7 +68,7 @@ def unique_content(prefix: bytes = b"") -> bytes:
     return prefix + uuid.uuid4().hex.encode()
 
 
-def _take_over(store: _Store, path: str) -> str | None:
+def _take_over(store: "ObjectStore", path: str) -> str | None:
     """Take a free or stale lock; None if it is held, or another process was faster."""
     state = store.read_state(path)
     if state is None:
@@ -88,7 +82,7 @@ def _take_over(store: _Store, path: str) -> str | None:
 
 
 class _Held:
-    def __init__(self, store: _Store, path: str, version: str) -> None:
+    def __init__(self, store: "ObjectStore", path: str, version: str) -> None:
         self._store, self._path = store, path
         self._version: str | None = version
         self._unanswered: set[bytes] = set()

@@ -44,6 +44,11 @@ class Choice:
     source: str = ""
 
 
+def _choices(values: Mapping[str, Any], reason: str, source: str) -> tuple[Choice, ...]:
+    """Return the settings, path to value, of one reason and source."""
+    return tuple(Choice(path=p, value=v, reason=reason, source=source) for p, v in values.items())
+
+
 def config_fields(choices: Iterable[Choice]) -> dict[str, Any]:
     """Return field path of the pipeline.config to value."""
     return {c.path: c.value for c in choices if not c.path.startswith(_SETTINGS)}
@@ -117,14 +122,10 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
             ),
             source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),
-        *(
-            Choice(
-                path=f"{optimizer}.{name}",
-                value=value,
-                reason="all layers are trained, none is frozen: features that adapt beat fixed ones",
-                source=_TRANSFER,
-            )
-            for name, value in model.kind.optimizer_options.items()
+        *_choices(
+            {f"{optimizer}.{name}": value for name, value in model.kind.optimizer_options.items()},
+            "all layers are trained, none is frozen: features that adapt beat fixed ones",
+            _TRANSFER,
         ),
     )
 
@@ -150,29 +151,15 @@ _SHORT = 3_000
 def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[Choice, ...]:
     """Adapt batch normalisation to small batches and short trainings."""
     if batch_size < SMALL_BATCH:
-        return tuple(
-            Choice(
-                path=path,
-                value=value,
-                reason=(
-                    f"statistics of {batch_size} images are too noisy to normalise by; those of the published"
-                    " weights are kept"
-                ),
-                source=_GROUP_NORM,
-            )
-            for path, value in model.kind.small_batch.items()
+        reason = (
+            f"statistics of {batch_size} images are too noisy to normalise by; those of the published weights"
+            " are kept"
         )
+        return _choices(model.kind.small_batch, reason, _GROUP_NORM)
     if num_steps >= _SHORT:
         return ()
-    return tuple(
-        Choice(
-            path=path,
-            value=value,
-            reason=f"moving statistics follow within a hundred of the {num_steps:,} steps",
-            source=_MEASURED,
-        )
-        for path, value in model.kind.short_training.items()
-    )
+    reason = f"moving statistics follow within a hundred of the {num_steps:,} steps"
+    return _choices(model.kind.short_training, reason, _MEASURED)
 
 
 _COLOURS: tuple[dict[str, Any], ...] = (

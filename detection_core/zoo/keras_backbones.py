@@ -17,17 +17,24 @@ class PublishedBackbone:
 
     Attributes:
         backbone: its name in `builders.backbones.BACKBONES`.
-        depth_multiplier: of its channels.
         application: name of the function of `tf_keras.applications` that builds it.
-        file: its weights without the classifying layers.
+        address: of its weights without the classifying layers, below the host of Keras' files.
+        digest: the publisher's checksum, see `PublishedFile`.
+        depth_multiplier: of its channels.
         minimalistic: a MobileNetV3 without squeeze-and-excitation, hard swish and kernels of 5x5.
     """
 
     backbone: str
-    depth_multiplier: float
     application: str
-    file: PublishedFile
+    address: str
+    digest: str = ""
+    depth_multiplier: float = 1.0
     minimalistic: bool = False
+
+    @property
+    def file(self) -> PublishedFile:
+        """Return its weights."""
+        return PublishedFile(address=f"{_STORE}/{self.address}", folder=IMAGENET, digest=self.digest)
 
     @property
     def name(self) -> str:
@@ -36,25 +43,7 @@ class PublishedBackbone:
         return f"{IMAGENET}:{self.backbone}{multiplier}"
 
 
-def _published(
-    backbone: str,
-    application: str,
-    address: str,
-    *,
-    digest: str = "",
-    depth_multiplier: float = 1.0,
-    minimalistic: bool = False,
-) -> PublishedBackbone:
-    return PublishedBackbone(
-        backbone=backbone,
-        depth_multiplier=depth_multiplier,
-        application=application,
-        file=PublishedFile(address=f"{_STORE}/{address}", folder=IMAGENET, digest=digest),
-        minimalistic=minimalistic,
-    )
-
-
-PUBLISHED_BACKBONES = tuple(_published(**entry) for entry in module_table(__file__))
+PUBLISHED_BACKBONES = tuple(PublishedBackbone(**entry) for entry in module_table(__file__))
 """Those of keras_backbones.yaml."""
 
 

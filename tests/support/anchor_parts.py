@@ -3,8 +3,8 @@
 from typing import Any
 
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
-from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.samplers import HardExampleMiner, HardExampleOptions, MiningLoss
+from detection_core.parts.matchers import ArgMaxMatcher
+from detection_core.parts.samplers import HardExampleMiner, MiningLoss
 
 FASTER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
@@ -15,7 +15,7 @@ def argmax_matcher(
     """Matches above one threshold, is negative below the other, and may force a match for each object."""
     thresholds = {"matched_threshold": matched, "unmatched_threshold": unmatched}
     flags = {"negatives_lower_than_unmatched": lower, "force_match_for_each_row": force}
-    return ArgMaxMatcher(ArgMaxMatcherOptions(**thresholds, **flags))
+    return ArgMaxMatcher(**thresholds, **flags)
 
 
 def miner(**changes: Any) -> HardExampleMiner:
@@ -23,4 +23,4 @@ def miner(**changes: Any) -> HardExampleMiner:
     options = {"num_hard_examples": 6, "iou_threshold": 0.5, "loss": MiningLoss.BOTH}
     options |= {"max_negatives_per_positive": 2, "min_negatives_per_image": 1}
     options |= {"classification_weight": 2.0, "localization_weight": 0.5}
-    return HardExampleMiner(HardExampleOptions(**options | changes))
+    return HardExampleMiner(**options | changes)

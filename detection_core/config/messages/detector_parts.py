@@ -1,16 +1,18 @@
 """Prediction heads and their layers, losses, suppression and calibration of scores."""
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from detection_core.config.messages.registered import registered_problems
+from detection_core.config.messages.registered import PartKind, registered_problems
 from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
 from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
 from detection_core.protos.calibration_pb2 import ClassIdFunctionApproximations, XYPairs
 from detection_core.protos.hyperparams_pb2 import Initializer
-from detection_core.protos.losses_pb2 import ClassificationLoss, LocalizationLoss, Loss
+from detection_core.protos.losses_pb2 import Loss
 from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression
 
 
@@ -60,14 +62,9 @@ def _loss(loss: Loss, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.random_example_sampler", message=text)
 
 
-def _classification(message: ClassificationLoss, path: str) -> Iterator[Problem]:
+def _registered(kind: PartKind, message: Any, path: str) -> Iterator[Problem]:
     if message.HasField("registered"):
-        yield from registered_problems("classification_loss", message.registered, f"{path}.registered")
-
-
-def _localization(message: LocalizationLoss, path: str) -> Iterator[Problem]:
-    if message.HasField("registered"):
-        yield from registered_problems("localization_loss", message.registered, f"{path}.registered")
+        yield from registered_problems(kind, message.registered, f"{path}.registered")
 
 
 def _suppression(nms: BatchNonMaxSuppression, path: str) -> Iterator[Problem]:
@@ -111,8 +108,8 @@ CHECKS: Mapping[str, Check] = {
     "WeightSharedConvolutionalBoxPredictor": _weight_shared,
     "Initializer": _initializer,
     "Loss": _loss,
-    "ClassificationLoss": _classification,
-    "LocalizationLoss": _localization,
+    "ClassificationLoss": functools.partial(_registered, "classification_loss"),
+    "LocalizationLoss": functools.partial(_registered, "localization_loss"),
     "BatchNonMaxSuppression": _suppression,
     "ClassIdFunctionApproximations": _per_class,
     "XYPairs": _knots,

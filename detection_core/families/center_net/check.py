@@ -1,31 +1,19 @@
 """Check CenterNet messages without TensorFlow."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from detection_core.allowed_values import (
-    BOXES,
-    FRACTION,
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_FRACTION,
-    Range,
-    up_to,
-)
+from detection_core.allowed_values import POSITIVE
 from detection_core.config.messages.sizes import (
     Laid,
     fixed_size_problems,
     one_size_problems,
     prediction_problems,
 )
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
-from detection_core.families.center_net.extractors import (
-    EXTRACTOR_RULES,
-    STRIDE,
-)
-from detection_core.families.center_net.extractors import size_problems as extractor_size_problems
+from detection_core.families.center_net import extractors
 from detection_core.protos.center_net_pb2 import CenterNet
 
 RANKINGS = ("min_distance", "score_distance_ratio", "score_scaled_distance_ratio", "gaussian_weighted")
@@ -162,8 +150,8 @@ def keypoints(message: CenterNet) -> tuple[int, str] | None:
 
 def size_problems(message: CenterNet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
     """Find an input that does not fit the extractor, and more scores than fit into memory."""
-    yield from extractor_size_problems(message, path, size)
-    pixels = math.prod(side // STRIDE for side in size)
+    yield from extractors.size_problems(message, path, size)
+    pixels = math.prod(side // extractors.STRIDE for side in size)
     laid = Laid(pixels, 1, f"{path}.image_resizer")
     yield from prediction_problems(laid, message.num_classes, f"{path}.num_classes")
 
@@ -176,75 +164,14 @@ def tflite_problems(message: CenterNet, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.post_processing", message=f"{text}; remove it")
 
 
-RULES: Mapping[str, Rules] = {
-    **EXTRACTOR_RULES,
-    "CenterNet": Rules(
-        parts=("object_center_params",),
-        check=_center_net,
-        without_effect={"compute_heatmap_sparse": "both ways to draw a heatmap give the same one"},
-        refused={
-            "mask_estimation_task": (
-                "its head draws one map for all objects of a class, and no published weights have it; remove"
-                " it, and find masks with a faster_rcnn of three stages"
-            ),
-            "densepose_estimation_task": (
-                "it cuts its parts out of mask_estimation_task, which is not built, and records have no"
-                " surface coordinates; remove it"
-            ),
-            "track_estimation_task": "records have no track ids to train on; remove it",
-            "temporal_offset_task": "images are detected one by one, not in sequences; remove it",
-            "deepmac_mask_estimation": (
-                "DeepMAC's second network, which draws masks of classes without any to train on, is not"
-                " built; remove it, and find masks with a faster_rcnn of three stages"
-            ),
-        },
-    ),
-    "CenterNet.PredictionHeadParams": Rules(
-        ranges={"num_filters": up_to(16_384), "kernel_sizes": up_to(64)},
-        check=_head,
-    ),
-    "CenterNet.ObjectDetection": Rules(
-        ranges={
-            "task_loss_weight": NOT_NEGATIVE,
-            "offset_loss_weight": NOT_NEGATIVE,
-            "scale_loss_weight": NOT_NEGATIVE,
-        },
-        parts=("localization_loss",),
-        check=_boxes,
-    ),
-    "CenterNet.ObjectCenterParams": Rules(
-        ranges={
-            "object_center_loss_weight": NOT_NEGATIVE,
-            "keypoint_weights_for_center": NOT_NEGATIVE,
-            "min_box_overlap_iou": POSITIVE_FRACTION,
-            "max_box_predictions": BOXES,
-        },
-        parts=("classification_loss",),
-        check=_centers,
-        refused={
-            "use_labeled_classes": "image-level labels of records do not reach the loss; remove it",
-        },
-    ),
-    "CenterNet.KeypointEstimation": Rules(
-        ranges={
-            "task_loss_weight": NOT_NEGATIVE,
-            "keypoint_regression_loss_weight": NOT_NEGATIVE,
-            "keypoint_heatmap_loss_weight": NOT_NEGATIVE,
-            "keypoint_offset_loss_weight": NOT_NEGATIVE,
-            "keypoint_depth_loss_weight": NOT_NEGATIVE,
-            "keypoint_candidate_score_threshold": FRACTION,
-            "num_candidates_per_keypoint": up_to(10_000),
-            "peak_max_pool_kernel_size": up_to(64),
-            "unmatched_keypoint_score": FRACTION,
-            "box_scale": POSITIVE,
-            "candidate_search_scale": NOT_NEGATIVE,
-            "score_distance_offset": POSITIVE,
-            "score_distance_multiplier": POSITIVE,
-            "std_dev_multiplier": POSITIVE,
-            "offset_peak_radius": Range(0, 64, "a number from 0 to 64"),
-            "rescoring_threshold": FRACTION,
-        },
-        parts=("loss",),
-        check=_keypoints,
-    ),
-}
+RULES = read_rules(
+    __file__,
+    {
+        "CenterNet": _center_net,
+        "CenterNet.KeypointEstimation": _keypoints,
+        "CenterNet.ObjectCenterParams": _centers,
+        "CenterNet.ObjectDetection": _boxes,
+        "CenterNet.PredictionHeadParams": _head,
+        "CenterNetFeatureExtractor": extractors.extractor_problems,
+    },
+)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
 
@@ -112,13 +111,3 @@ def size_problems(message: Any, path: str, size: tuple[int, int]) -> Iterator[Pr
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool | str) else f"{value:g}"
-
-
-EXTRACTOR_RULES: Mapping[str, Rules] = {
-    "CenterNetFeatureExtractor": Rules(
-        check=extractor_problems,
-        without_effect={
-            "use_depthwise": "the extractors ignore it; use_depthwise of center_net is for heads"
-        },
-    ),
-}

@@ -11,7 +11,7 @@ from detection_core.ops import iou as iou_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions, classification_loss
 from detection_core.parts.box_coders import EPSILON, FasterRcnnBoxCoder
 from detection_core.parts.losses import SigmoidFocalLoss
-from detection_core.parts.matchers import IGNORED, ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.matchers import IGNORED, ArgMaxMatcher
 from detection_core.parts.targets import AnchorTargetAssigner
 from detection_core.structures import GroundTruth
 
@@ -44,12 +44,10 @@ def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> Anc
     The background is not counted as a class.
     """
     matcher = ArgMaxMatcher(
-        ArgMaxMatcherOptions(
-            matched_threshold=threshold,
-            unmatched_threshold=threshold,
-            negatives_lower_than_unmatched=True,
-            force_match_for_each_row=True,
-        )
+        matched_threshold=threshold,
+        unmatched_threshold=threshold,
+        negatives_lower_than_unmatched=True,
+        force_match_for_each_row=True,
     )
     return AnchorTargetAssigner(
         similarity=iou_ops.iou,

@@ -21,7 +21,6 @@ from detection_core.parts.heads import (
     HeadOutputs,
     LevelPredictions,
     WeightSharedHead,
-    WeightSharedHeadOptions,
 )
 from detection_core.parts.layers.keras_layers import NearestResize
 from detection_core.parts.layers.layer_hyperparams import (
@@ -244,14 +243,12 @@ def _heads(
 ) -> LevelPredictions:
     separable = settings.separable_conv
     head = WeightSharedHead(
-        WeightSharedHeadOptions(
-            apply_conv_hyperparams_to_heads=True,
-            apply_conv_hyperparams_pointwise=True,
-            num_layers_before_predictor=settings.box_class_repeats,
-            depth=settings.fpn_num_filters,
-            class_prediction_bias_init=CLASS_BIAS,
-            use_depthwise=separable,
-        ),
+        apply_conv_hyperparams_to_heads=True,
+        apply_conv_hyperparams_pointwise=True,
+        num_layers_before_predictor=settings.box_class_repeats,
+        depth=settings.fpn_num_filters,
+        class_prediction_bias_init=CLASS_BIAS,
+        use_depthwise=separable,
         survival_probability=settings.survival_prob,
     )
     initializer = _SEPARABLE_INITIALIZER if separable else _PLAIN_INITIALIZER

@@ -26,7 +26,7 @@ from detection_core.families.faster_rcnn.extractors import (
     strides,
 )
 from detection_core.families.faster_rcnn.losses import FirstStageCriterion, SecondStageCriterion
-from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnOptions, FasterRcnnParts
+from detection_core.families.faster_rcnn.model import FasterRcnnModel, FasterRcnnParts
 from detection_core.families.faster_rcnn.network import (
     BACKBONES,
     BoxHead,
@@ -48,7 +48,7 @@ from detection_core.parts.anchors.generators import AnchorGenerator
 from detection_core.parts.box_coders import FasterRcnnBoxCoder
 from detection_core.parts.layers.static_shapes import static_shapes
 from detection_core.parts.losses import ClassificationLoss, SmoothL1Loss, SoftmaxLoss
-from detection_core.parts.matchers import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.matchers import ArgMaxMatcher
 from detection_core.parts.necks import FpnOptions
 from detection_core.parts.samplers import BalancedSampler
 from detection_core.parts.targets import AnchorTargetAssigner
@@ -70,16 +70,13 @@ def build_faster_rcnn(
     del where  # Nothing here is refused.
     generator = build_anchor_generator(message.first_stage_anchor_generator)
     networks = _build_networks(message, generator.num_anchors_per_location(), seed)
-    options = FasterRcnnOptions(
+    parts = FasterRcnnParts(
         num_classes=foreground_classes(message),
         stages=message.number_of_stages,
         input_shape=_input_shape(message.image_resizer),
         preprocessing=BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone].preprocessing,
         crop_size=message.initial_crop_size,
         input_multiple=INPUT_MULTIPLE if has_pyramid(message.feature_extractor) else 1,
-    )
-    parts = FasterRcnnParts(
-        options=options,
         proposing=_build_proposing(message, generator),
         post_processing=build_post_processing(message.second_stage_post_processing),
         first_criterion=_build_first_criterion(message),
@@ -188,12 +185,10 @@ def _build_proposing(message: faster_rcnn_pb2.FasterRcnn, generator: AnchorGener
 
 def _matcher(matched: float, unmatched: float, *, force: bool) -> ArgMaxMatcher:
     return ArgMaxMatcher(
-        ArgMaxMatcherOptions(
-            matched_threshold=matched,
-            unmatched_threshold=unmatched,
-            negatives_lower_than_unmatched=True,
-            force_match_for_each_row=force,
-        )
+        matched_threshold=matched,
+        unmatched_threshold=unmatched,
+        negatives_lower_than_unmatched=True,
+        force_match_for_each_row=force,
     )
 
 

@@ -1,22 +1,12 @@
 """Check that the parts of a two-stage detector fit together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from detection_core.allowed_values import (
-    BOXES,
-    CHANNELS,
-    FRACTION,
-    KERNEL,
-    LAYERS,
-    NOT_NEGATIVE,
-    Range,
-    up_to,
-)
 from detection_core.config.messages.anchors import anchors_per_location, layer_count, layer_field
 from detection_core.config.messages.sizes import Laid, prediction_problems
-from detection_core.detectors.rules import Rules
+from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
-from detection_core.families.faster_rcnn.extractors import EXTRACTOR_RULES, has_pyramid, strides
+from detection_core.families.faster_rcnn.extractors import extractor_problems, has_pyramid, strides
 from detection_core.protos.box_predictor_pb2 import MaskRCNNBoxPredictor
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 
@@ -127,68 +117,11 @@ def size_problems(message: FasterRcnn, path: str, size: tuple[int, int]) -> Iter
     yield from prediction_problems(kept, message.num_classes, f"{path}.num_classes")
 
 
-_KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"
-_CONTEXT = "features of boxes serve Context R-CNN, which is not built here; remove it"
-_ABOVE_ZERO = up_to(16_384)
-
-RULES: Mapping[str, Rules] = {
-    **EXTRACTOR_RULES,
-    "FasterRcnn": Rules(
-        ranges={
-            "number_of_stages": up_to(MASK_STAGES),
-            "first_stage_atrous_rate": KERNEL,
-            "first_stage_box_predictor_kernel_size": KERNEL,
-            "first_stage_box_predictor_depth": _ABOVE_ZERO,
-            "first_stage_minibatch_size": BOXES,
-            "first_stage_positive_balance_fraction": FRACTION,
-            "first_stage_nms_score_threshold": NOT_NEGATIVE,
-            "first_stage_nms_iou_threshold": FRACTION,
-            "first_stage_max_proposals": BOXES,
-            "first_stage_localization_loss_weight": NOT_NEGATIVE,
-            "first_stage_objectness_loss_weight": NOT_NEGATIVE,
-            "initial_crop_size": Range(0, 256, "a number from 0 to 256"),
-            "maxpool_kernel_size": Range(0, 256, "a number from 0 to 256"),
-            "maxpool_stride": Range(0, 256, "a number from 0 to 256"),
-            "second_stage_batch_size": BOXES,
-            "second_stage_balance_fraction": FRACTION,
-            "second_stage_localization_loss_weight": NOT_NEGATIVE,
-            "second_stage_classification_loss_weight": NOT_NEGATIVE,
-            "second_stage_mask_prediction_loss_weight": NOT_NEGATIVE,
-        },
-        parts=("first_stage_anchor_generator",),
-        check=_faster_rcnn,
-        without_effect={
-            "inplace_batchnorm_update": "batch norms always update within the training step",
-            "return_raw_detections_during_predict": "an exported detector always gives raw detections",
-            "resize_masks": "masks are resized with their image, before they reach the detector",
-            **dict.fromkeys(
-                (
-                    "use_matmul_crop_and_resize",
-                    "use_matmul_gather_in_matcher",
-                    "use_static_balanced_label_sampler",
-                    "use_static_shapes",
-                    "use_static_shapes_for_eval",
-                    "use_partitioned_nms_in_first_stage",
-                    "use_combined_nms_in_first_stage",
-                ),
-                _KERNEL,
-            ),
-        },
-        refused={
-            "output_final_box_features": _CONTEXT,
-            "output_final_box_rpn_features": _CONTEXT,
-            "context_config": "Context R-CNN needs features of other images of the same camera, which no"
-            " record here has; remove it",
-        },
-    ),
-    "MaskRCNNBoxPredictor": Rules(
-        ranges={
-            "mask_prediction_conv_depth": CHANNELS,
-            "mask_prediction_num_conv_layers": LAYERS,
-            "mask_height": up_to(1_024),
-            "mask_width": up_to(1_024),
-        },
-        check=_mask_rcnn_head,
-        refused={"predict_keypoints": "no code of the Object Detection API reads it; remove it"},
-    ),
-}
+RULES = read_rules(
+    __file__,
+    {
+        "FasterRcnn": _faster_rcnn,
+        "FasterRcnnFeatureExtractor": extractor_problems,
+        "MaskRCNNBoxPredictor": _mask_rcnn_head,
+    },
+)

@@ -1,10 +1,8 @@
 """The feature extractors of two-stage detectors: names and checks."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from detection_core.allowed_values import up_to
-from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnnFeatureExtractor
 
@@ -79,7 +77,7 @@ def strides(message: FasterRcnnFeatureExtractor) -> list[int]:
     return [2**level for level in pyramid_levels(message)]
 
 
-def _problems(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem]:
+def extractor_problems(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem]:
     """Find fields that the extractor does not have; an unknown type is reported elsewhere."""
     entry = EXTRACTORS.get(message.type)
     if entry is None:
@@ -111,15 +109,3 @@ def _pyramid(message: FasterRcnnFeatureExtractor, path: str) -> Iterator[Problem
             f" found {low} and {high}; change the levels"
         )
         yield Problem(path=f"{path}.fpn.min_level", message=text)
-
-
-EXTRACTOR_RULES: Mapping[str, Rules] = {
-    "FasterRcnnFeatureExtractor": Rules(
-        ranges={"first_stage_features_stride": up_to(64)},
-        check=_problems,
-        without_effect={
-            "pad_to_multiple": "two-stage extractors of the Object Detection API do not read it; those with a"
-            " pyramid pad to multiples of 32",
-        },
-    ),
-}

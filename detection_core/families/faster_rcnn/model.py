@@ -60,8 +60,8 @@ SECOND_STAGE_LOSSES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FasterRcnnOptions:
-    """Options of a two-stage detector.
+class FasterRcnnParts:
+    """The parts of a two-stage detector besides its networks.
 
     Attributes:
         num_classes: C, without the background.
@@ -70,6 +70,11 @@ class FasterRcnnOptions:
         preprocessing: name in `parts.layers.keras_layers.PREPROCESSORS`.
         crop_size: rows and columns of a region before pooling.
         input_multiple: images are padded to a multiple of it before the network.
+        proposing: how anchors become proposals.
+        post_processing: converts the second stage's logits to scores, and suppresses duplicates.
+        first_criterion: the losses of the first stage.
+        second_criterion: the losses of the later stages.
+        regularizers: name of a network -> "layer/weight" -> regularizer.
     """
 
     num_classes: int
@@ -78,22 +83,6 @@ class FasterRcnnOptions:
     preprocessing: str
     crop_size: int
     input_multiple: int = 1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FasterRcnnParts:
-    """The parts of a two-stage detector besides its networks.
-
-    Attributes:
-        options: its options.
-        proposing: how anchors become proposals.
-        post_processing: converts the second stage's logits to scores, and suppresses duplicates.
-        first_criterion: the losses of the first stage.
-        second_criterion: the losses of the later stages.
-        regularizers: name of a network -> "layer/weight" -> regularizer.
-    """
-
-    options: FasterRcnnOptions
     proposing: ProposalOptions
     post_processing: PostProcessing
     first_criterion: FirstStageCriterion
@@ -122,7 +111,7 @@ class FasterRcnnModel(Detector):
         self.region_network = networks.get("regions")
         self.box_network = networks.get("boxes")
         self.mask_network = networks.get("masks")
-        self.num_classes = parts.options.num_classes
+        self.num_classes = parts.num_classes
         self._parts = parts
 
     @property
@@ -146,12 +135,12 @@ class FasterRcnnModel(Detector):
     @property
     def input_shape(self) -> InputShape:
         """Return the allowed sizes of images; see `Detector.input_shape`."""
-        return self._parts.options.input_shape
+        return self._parts.input_shape
 
     @property
     def stages(self) -> int:
         """Return the number of stages, 1 to 3."""
-        return self._parts.options.stages
+        return self._parts.stages
 
     @property
     def parts(self) -> FasterRcnnParts:
@@ -160,13 +149,13 @@ class FasterRcnnModel(Detector):
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
-        return PREPROCESSORS[self._parts.options.preprocessing](pixels)
+        return PREPROCESSORS[self._parts.preprocessing](pixels)
 
     def first_stage(self, images: Images, training: bool) -> FirstStage:
         """Run the region proposal network."""
         pixels = self.preprocess(images.pixels)
         size = _sides(pixels)
-        pixels = pad_pixels(pixels, self._parts.options.input_multiple)
+        pixels = pad_pixels(pixels, self._parts.input_multiple)
         *maps, codes, logits = self.proposal_network(pixels, training=training)
         codes, logits = in_float32((codes, logits))
         shapes = [_sides(features) for features in maps]
@@ -183,7 +172,7 @@ class FasterRcnnModel(Detector):
     def region_features(self, first: FirstStage, boxes: tf.Tensor, training: bool) -> tf.Tensor:
         """Crop boxes, float32 [B, P, 4] in the frame of the input, and return their features [B * P, ...]."""
         assert self.region_network is not None
-        number, size = len(first.maps), self._parts.options.crop_size
+        number, size = len(first.maps), self._parts.crop_size
         levels = region_levels(boxes, first.size, number) if number > 1 else None
         if training:
             return self.region_network(crop_regions(first.maps, boxes, size, levels), training=True)

@@ -67,9 +67,11 @@ def _resnet_v1(num_layers: int) -> TwoStageBackbone:
     )
 
 
-def _inception_v2() -> TwoStageBackbone:
-    options = MobileNetOptions()
-    return TwoStageBackbone(
+_INCEPTION = MobileNetOptions()
+
+BACKBONES: dict[str, TwoStageBackbone] = {
+    **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
+    "inception_v2": TwoStageBackbone(
         family="inception_v2",
         preprocessing="unit_range",
         # The moving averages follow as quickly as ResNet's. With the published 0.9997 they need 10,000 steps
@@ -78,29 +80,17 @@ def _inception_v2() -> TwoStageBackbone:
             batch_norm=BatchNormOptions(momentum=0.997, epsilon=0.001, scale=True), activation="relu"
         ),
         proposal_features=lambda images, layers, stride: inception.inception_v2_proposals(
-            images, layers, options
+            images, layers, _INCEPTION
         ),
-        region_features=lambda regions, layers: inception.inception_v2_regions(regions, layers, options),
-    )
-
-
-def _inception_resnet_v2() -> TwoStageBackbone:
-    options = inception_resnet_v2.InceptionResNetOptions()
-    return TwoStageBackbone(
+        region_features=lambda regions, layers: inception.inception_v2_regions(regions, layers, _INCEPTION),
+    ),
+    "inception_resnet_v2": TwoStageBackbone(
         family="inception_resnet_v2",
         preprocessing="unit_range",
         hyperparams=inception_resnet_v2.DEFAULT_HYPERPARAMS,
-        proposal_features=lambda images, layers, stride: inception_resnet_v2.proposal_features(
-            images, layers, stride, options
-        ),
-        region_features=lambda regions, layers: inception_resnet_v2.region_features(regions, layers, options),
-    )
-
-
-BACKBONES: dict[str, TwoStageBackbone] = {
-    **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
-    "inception_v2": _inception_v2(),
-    "inception_resnet_v2": _inception_resnet_v2(),
+        proposal_features=inception_resnet_v2.proposal_features,
+        region_features=inception_resnet_v2.region_features,
+    ),
 }
 """Backbones by name, as in `extractors.Extractor.backbone`."""
 

@@ -10,7 +10,7 @@ from detection_core.builders.heads import build_head
 from detection_core.config.messages.sizes import fixed_size
 from detection_core.config.model_fields import foreground_classes
 from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
-from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
+from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdParts
 from detection_core.families.ssd.network import build_network, find_backbone, lay_levels
 from detection_core.parts.anchor_criterion import AnchorCriterion
 from detection_core.parts.targets import AnchorTargetAssigner, ConfidenceTargetAssigner
@@ -39,15 +39,12 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     post_processing = detector_parts.build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = build_network(message, where, plan, generator, input_size, seed)
-    options = SsdOptions(
+    parts = SsdParts(
         num_classes=foreground_classes(message),
         input_size=input_size,
         preprocessing=entry.preprocessing,
         code_clip=plan.code_clip,
         background=message.add_background_class or message.explicit_background_class,
-    )
-    parts = SsdParts(
-        options=options,
         anchors=built.anchors,
         levels=built.levels,
         box_coder=assigner.box_coder,

@@ -50,25 +50,6 @@ class RawDetections(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SsdOptions:
-    """Options of a one-stage detector.
-
-    Attributes:
-        num_classes: C, without the background.
-        input_size: rows and columns of the network input.
-        preprocessing: name in `parts.layers.keras_layers.PREPROCESSORS`.
-        code_clip: smallest and largest box code.
-        background: whether the first class logit is the background's.
-    """
-
-    num_classes: int
-    input_size: tuple[int, int]
-    preprocessing: str
-    code_clip: tuple[float, float] = (-math.inf, math.inf)
-    background: bool = True
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorLevel:
     """Rows and columns of one feature map, and its anchors."""
 
@@ -82,7 +63,11 @@ class SsdParts:
     """The parts of a one-stage detector besides its network.
 
     Attributes:
-        options: its options.
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+        preprocessing: name in `parts.layers.keras_layers.PREPROCESSORS`.
+        code_clip: smallest and largest box code.
+        background: whether the first class logit is the background's.
         anchors: float32 [A, 4], normalised to the network input, feature map after feature map.
         levels: rows, columns and anchors per location of each feature map, finest first.
         box_coder: encodes and decodes boxes.
@@ -91,7 +76,11 @@ class SsdParts:
         regularizers: on the network's weights, "layer/weight" -> regularizer.
     """
 
-    options: SsdOptions
+    num_classes: int
+    input_size: tuple[int, int]
+    preprocessing: str
+    code_clip: tuple[float, float] = (-math.inf, math.inf)
+    background: bool = True
     anchors: np.ndarray
     levels: tuple[AnchorLevel, ...]
     box_coder: BoxCoder
@@ -116,10 +105,10 @@ class SsdModel(OneNetworkDetector[SsdParts]):
     """
 
     def __init__(self, network: tf_keras.Model, parts: SsdParts) -> None:
-        super().__init__("ssd", network, parts, parts.options.num_classes)
+        super().__init__("ssd", network, parts, parts.num_classes)
         # A separate attribute, because existing checkpoints track it as an object.
-        self.input_size = parts.options.input_size
-        self.has_background = parts.options.background
+        self.input_size = parts.input_size
+        self.has_background = parts.background
 
     @property
     def input_shape(self) -> InputShape:
@@ -169,7 +158,7 @@ class SsdModel(OneNetworkDetector[SsdParts]):
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         """Normalise resized and padded pixels, float32 [B, H, W, 3], RGB, 0..255, as the backbone expects."""
-        return PREPROCESSORS[self._parts.options.preprocessing](pixels)
+        return PREPROCESSORS[self._parts.preprocessing](pixels)
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
         """Run the network on images of `input_size`.
@@ -179,9 +168,9 @@ class SsdModel(OneNetworkDetector[SsdParts]):
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
-        check_size(images.pixels, self._parts.options.input_size)
+        check_size(images.pixels, self._parts.input_size)
         codes, logits = in_float32(self.network(self.preprocess(images.pixels), training=training))
-        lowest, highest = self._parts.options.code_clip
+        lowest, highest = self._parts.code_clip
         if math.isfinite(lowest) or math.isfinite(highest):
             codes = tf.clip_by_value(codes, lowest, highest)
         return AnchorPredictions(
@@ -221,7 +210,7 @@ class SsdModel(OneNetworkDetector[SsdParts]):
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
         """Decode the boxes and convert the logits of every anchor."""
         scores = self.class_scores(predictions.class_logits)
-        if not self._parts.options.background:
+        if not self._parts.background:
             scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
         boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)
         return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)

@@ -225,7 +225,7 @@ def size_of(scale: float, aspect_ratio: float) -> Size:
 def sizes_by_layer(options: Any, layers: int) -> list[list[Size]]:
     """Return height and width of each anchor of a cell, in units of the base anchor, for each layer.
 
-    The options have the fields of `generators.SsdAnchorOptions`.
+    The options have the fields of `generators.SsdAnchorGenerator`.
     """
     # A single layer takes min_scale, as nothing can be interpolated. Only the interpolated anchor uses the
     # scale after the last one.

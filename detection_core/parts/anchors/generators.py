@@ -4,6 +4,7 @@ Anchors of a map are ordered by row, column, then anchor of one location.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,9 +19,12 @@ MapShape = tuple[int, int]
 
 
 class AnchorGenerator(Protocol):
-    """Generates the anchors of one image size; `normalised` ones are fractions of the image, not pixels."""
+    """Generates the anchors of one image size."""
 
-    normalised: bool
+    @property
+    def normalised(self) -> bool:
+        """Whether anchors are fractions of the image."""
+        ...
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -86,8 +90,10 @@ def check_map_count(found: int, expected: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GridAnchorOptions:
-    """Options of `GridAnchorGenerator`.
+class GridAnchorGenerator:
+    """Tiles one feature map with every pair of scale and aspect ratio.
+
+    Faster R-CNN, https://arxiv.org/abs/1506.01497.
 
     Attributes:
         height: height of scale 1 and aspect ratio 1, pixels.
@@ -105,23 +111,11 @@ class GridAnchorOptions:
     scales: tuple[float, ...]
     aspect_ratios: tuple[float, ...]
 
-
-class GridAnchorGenerator:
-    """Tiles one feature map with every pair of scale and aspect ratio.
-
-    Faster R-CNN, https://arxiv.org/abs/1506.01497.
-    """
-
     normalised = False
-
-    def __init__(self, options: GridAnchorOptions) -> None:
-        self.options = options
-        pairs = [size_of(scale, ratio) for ratio in options.aspect_ratios for scale in options.scales]
-        self._sizes = [(height * options.height, width * options.width) for height, width in pairs]
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
-        return [len(self._sizes)]
+        return [len(self.aspect_ratios) * len(self.scales)]
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
@@ -129,8 +123,9 @@ class GridAnchorGenerator:
         """Generate the anchors of the only map, in pixels; ModelError when there is not exactly one."""
         del image_height, image_width
         check_map_count(len(feature_map_shapes), 1)
-        options = self.options
-        return [tile(feature_map_shapes[0], self._sizes, stride=options.stride, offset=options.offset)]
+        pairs = [size_of(scale, ratio) for ratio in self.aspect_ratios for scale in self.scales]
+        sizes = [(height * self.height, width * self.width) for height, width in pairs]
+        return [tile(feature_map_shapes[0], sizes, stride=self.stride, offset=self.offset)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,12 +149,12 @@ class AnchorGrid:
         return [size_of(base, ratio) for base, ratio in zip(self.base_sizes, self.aspect_ratios, strict=True)]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FlexibleGridAnchorGenerator:
     """Tiles each feature map with its own list of anchors."""
 
-    def __init__(self, grids: Sequence[AnchorGrid], *, normalize_coordinates: bool) -> None:
-        self.grids = tuple(grids)
-        self.normalised = normalize_coordinates
+    grids: tuple[AnchorGrid, ...]
+    normalised: bool
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -178,8 +173,10 @@ class FlexibleGridAnchorGenerator:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultiscaleAnchorOptions:
-    """Options of `MultiscaleAnchorGenerator`.
+class MultiscaleAnchorGenerator:
+    """Tiles each pyramid level with the same anchors, scaled to its stride.
+
+    RetinaNet, https://arxiv.org/abs/1708.02002.
 
     Attributes:
         min_level: finest level; level l has stride 2^l pixels.
@@ -197,26 +194,14 @@ class MultiscaleAnchorOptions:
     scales_per_octave: int
     normalize_coordinates: bool
 
-
-class MultiscaleAnchorGenerator:
-    """Tiles each pyramid level with the same anchors, scaled to its stride.
-
-    RetinaNet, https://arxiv.org/abs/1708.02002.
-    """
-
-    def __init__(self, options: MultiscaleAnchorOptions) -> None:
-        self.options, self.normalised = options, options.normalize_coordinates
-        octave = [2.0 ** (step / options.scales_per_octave) for step in range(options.scales_per_octave)]
-        self._unit_sizes = [
-            size_of(options.anchor_scale * scale, ratio)
-            for ratio in options.aspect_ratios
-            for scale in octave
-        ]
+    @property
+    def normalised(self) -> bool:
+        """Whether anchors are fractions of the image."""
+        return self.normalize_coordinates
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
-        levels = self.options.max_level - self.options.min_level + 1
-        return [len(self._unit_sizes)] * levels
+        return [len(self.aspect_ratios) * self.scales_per_octave] * (self.max_level - self.min_level + 1)
 
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
@@ -229,16 +214,17 @@ class MultiscaleAnchorGenerator:
             ModelError: when the number of maps is not the number of levels.
             ValueError: when anchors are normalised and the image size is unknown.
         """
-        check_map_count(len(feature_map_shapes), self.options.max_level - self.options.min_level + 1)
+        check_map_count(len(feature_map_shapes), self.max_level - self.min_level + 1)
         if self.normalised and _is_one(image_height) and _is_one(image_width):
             raise ValueError("normalised anchors need the image size, found height 1 and width 1")
+        octave = [2.0 ** (step / self.scales_per_octave) for step in range(self.scales_per_octave)]
+        units = [size_of(self.anchor_scale * scale, r) for r in self.aspect_ratios for scale in octave]
         anchors = []
-        for level, shape in enumerate(feature_map_shapes, self.options.min_level):
+        for level, shape in enumerate(feature_map_shapes, self.min_level):
             stride = float(2**level)
-            sizes: list[Size] = [(height * stride, width * stride) for height, width in self._unit_sizes]
+            sizes: list[Size] = [(height * stride, width * stride) for height, width in units]
             offset = (_offset(image_height, stride), _offset(image_width, stride))
-            tiled = tile(shape, sizes, stride=(stride, stride), offset=offset)
-            anchors.append(tiled)
+            anchors.append(tile(shape, sizes, stride=(stride, stride), offset=offset))
         return to_unit(anchors, image_height, image_width) if self.normalised else anchors
 
 
@@ -254,8 +240,8 @@ def _offset(image_size: int, stride: float) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SsdAnchorOptions:
-    """Options of `SsdAnchorGenerator`.
+class SsdAnchorGenerator:
+    """Tiles each layer with anchors of another scale. SSD, https://arxiv.org/abs/1512.02325.
 
     Attributes:
         num_layers: number of feature maps.
@@ -284,15 +270,11 @@ class SsdAnchorOptions:
     strides: tuple[tuple[float, float], ...] = ()
     offsets: tuple[tuple[float, float], ...] = ()
 
-
-class SsdAnchorGenerator:
-    """Tiles each layer with anchors of another scale. SSD, https://arxiv.org/abs/1512.02325."""
-
     normalised = True
 
-    def __init__(self, options: SsdAnchorOptions) -> None:
-        self.options = options
-        self._specs = sizes_by_layer(options, options.num_layers)
+    @functools.cached_property
+    def _specs(self) -> list[list[Size]]:
+        return sizes_by_layer(self, self.num_layers)
 
     def num_anchors_per_location(self) -> list[int]:
         """Return the number of anchors per location of each feature map."""
@@ -306,8 +288,8 @@ class SsdAnchorGenerator:
         height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
         shorter = tf.minimum(height, width)
         # Scales refer to the shorter side, so that aspect ratio 1 is square on the image.
-        base_height = self.options.base_anchor_height * shorter / height
-        base_width = self.options.base_anchor_width * shorter / width
+        base_height = self.base_anchor_height * shorter / height
+        base_width = self.base_anchor_width * shorter / width
         anchors = []
         for layer, (shape, specs) in enumerate(zip(feature_map_shapes, self._specs, strict=True)):
             stride = self._stride(layer, shape, (height, width))
@@ -319,15 +301,15 @@ class SsdAnchorGenerator:
     def _stride(
         self, layer: int, shape: MapShape, image: tuple[tf.Tensor, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.options.strides:
+        if not self.strides:
             return 1.0 / tf.cast(shape[0], tf.float32), 1.0 / tf.cast(shape[1], tf.float32)
-        y, x = self.options.strides[layer]
+        y, x = self.strides[layer]
         return y / image[0], x / image[1]
 
     def _offset(
         self, layer: int, stride: tuple[tf.Tensor, tf.Tensor], image: tuple[tf.Tensor, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.options.offsets:
+        if not self.offsets:
             return 0.5 * stride[0], 0.5 * stride[1]
-        y, x = self.options.offsets[layer]
+        y, x = self.offsets[layer]
         return y / image[0], x / image[1]

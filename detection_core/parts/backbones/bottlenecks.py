@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.parts.layers.layer_hyperparams import InitializerOptions
-from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
+from detection_core.parts.layers.network_layers import NetworkLayers, squeeze_excite
 
 GATE_RATIO = 0.25
 """Channels between a gate's convolutions, as a fraction of the gated channels."""
@@ -104,12 +104,9 @@ class BottleneckBuilder:
         channels = self._channels(block.channels)
         first, inner = _INSIDE[block.kind](self, features, name, block)
         if block.gated:
-            options = GateOptions(
-                channels=self._rounded(inner.shape[-1] * GATE_RATIO),
-                activation=self._gate_activation or block.activation,
-                gate=self._gate,
-            )
-            inner = squeeze_excite(inner, self._layers, name, options)
+            squeezed = self._rounded(inner.shape[-1] * GATE_RATIO)
+            activation = self._gate_activation or block.activation
+            inner = squeeze_excite(inner, self._layers, name, squeezed, activation, gate=self._gate)
         project = self._layers.conv(f"{name}_project", channels, 1, use_bias=False)
         output = self._layers.norm(f"{name}_project_bn")(project(inner))
         if block.shortcut and block.stride == 1 and features.shape[-1] == channels:

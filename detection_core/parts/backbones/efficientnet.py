@@ -18,7 +18,7 @@ from detection_core.parts.layers.layer_hyperparams import (
     LayerHyperparams,
     Regularizer,
 )
-from detection_core.parts.layers.network_layers import GateOptions, NetworkLayers, squeeze_excite
+from detection_core.parts.layers.network_layers import NetworkLayers, squeeze_excite
 
 # Table 1: (kernel size, expansion, channels, number of blocks, stride of the first block) of B0
 STAGES = (
@@ -158,7 +158,8 @@ class _Builder:
         )
         features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
         if self._gates:
-            features = squeeze_excite(features, layers, name, self._gate(before))
+            squeezed, activation = max(1, int(before * SQUEEZE_RATIO)), layers.hyperparams.activation
+            features = squeeze_excite(features, layers, name, squeezed, activation, regularize_biases=True)
         features = layers.conv(f"{name}_project", block.channels, 1, use_bias=False)(features)
         features = layers.norm(f"{name}_project_bn")(features)
         if block.stride > 1 or before != block.channels:
@@ -166,13 +167,6 @@ class _Builder:
         if block.drop_rate > 0:
             features = stochastic_depth(block.drop_rate, f"{name}_drop")(features)
         return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
-
-    def _gate(self, before: int) -> GateOptions:
-        return GateOptions(
-            channels=max(1, int(before * SQUEEZE_RATIO)),
-            activation=self._layers.hyperparams.activation,
-            regularize_biases=True,
-        )
 
 
 def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:

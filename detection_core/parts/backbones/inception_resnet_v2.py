@@ -20,6 +20,8 @@ Convolutions = Sequence[tuple[int, tuple[int, int]]]
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001), activation="relu"
 )
+BLOCKS = (10, 20, 10)
+"""Numbers of residual blocks of stride 8, 16 and 32."""
 _ONE, _THREE = (1, 1), (3, 3)
 _MIXED_5B: tuple[Convolutions, ...] = (
     ((96, _ONE),),
@@ -39,13 +41,6 @@ _MIXED_7A: tuple[Convolutions, ...] = (
     ((256, _ONE), (288, _THREE)),
     ((256, _ONE), (288, _THREE), (320, _THREE)),
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InceptionResNetOptions:
-    """The number of residual blocks of stride 8, 16 and 32."""
-
-    blocks: tuple[int, int, int] = (10, 20, 10)
 
 
 def _conv(
@@ -100,7 +95,7 @@ def _residual(
 
 
 def proposal_features(
-    images: tf.Tensor, layers: NetworkLayers, stride: int, options: InceptionResNetOptions
+    images: tf.Tensor, layers: NetworkLayers, stride: int, blocks: Sequence[int] = BLOCKS
 ) -> tf.Tensor:
     """Build the layers up to stride 16, or 8 with dilated convolutions in the blocks after the reduction.
 
@@ -116,22 +111,22 @@ def proposal_features(
     average = tf_keras.layers.AveragePooling2D(3, strides=1, padding="same", name="backbone_mean_0")
     ends.append(_conv(average(features), layers, "backbone_mixed_0_3_0", (64, _ONE)))
     features = _joined(ends, "backbone_mixed_0_join")
-    for number in range(options.blocks[0]):
+    for number in range(blocks[0]):
         features = _residual(features, layers, f"backbone_fine_{number}", _BLOCK_35, 0.17)
     reduction, dilation = (1, 2) if stride == 8 else (2, 1)
     ends = _branches(features, layers, "backbone_mixed_1", _MIXED_6A, reduction)
     features = _joined([*ends, _pool(features, "backbone_pool_2", reduction)], "backbone_mixed_1_join")
     dilated = dataclasses.replace(layers, dilation=dilation)
-    for number in range(options.blocks[1]):
+    for number in range(blocks[1]):
         features = _residual(features, dilated, f"backbone_middle_{number}", _BLOCK_17, 0.1)
     return features
 
 
-def region_features(regions: tf.Tensor, layers: NetworkLayers, options: InceptionResNetOptions) -> tf.Tensor:
+def region_features(regions: tf.Tensor, layers: NetworkLayers, blocks: Sequence[int] = BLOCKS) -> tf.Tensor:
     """Build the last reduction and the layers after it on features of regions [N, s, s, 1088]."""
     ends = _branches(regions, layers, "backbone_mixed_2", _MIXED_7A, 2)
     features = _joined([*ends, _pool(regions, "backbone_pool_3")], "backbone_mixed_2_join")
-    last = options.blocks[2] - 1
+    last = blocks[2] - 1
     for number in range(last + 1):
         name, scale = f"backbone_coarse_{number}", 1.0 if number == last else 0.2
         features = _residual(features, layers, name, _BLOCK_8, scale, activated=number != last)
@@ -162,7 +157,7 @@ def slim_scope(name: LayerName) -> str:
             return f"{scope}/Branch_{name.indices[1]}/Conv2d_0b_1x1"
         return f"{scope}/{_slim_branch(branches, name.indices, halving=name.indices[0] > 0)}"
     scope, branches = _SLIM_BLOCKS[name.part]
-    last = name.part == "backbone_coarse" and name.indices[0] == InceptionResNetOptions().blocks[2] - 1
+    last = name.part == "backbone_coarse" and name.indices[0] == BLOCKS[2] - 1
     scope = "Block8" if last else scope.format(name.indices[0] + 1)
     return f"{scope}/{'Conv2d_1x1' if name.piece else _slim_branch(branches, name.indices)}"
 

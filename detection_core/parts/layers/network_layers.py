@@ -217,38 +217,35 @@ def pad_to_multiple(inputs: tf.Tensor, multiple: int, name: str = "input_padding
 GATES: dict[str, Callable[[tf.Tensor, str], tf.Tensor]] = {"sigmoid": sigmoid, "hard_sigmoid": hard_sigmoid}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GateOptions:
-    """Shape of a gate.
+def squeeze_excite(
+    features: tf.Tensor,
+    layers: NetworkLayers,
+    name: str,
+    channels: int,
+    activation: str,
+    *,
+    gate: str = "sigmoid",
+    regularize_biases: bool = False,
+) -> tf.Tensor:
+    """Apply squeeze-and-excitation, https://arxiv.org/abs/1709.01507: a gate weights channels by their means.
 
-    Attributes:
-        channels: between its two convolutions.
+    Args:
+        features: [B, H, W, C].
+        layers: creates the layers.
+        name: prefix of their names.
+        channels: between the gate's two convolutions.
         activation: between them; see `LayerHyperparams.activation`.
-        gate: function at its output, a name in `GATES`.
+        gate: function at the gate's output, a name in `GATES`.
         regularize_biases: whether the regularizer of the kernels applies to the biases, too.
     """
-
-    channels: int
-    activation: str
-    gate: str = "sigmoid"
-    regularize_biases: bool = False
-
-
-def squeeze_excite(features: tf.Tensor, layers: NetworkLayers, name: str, options: GateOptions) -> tf.Tensor:
-    """Apply squeeze-and-excitation: a gate weights channels by their means.
-
-    https://arxiv.org/abs/1709.01507
-
-    The features are [B, H, W, C]; `name` is the prefix of the layers' names.
-    """
-    inner = layers.under(dataclasses.replace(layers.hyperparams, activation=options.activation))
-    gate = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)
-    for piece, channels in (("reduce", options.channels), ("expand", features.shape[-1])):
+    inner = layers.under(dataclasses.replace(layers.hyperparams, activation=activation))
+    weights = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")(features)
+    for piece, filters in (("reduce", channels), ("expand", features.shape[-1])):
         part = f"{name}_gate_{piece}"
-        gate = inner.conv(part, channels, 1, use_bias=True)(gate)
-        if options.regularize_biases and layers.hyperparams.regularizer is not None:
+        weights = inner.conv(part, filters, 1, use_bias=True)(weights)
+        if regularize_biases and layers.hyperparams.regularizer is not None:
             layers.regularizers[f"{part}/bias"] = layers.hyperparams.regularizer
         if piece == "reduce":
-            gate = inner.activation(f"{part}_act")(gate)
-    gate = GATES[options.gate](gate, f"{name}_gate")
-    return tf_keras.layers.Multiply(name=f"{name}_excite")([features, gate])
+            weights = inner.activation(f"{part}_act")(weights)
+    weights = GATES[gate](weights, f"{name}_gate")
+    return tf_keras.layers.Multiply(name=f"{name}_excite")([features, weights])

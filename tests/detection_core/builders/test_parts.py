@@ -28,9 +28,7 @@ from detection_core.config.messages.detector_parts import INITIALIZER_NAMES
 from detection_core.errors import ModelError
 from detection_core.parts.heads import (
     ConvolutionalHead,
-    ConvolutionalHeadOptions,
     WeightSharedHead,
-    WeightSharedHeadOptions,
 )
 from detection_core.parts.layers import layer_hyperparams as layers
 from detection_core.parts.losses import replace_nan_targets
@@ -209,7 +207,7 @@ def test_golden_miner(*, case):
 
 def test_losses_of_a_detector_and_defaults_of_the_miner():
     facts = LOSSES["hard_example_miner_defaults"].facts["value"]
-    miner = builders.build_hard_example_miner(_message("hard_example_miner {}")).options
+    miner = builders.build_hard_example_miner(_message("hard_example_miner {}"))
     assert miner.num_hard_examples == facts["num_hard_examples"]
     assert miner.iou_threshold == pytest.approx(facts["iou_threshold"])
     assert miner.loss is builders.MINING_LOSSES[facts["loss_type"]]
@@ -231,10 +229,10 @@ def _head(text):
 
 def test_defaults_of_options_are_those_of_the_schema():
     for message, options in (
-        (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
-        (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
+        (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHead()),
+        (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHead()),
     ):
-        for name in dataclasses.asdict(options).keys() - {"score_converter"}:
+        for name in dataclasses.asdict(options).keys() - {"score_converter", "survival_probability"}:
             assert getattr(options, name) == pytest.approx(getattr(message, name)), name
 
 
@@ -246,7 +244,7 @@ def test_settings_of_heads_are_read():
         " conv_hyperparams { activation: NONE } }"
     )
     assert isinstance(plan.head, ConvolutionalHead)
-    assert plan.head._options == ConvolutionalHeadOptions(
+    assert plan.head == ConvolutionalHead(
         min_depth=2, max_depth=9, num_layers_before_predictor=1, kernel_size=3, use_depthwise=True,
         use_dropout=False, dropout_keep_probability=0.5, class_prediction_bias_init=-1.0,
     )  # fmt: skip
@@ -258,7 +256,7 @@ def test_settings_of_heads_are_read():
         " apply_conv_hyperparams_to_heads: true apply_conv_hyperparams_pointwise: true }"
     )
     assert isinstance(plan.head, WeightSharedHead)
-    assert plan.head._options == WeightSharedHeadOptions(
+    assert plan.head == WeightSharedHead(
         depth=32, num_layers_before_predictor=2, kernel_size=1, share_prediction_tower=True,
         use_depthwise=True, use_dropout=True, dropout_keep_probability=pytest.approx(0.8),
         score_converter="sigmoid", apply_conv_hyperparams_to_heads=True,

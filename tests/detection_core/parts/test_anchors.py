@@ -19,11 +19,8 @@ from detection_core.parts.anchors.generators import (
     AnchorGrid,
     FlexibleGridAnchorGenerator,
     GridAnchorGenerator,
-    GridAnchorOptions,
     MultiscaleAnchorGenerator,
-    MultiscaleAnchorOptions,
     SsdAnchorGenerator,
-    SsdAnchorOptions,
     check_map_count,
     size_of,
     tile,
@@ -115,22 +112,21 @@ def test_flexible_grids_by_hand():
         AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),
         AnchorGrid(base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)),
     )
-    generator = FlexibleGridAnchorGenerator(grids, normalize_coordinates=False)
+    generator = FlexibleGridAnchorGenerator(grids=grids, normalised=False)
     assert generator.num_anchors_per_location() == [2, 1]
     pixels = generator.generate([(1, 2), (1, 1)], 16, 32)
     np.testing.assert_allclose(pixels[0], [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
     np.testing.assert_allclose(pixels[1], [[-8, 0, 8, 16]])
     refused(ModelError, "expected 2 feature maps", generator.generate, [(1, 2)], 16, 32)
-    found = FlexibleGridAnchorGenerator(grids, normalize_coordinates=True).generate([(1, 2), (1, 1)], 16, 32)
+    found = FlexibleGridAnchorGenerator(grids=grids, normalised=True).generate([(1, 2), (1, 1)], 16, 32)
     for one, other in zip(found, pixels, strict=True):
         np.testing.assert_allclose(one, other / np.float32([16, 32, 16, 32]))
 
 
 def test_a_grid_by_hand():
-    options = GridAnchorOptions(
+    generator = GridAnchorGenerator(
         height=10.0, width=20.0, stride=(4.0, 8.0), offset=(1.0, 2.0), scales=(1.0, 2.0), aspect_ratios=(4.0,)
     )
-    generator = GridAnchorGenerator(options)
     assert generator.num_anchors_per_location() == [2] and not generator.normalised
     (anchors,) = generator.generate([(1, 2)], 100, 100)
     # Aspect ratio 4 halves heights and doubles widths: 5 x 40, then 10 x 80.
@@ -151,7 +147,7 @@ def _slow_multiscale(shape, level, height, width):
 def test_multiscale_equals_a_loop(*, normalize, size):
     levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
     options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
-    generator = MultiscaleAnchorGenerator(MultiscaleAnchorOptions(**levels, **options))
+    generator = MultiscaleAnchorGenerator(**levels, **options)
     assert generator.num_anchors_per_location() == [4, 4]
     shapes = [(5, 6), (3, 3)]
     refused(ModelError, "expected 2 feature maps", generator.generate, shapes[:1], *size)
@@ -163,7 +159,7 @@ def test_multiscale_equals_a_loop(*, normalize, size):
         np.testing.assert_allclose(anchors, expected, rtol=1e-5, atol=1e-5)
 
 
-OPTIONS = SsdAnchorOptions(
+SSD = SsdAnchorGenerator(
     num_layers=3,
     min_scale=0.2,
     max_scale=0.8,
@@ -189,16 +185,16 @@ def _slow_ssd_anchors(height, width):
 
 
 def test_ssd_anchors_equal_a_loop_also_with_shapes_known_only_when_run():
-    anchors = SsdAnchorGenerator(OPTIONS).generate(SHAPES, 300, 200)
+    anchors = SSD.generate(SHAPES, 300, 200)
     wanted = list(_slow_ssd_anchors(300, 200))
-    refused(ModelError, "expected 3 feature maps", SsdAnchorGenerator(OPTIONS).generate, SHAPES[:2], 300, 200)
+    refused(ModelError, "expected 3 feature maps", SSD.generate, SHAPES[:2], 300, 200)
     for found, expected in zip(anchors, wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
     @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
     def generate(shapes, image):
         maps = [(shapes[layer, 0], shapes[layer, 1]) for layer in range(3)]
-        return tf.concat(SsdAnchorGenerator(OPTIONS).generate(maps, image[0], image[1]), axis=0)
+        return tf.concat(SSD.generate(maps, image[0], image[1]), axis=0)
 
     found = generate(tf.constant(SHAPES, tf.int32), tf.constant([300, 200]))
     np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-5, atol=1e-6)

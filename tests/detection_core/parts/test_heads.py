@@ -9,10 +9,8 @@ import tf_keras
 from detection_core.parts.heads import (
     MOST_JOINED,
     ConvolutionalHead,
-    ConvolutionalHeadOptions,
     HeadOutputs,
     WeightSharedHead,
-    WeightSharedHeadOptions,
     per_anchor,
 )
 from detection_core.parts.layers.layer_hyperparams import (
@@ -29,7 +27,7 @@ OUTPUTS = HeadOutputs(anchors_per_location=[3, 2], num_class_slots=5)
 
 def _network_convolutional(**options) -> tf_keras.Model:
     maps = [tf_keras.Input((4, 4, 8)), tf_keras.Input((2, 2, 6))]
-    head = ConvolutionalHead(ConvolutionalHeadOptions(**options))
+    head = ConvolutionalHead(**options)
     return tf_keras.Model(maps, list(head(maps, LAYERS, OUTPUTS)))
 
 
@@ -87,7 +85,7 @@ SHARED_ZEROS = [tf.zeros([1, 4, 4, 8]), tf.zeros([1, 2, 2, 8])]
 def _network_weight_shared(anchors=(3, 3), **options) -> tuple[tf_keras.Model, NetworkLayers]:
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     maps = [tf_keras.Input((4, 4, 8)), tf_keras.Input((2, 2, 8))]
-    head = WeightSharedHead(WeightSharedHeadOptions(depth=6, num_layers_before_predictor=2, **options))
+    head = WeightSharedHead(depth=6, num_layers_before_predictor=2, **options)
     outputs = head(maps, layers, HeadOutputs(anchors_per_location=list(anchors), num_class_slots=5))
     return tf_keras.Model(maps, list(outputs)), layers
 

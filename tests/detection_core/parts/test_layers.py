@@ -100,9 +100,11 @@ SIGMOIDS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "hard_sigmoid": lambda x:
 
 def _gated(**options):
     layers = _layers(regularizer=Regularizer(kind="l2", weight=1.0))
-    options = network_layers.GateOptions(channels=3, **options)
     return _model(
-        lambda inputs: network_layers.squeeze_excite(inputs, layers, "backbone_block_0", options), 4, 5, 6
+        lambda inputs: network_layers.squeeze_excite(inputs, layers, "backbone_block_0", 3, **options),
+        4,
+        5,
+        6,
     ), layers
 
 

@@ -72,7 +72,7 @@ def test_equals_a_loop(*, changes, loss):
     }
     expected = np.zeros((3, 20), bool)
     for image in range(3):
-        for anchor in _slow(parts[loss][image], boxes[image], matched[image], mining.options):
+        for anchor in _slow(parts[loss][image], boxes[image], matched[image], mining):
             expected[image, anchor] = True
     np.testing.assert_array_equal(mining.select(localization, classification, boxes, matched), expected)
     mined = mining.mine(localization, classification, boxes, matched)

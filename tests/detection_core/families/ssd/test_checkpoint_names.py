@@ -19,10 +19,8 @@ from detection_core.parts.backbones.mobilenet import (
 )
 from detection_core.parts.heads import (
     ConvolutionalHead,
-    ConvolutionalHeadOptions,
     HeadOutputs,
     WeightSharedHead,
-    WeightSharedHeadOptions,
 )
 from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
@@ -81,9 +79,9 @@ def _maps(channels: tuple[int, int] = (8, 8)) -> list:
 
 
 def test_convolutional_head_counts_dropout_depthwise_norm_and_activation_as_slots():
-    options = ConvolutionalHeadOptions(use_depthwise=True, num_layers_before_predictor=2, max_depth=6)
+    head = ConvolutionalHead(use_depthwise=True, num_layers_before_predictor=2, max_depth=6)
     maps = _maps()
-    keys = keys_of(maps, list(ConvolutionalHead(options)(maps, maker(), OUTPUTS)))
+    keys = keys_of(maps, list(head(maps, maker(), OUTPUTS)))
     level = {
         *(f"_box_predictor/_shared_nets/1/{slot}" for slot in (0, 1, 3, 4)),
         *(f"{HEADS}/box_encodings/1/_box_encoder_layers/{slot}" for slot in (0, 1, 3)),
@@ -96,10 +94,10 @@ def test_convolutional_head_counts_dropout_depthwise_norm_and_activation_as_slot
 
 
 def test_weight_shared_head_projects_maps_of_different_channels_and_drops_before_the_class_predictor():
-    options = WeightSharedHeadOptions(depth=6, num_layers_before_predictor=1, use_dropout=True)
+    head = WeightSharedHead(depth=6, num_layers_before_predictor=1, use_dropout=True)
     maps = _maps((8, 6))
     towers = ("box_encodings", "class_predictions_with_background")
-    assert keys_of(maps, list(WeightSharedHead(options)(maps, maker(), OUTPUTS))) == {
+    assert keys_of(maps, list(head(maps, maker(), OUTPUTS))) == {
         *(f"_box_predictor/_additional_projection_layers/{i}/{slot}" for i in (0, 1) for slot in (0, 1)),
         *(f"_box_predictor/_head_scope_conv_layers/{head}PredictionTower/0" for head in ("Box", "Class")),
         *(f"_box_predictor/_base_tower_layers_for_heads/{head}/{i}/1" for head in towers for i in (0, 1)),

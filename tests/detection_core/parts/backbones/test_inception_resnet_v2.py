@@ -5,13 +5,12 @@ import tf_keras
 
 from detection_core.parts.backbones.inception_resnet_v2 import (
     DEFAULT_HYPERPARAMS,
-    InceptionResNetOptions,
     proposal_features,
     region_features,
 )
 from detection_core.parts.layers.network_layers import NetworkLayers
 
-ONE_EACH = InceptionResNetOptions(blocks=(1, 1, 1))
+ONE_EACH = (1, 1, 1)
 
 
 def test_its_features_have_the_stride_that_is_asked_for():
