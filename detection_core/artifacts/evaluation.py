@@ -212,6 +212,17 @@ _LVIS_NAMES = "AP AP50 AP75 APs APm APl APr APc APf AR@300 ARs@300 ARm@300 ARl@3
 LVIS_METRICS = tuple(f"DetectionMasks_{name}" for name in _LVIS_NAMES.split())
 """LVIS's metrics of masks, by their names there; r, c and f are rare, common and frequent classes."""
 
+ERROR_KINDS = CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, MISSED = (
+    "classification", "localization", "both", "duplicate", "background", "missed",
+)  # fmt: skip
+"""TIDE's kinds of errors, by the names of its paper."""
+TIDE_METRICS = {
+    set_: (f"{prefix}_Precision/mAP@.50IOU", *(f"{prefix}_dAP@.50IOU/{error}" for error in errors))
+    for errors in [(*ERROR_KINDS, "false_positives", "false_negatives")]
+    for set_, prefix in (("tide_metrics", "TIDEBoxes"), ("tide_mask_metrics", "TIDEMasks"))
+}
+"""Maps TIDE's sets to its mAP, then the gain in mAP without the errors of each kind."""
+
 CATEGORY_PREFIX = "DetectionBoxes_PerformanceByCategory/mAP/"
 GROUP_PREFIX = "DetectionBoxes_PerformanceBySuperCategory/"
 NOTHING_TO_MEASURE = -1.0

@@ -40,6 +40,16 @@ SHAPE_WORDS = {
     )
 }
 """Metrics of masks and keypoints in words, for detectors that find these."""
+_ERRORS = (
+    "classification errors", "localization errors", "errors of class and place", "duplicates",
+    "detections of background", "missed objects", "false positives", "false negatives",
+)  # fmt: skip
+TIDE_WORDS = {
+    name: f"{what}mAP at IoU .50{more}"
+    for what, names in zip(("", "masks, "), evaluation.TIDE_METRICS.values(), strict=True)
+    for name, more in zip(names, (" by TIDE", *(f" gained without {e}" for e in _ERRORS)), strict=True)
+}
+"""TIDE's metrics in words, for evaluations that have them."""
 
 MATRIX_LABELS = 32
 """Maximum labels of a readable confusion matrix."""
@@ -87,11 +97,12 @@ def metric_table(
 ) -> dict[str, Any]:
     """Return a table: one column per (title, metrics), one row per metric name.
 
-    Without names these are the metrics of boxes, and those of masks and keypoints that a column has.
+    Without names these are the metrics of boxes, and TIDE's and those of shapes that a column has.
     """
+    further = SHAPE_WORDS | TIDE_WORDS
     if names is None:
-        names = [*WORDS, *(name for name in SHAPE_WORDS if any(name in metrics for _, metrics in columns))]
-    words = WORDS | SHAPE_WORDS
+        names = [*WORDS, *(name for name in further if any(name in metrics for _, metrics in columns))]
+    words = WORDS | further
     rows = [
         {
             "name": name,

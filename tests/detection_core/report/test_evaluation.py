@@ -6,6 +6,7 @@ from detection_core.artifacts.evaluation import (
     MAP,
     MAP_50,
     SHAPE_MAP_50,
+    TIDE_METRICS,
     ClassCurve,
     Confusion,
     Curves,
@@ -43,6 +44,11 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     posed = metric_table([("a", {MAP: 0.5}), ("b", {SHAPE_MAP_50["keypoints"]: 0.3})])["rows"]
     assert len(posed) == 13 and posed[-1]["words"] == "keypoints, mAP at OKS .50"
     assert posed[-1]["values"] == [None, 0.3]
+    errors = metric_table([("a", dict.fromkeys(TIDE_METRICS["tide_mask_metrics"], 0.1))])["rows"][12:]
+    assert [row["words"] for row in errors][:2] == [
+        "masks, mAP at IoU .50 by TIDE",
+        "masks, mAP at IoU .50 gained without classification errors",
+    ]
     (row,) = metric_table([("a", {"own": 1.0})], ["own"])["rows"]
     assert row == {"name": "own", "words": "own", "values": [1.0]}
     chart, left_out = curve_chart(curves_of(40), "Float")
