@@ -22,6 +22,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         options=EvaluateOptions(
             split=job.split,
             thresholds=job.thresholds,
+            slices=job.slices,
             pictures=job.pictures,
             write_detections=job.write_detections,
             trust=job.trust,

@@ -12,9 +12,8 @@ from detection_core.artifacts.evaluation import (
     LVIS_METRICS,
     LVIS_SET,
     SHAPE_METRICS,
+    SLICE_PREFIX,
     TIDE_METRICS,
-    category_metric,
-    group_metric,
     metric_prefix,
 )
 from detection_core.config.suggestions import near_names
@@ -22,7 +21,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
 
 COCO_SET = "coco_detection_metrics"
-_OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX)
+_OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX, SLICE_PREFIX)
 
 SET_PREFIXES = {
     "pascal_voc_detection_metrics": "PascalBoxes",
@@ -117,7 +116,7 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     listed = [_LISTED[name] for name in sets if name in _LISTED]
     shapes = [SHAPE_METRICS[name] for name in sets if name in SHAPE_METRICS]
     exact = {*COCO_METRICS, *itertools.chain(*listed), *(LVIS_METRICS if LVIS_SET in sets else ())}
-    of_shapes = (named("", of[0]) for of in shapes for named in (category_metric, group_metric))
+    of_shapes = (p.replace("DetectionBoxes", metric_prefix(of[0])) for of in shapes for p in _OF_CLASSES)
     begins = (*_OF_CLASSES, *of_shapes, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:
         if name in exact or name.startswith(begins):

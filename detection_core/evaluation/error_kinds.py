@@ -4,38 +4,22 @@ Bolya et al., TIDE: A General Toolbox for Identifying Object Detection Errors, E
 https://arxiv.org/abs/2008.08115.
 """
 
-import dataclasses
-
 import numpy as np
 
-from detection_core.artifacts.evaluation import (
-    BACKGROUND,
-    BOTH,
-    CLASSIFICATION,
-    DUPLICATE,
-    LOCALIZATION,
-)
+from detection_core.artifacts.evaluation import BACKGROUND, BOTH, CLASSIFICATION, DUPLICATE, LOCALIZATION
 from detection_core.evaluation.results import IOU_THRESHOLD, EvaluatedImage, ImageMatch
 
 _TOUCHING = 0.1
 """Up to this overlap, a detection and an object are unrelated."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DetectionErrors:
-    """Errors of an image's D detections.
+def classify_errors(image: EvaluatedImage, match: ImageMatch) -> tuple[np.ndarray, np.ndarray]:
+    """Say why each of an image's D detections found no object. Crowds are no objects here.
 
-    Attributes:
-        kinds: text [D], `CLASSIFICATION` to `BACKGROUND`; "" for a detection that found an object.
-        objects: int [D], the object that the detection was meant for, or found; arbitrary for `BACKGROUND`.
+    Returns:
+        Kinds, text [D], `CLASSIFICATION` to `BACKGROUND`, or "" for a detection that found an object. And the
+        object that it was meant for or found, int [D], which is arbitrary for `BACKGROUND`.
     """
-
-    kinds: np.ndarray
-    objects: np.ndarray
-
-
-def classify_errors(image: EvaluatedImage, match: ImageMatch) -> DetectionErrors:
-    """Say why each detection found no object. Crowds are no objects here."""
     truth = image.truth
     # The last column stands for no object, so that an image without objects is no special case.
     overlaps = np.pad(np.where(truth.is_crowd, 0.0, match.overlaps), ((0, 0), (0, 1)))
@@ -54,4 +38,4 @@ def classify_errors(image: EvaluatedImage, match: ImageMatch) -> DetectionErrors
         BOTH,
     )
     meant = np.where(np.isin(kinds, (LOCALIZATION, DUPLICATE)), own.argmax(axis=1), other.argmax(axis=1))
-    return DetectionErrors(kinds=kinds, objects=np.where(match.found_by >= 0, match.found_by, meant))
+    return kinds, np.where(match.found_by >= 0, match.found_by, meant)

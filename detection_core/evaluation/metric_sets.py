@@ -13,7 +13,7 @@ from detection_core.artifacts.evaluation import (
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
-from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
+from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.results import EvaluatedImage
@@ -108,9 +108,7 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Return the metrics of an evaluation, and `further` ones of `known_metrics`, which have a threshold."""
     shapes = (
-        split.compared
-        if kind is split.compared.kind
-        else evaluate_coco(split.counted, split.class_names, kind)
+        split.compared if kind is split.compared.kind else split.coco_of(kind)
         for kind in coco_kinds(options)[1:]
     )
     found: dict[str, float] = {}

@@ -84,8 +84,7 @@ def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float
 def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:
     image, match, class_names = split.counted[index], split.matches[index], split.class_names
     said = f"{class_names[int(image.detections.classes[row])]} {image.detections.scores[row]:.2f}"
-    errors = classify_errors(image, match)
-    kind, nearest = errors.kinds[row], errors.objects[row]
+    kind, nearest = (values[row] for values in classify_errors(image, match))
     if kind == BACKGROUND:
         return f"{said}: nothing is there"
     if kind == DUPLICATE:

@@ -11,6 +11,7 @@ from its paper:
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,24 +19,16 @@ from detection_core.artifacts.evaluation import CLASSIFICATION, ERROR_KINDS, LOC
 from detection_core.evaluation.coco_format import check_shapes, join
 from detection_core.evaluation.error_kinds import classify_errors
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.results import IOU_THRESHOLD, EvaluatedImage, ImageMatch, match_image
+from detection_core.evaluation.results import IOU_THRESHOLD, EvaluatedImage, ImageMatch
 
 _MOST = 100
 _RECALLS = np.arange(101) / 100  # other roundings than COCO's
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Detections:
-    """Detections of all N rows in the images' order, and the G objects that they were meant for.
+class _Detections(NamedTuple):
+    """N detections in the images' order, and all G objects.
 
-    Attributes:
-        label: int [N].
-        score: float [N].
-        kind: text [N], as in `DetectionErrors`.
-        meant: int [N], row of the object.
-        ignored: bool [N], in a crowd.
-        object_label: int [G].
-        is_crowd: bool [G].
+    `kind` and `meant` are those of `classify_errors`, `ignored` detections are in a crowd.
     """
 
     label: np.ndarray
@@ -46,7 +39,7 @@ class _Detections:
     object_label: np.ndarray
     is_crowd: np.ndarray
 
-    def count(self, objects: np.ndarray) -> np.ndarray:
+    def count_objects(self, objects: np.ndarray) -> np.ndarray:
         """Count objects, bool [G], by class."""
         most = max(self.label.max(initial=0), self.object_label.max(initial=0))
         return np.bincount(self.object_label[objects & ~self.is_crowd], minlength=most + 1)
@@ -55,32 +48,23 @@ class _Detections:
 def evaluate_tide(split: EvaluatedSplit, *, masks: bool) -> list[float]:
     """Return mAP at IoU 0.5, its gain without each of `ERROR_KINDS`, false positives and false negatives.
 
-    NaN without objects and detections.
-
-    Args:
-        split: what is measured.
-        masks: compare masks instead of boxes.
-
-    Raises:
-        DataError: if masks are compared, for an object without one.
-        ModelError: likewise for a detection.
+    They are NaN without objects and detections. Masks are checked by `check_shapes`.
     """
-    images = split.counted
-    for image in images if masks else ():
+    for image in split.counted if masks else ():
         check_shapes(image, "segm")
-    matches = split.matches
-    if masks != split.compares_masks:
-        matches = tuple(match_image(image, masks=masks) for image in images)
-    rows = _flatten(images, matches)
+    same = split if masks == split.compares_masks else dataclasses.replace(split, compares_masks=masks)
+    rows = _flatten(split.counted, same.matches)
     hit, counted = rows.kind == "", ~rows.ignored
     found: np.ndarray = np.zeros(len(rows.object_label), bool)
     found[rows.meant[hit]] = True
     near = np.flatnonzero(np.isin(rows.kind, (CLASSIFICATION, LOCALIZATION)))
     near = near[~found[rows.meant[near]]]
     objects, best = np.unique(rows.meant[near], return_index=True)
-    corrected, missed = np.zeros(len(hit), bool), ~found
-    corrected[near[best]], missed[objects] = True, False
-    existing, falling = rows.count(found | ~found), np.argsort(-rows.score, kind="stable")
+    corrected: np.ndarray = np.zeros(len(hit), bool)
+    corrected[near[best]] = True
+    missed = ~found
+    missed[objects] = False
+    existing, falling = rows.count_objects(found | ~found), np.argsort(-rows.score, kind="stable")
     before = _mean_ap(falling[counted[falling]], rows.label, hit, existing)
     ranked, gains = np.lexsort((hit, -rows.score)), []
     for kind in ERROR_KINDS:
@@ -88,11 +72,11 @@ def evaluate_tide(split: EvaluatedSplit, *, masks: bool) -> list[float]:
         fixed = errors & corrected
         label[fixed] = rows.object_label[rows.meant[fixed]]
         kept = np.where(errors, fixed, counted)
-        left = existing - rows.count(missed) if kind == MISSED else existing
+        left = existing - rows.count_objects(missed) if kind == MISSED else existing
         gains.append(np.maximum(_mean_ap(ranked[kept[ranked]], label, hit | fixed, left) - before, 0.0))
     ideal = np.argsort(~hit, kind="stable")
     without_false = _mean_ap(ideal[counted[ideal]], rows.label, hit, existing)
-    complete = _mean_ap(ranked[counted[ranked]], rows.label, hit, existing - rows.count(~found))
+    complete = _mean_ap(ranked[counted[ranked]], rows.label, hit, existing - rows.count_objects(~found))
     return [float(value) for value in (before, *gains, without_false - before, complete - before)]
 
 
@@ -101,22 +85,15 @@ def _flatten(images: tuple[EvaluatedImage, ...], matches: tuple[ImageMatch, ...]
     starts = np.cumsum([0, *(len(one.classes) for one in truth)])
     parts = []
     for image, match, start in zip(images, matches, starts, strict=False):
-        errors, found = classify_errors(image, match), image.detections
+        (kinds, objects), found = classify_errors(image, match), image.detections
         crowds = image.truth.is_crowd & (found.classes[:, np.newaxis] == image.truth.classes)
         ignored = (match.overlaps * crowds > IOU_THRESHOLD).any(axis=1) & (match.found_by < 0)
-        fields = (found.classes, found.scores, errors.kinds, errors.objects + start, ignored)
+        fields = (found.classes, found.scores, kinds, objects + start, ignored)
         # An image's detections fall by score: later ones have no effect on what the first ones found.
         parts.append([field[:_MOST] for field in fields])
-    label, score, kind, meant, ignored = map(np.concatenate, zip(*parts, strict=True))
-    return _Detections(
-        label=label,
-        score=score,
-        kind=kind,
-        meant=meant,
-        ignored=ignored,
-        object_label=join((one.classes for one in truth), int),
-        is_crowd=join((one.is_crowd for one in truth), bool),
-    )
+    object_label, is_crowd = (one.classes for one in truth), (one.is_crowd for one in truth)
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    return _Detections._make([*columns, join(object_label, int), join(is_crowd, bool)])
 
 
 def _mean_ap(ranked: np.ndarray, label: np.ndarray, hit: np.ndarray, objects: np.ndarray) -> float:
@@ -129,11 +106,11 @@ def _mean_ap(ranked: np.ndarray, label: np.ndarray, hit: np.ndarray, objects: np
 
 
 def _ap(hits: np.ndarray, objects: int) -> float:
-    """Return the mean precision at `_RECALLS` of ranked detections, bool [N]; 0 without objects."""
+    """Return the mean precision at `_RECALLS` of ranked detections, bool [N]."""
     places = np.flatnonzero(hits)
-    if not objects or not len(places):
+    if not len(places):
         return 0.0
     found = np.arange(1, len(places) + 1)
     highest = np.maximum.accumulate((found / (places + 1))[::-1])[::-1]
-    reached: np.ndarray = np.searchsorted(found / objects, _RECALLS)
+    reached = np.asarray(np.searchsorted(found / objects, _RECALLS))
     return float(highest[reached[reached < len(found)]].sum() / len(_RECALLS))

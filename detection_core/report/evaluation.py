@@ -51,6 +51,13 @@ TIDE_WORDS = {
 }
 """TIDE's metrics in words, for evaluations that have them."""
 
+_MAPS = {
+    "": evaluation.MAP,
+    ", masks": evaluation.MASK_METRICS[0],
+    ", keypoints": evaluation.KEYPOINT_METRICS[0],
+}
+"""Shape in words to its mAP."""
+
 MATRIX_LABELS = 32
 """Maximum labels of a readable confusion matrix."""
 
@@ -85,6 +92,18 @@ class EvaluationSummary:
     def verdicts(self) -> list[evaluation.ThresholdVerdict]:
         """Verdicts on thresholds; the text omits the metric's name, which stands beside it."""
         return [_short(verdict) for verdict in self.report.thresholds]
+
+    @property
+    def slices(self) -> list[dict[str, Any]]:
+        """Rows of the table of slices, one for each shape whose mAP is measured."""
+        found, report = [], self.report
+        for one in report.slices:
+            for shape, of in _MAPS.items():
+                metric = evaluation.slice_metric(one.feature, one.value, of)
+                row = {"words": f"{one.feature.replace('_', ' ')}: {one.value}{shape}", "slice": one}
+                row |= {"map": report.metrics.get(metric), "interval": report.intervals.get(metric)}
+                found += [row] * (metric in report.metrics)
+        return found
 
     @property
     def confusion(self) -> dict[str, Any] | None:
