@@ -83,8 +83,8 @@ class MatchTable:
     def of_images(self, places: np.ndarray) -> "MatchTable":
         """Return the rows of some images, by rising place, which are counted from 0 then."""
         part = self.take(np.isin(self.image, places), np.isin(self.object_image, places))
-        image, object_image = (np.searchsorted(places, of) for of in (part.image, part.object_image))
-        return dataclasses.replace(part, image=image, object_image=object_image)
+        image, objects = (np.asarray(np.searchsorted(places, p)) for p in (part.image, part.object_image))
+        return dataclasses.replace(part, image=image, object_image=objects)
 
     def by_class(self) -> Callable[[int], "MatchTable"]:
         """Return a function of a class to its rows: detections by falling score, then image, then rank."""

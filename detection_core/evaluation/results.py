@@ -69,7 +69,7 @@ def box_iou(detected: np.ndarray, true: np.ndarray, is_crowd: np.ndarray) -> np.
 
 def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
     """Return `box_iou` of each of D boxes with each of G, [N, 4] as two corners; `is_crowd` is bool [G]."""
-    corners = detected_px.astype(np.float64), true_px.astype(np.float64)
+    corners = np.asarray(detected_px, np.float64), np.asarray(true_px, np.float64)
     detected, true = (np.concatenate([c[:, :2], c[:, 2:] - c[:, :2]], axis=1) for c in corners)
     return box_iou(detected[:, np.newaxis], true, is_crowd)
 

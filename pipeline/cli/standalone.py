@@ -225,8 +225,8 @@ def _published_config(checkpoint: str) -> str:
     option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
     option(
         "--slices",
-        "CSV",
-        "also measure parts of the split: image_size, or a file with source_id and features as columns",
+        "FILE",
+        "also measure parts of the split: image_size, or a .csv file with source_id and features as columns",
     ),
     argument(
         "--write-detections",
