@@ -23,6 +23,8 @@ class EvaluatorJob:
         split: split to evaluate on.
         thresholds: metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is relative to
             the baseline, if there is one.
+        slices: `image_size`, to measure small, medium and large images separately, or a CSV file with the
+            column `source_id`, whose other columns are more features of the images. "": none.
         pictures: number of side-by-side pictures to draw; -1: eval_config.num_visualizations.
         write_detections: also write the detections to the evaluation, as `coco_results.json`.
         trust: also run detectors whose graphs have side effects, such as reading files.
@@ -38,6 +40,7 @@ class EvaluatorJob:
     baseline: Annotated[str, Input(MODEL, optional=True)] = ""
     split: str = "eval"
     thresholds: Annotated[Thresholds, THRESHOLDS] = dataclasses.field(default_factory=dict)
+    slices: str = ""
     pictures: int = -1
     write_detections: bool = False
     trust: bool = False

@@ -207,6 +207,7 @@ def _evaluation_step(
         parameters={
             "split": settings.evaluate.split,
             "thresholds": thresholds,
+            "slices": settings.evaluate.slices,
             "pictures": settings.evaluate.pictures,
         },
         inputs={"examples": _EXAMPLES, **models},

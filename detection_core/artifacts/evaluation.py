@@ -61,6 +61,23 @@ class ThresholdVerdict:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class EvalSlice:
+    """The images of a split that have some value of a feature; `slice_metric` names its metrics.
+
+    Attributes:
+        feature: name of the feature.
+        value: its value.
+        images: number of images.
+        objects: number of objects, without crowds.
+    """
+
+    feature: str
+    value: str
+    images: int
+    objects: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class EvalReport:
     """The content of metrics.json.
 
@@ -70,7 +87,9 @@ class EvalReport:
         metrics: name to value; None or COCO's -1 if there is nothing to measure.
         baseline: the baseline's metrics; None without a baseline.
         score_threshold: recommended minimum score of detections: highest F1 over all classes; 0 if unknown.
-        intervals: metric to its interval, for the mAP of each shape and metrics with a threshold.
+        intervals: metric to its interval, for the mAP of each shape, also of slices, and metrics with a
+            threshold.
+        slices: parts of the split that are measured separately.
         thresholds: every verdict.
         blessed: whether all thresholds are met; None in other tools' files.
         reasons: reasons as readable text.
@@ -84,6 +103,7 @@ class EvalReport:
     baseline: Mapping[str, float | None] | None = None
     score_threshold: float = 0.0
     intervals: Mapping[str, MetricInterval] = dataclasses.field(default_factory=dict)
+    slices: tuple[EvalSlice, ...] = ()
     thresholds: tuple[ThresholdVerdict, ...] = ()
     blessed: bool | None = None
     reasons: tuple[str, ...] = ()
@@ -212,8 +232,20 @@ _LVIS_NAMES = "AP AP50 AP75 APs APm APl APr APc APf AR@300 ARs@300 ARm@300 ARl@3
 LVIS_METRICS = tuple(f"DetectionMasks_{name}" for name in _LVIS_NAMES.split())
 """LVIS's metrics of masks, by their names there; r, c and f are rare, common and frequent classes."""
 
+ERROR_KINDS = CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, MISSED = (
+    "classification", "localization", "both", "duplicate", "background", "missed",
+)  # fmt: skip
+"""TIDE's kinds of errors, by the names of its paper."""
+TIDE_METRICS = {
+    set_: (f"{prefix}_Precision/mAP@.50IOU", *(f"{prefix}_dAP@.50IOU/{error}" for error in errors))
+    for errors in [(*ERROR_KINDS, "false_positives", "false_negatives")]
+    for set_, prefix in (("tide_metrics", "TIDEBoxes"), ("tide_mask_metrics", "TIDEMasks"))
+}
+"""Maps TIDE's sets to its mAP, then the gain in mAP without the errors of each kind."""
+
 CATEGORY_PREFIX = "DetectionBoxes_PerformanceByCategory/mAP/"
 GROUP_PREFIX = "DetectionBoxes_PerformanceBySuperCategory/"
+SLICE_PREFIX = "DetectionBoxes_PerformanceBySlice/mAP/"
 NOTHING_TO_MEASURE = -1.0
 """COCO's value of a metric for which the split has no object."""
 
@@ -226,6 +258,11 @@ def category_metric(name: str, of: str = MAP) -> str:
 def group_metric(name: str, of: str = MAP) -> str:
     """Return the name of the mean AP over a group of classes; `of` as in `category_metric`."""
     return GROUP_PREFIX.replace(metric_prefix(MAP), metric_prefix(of)) + name
+
+
+def slice_metric(feature: str, value: str, of: str = MAP) -> str:
+    """Return the name of the mAP of the images with a feature's value; `of` as in `category_metric`."""
+    return f"{SLICE_PREFIX.replace(metric_prefix(MAP), metric_prefix(of))}{feature}={value}"
 
 
 def metric_prefix(metric: str) -> str:

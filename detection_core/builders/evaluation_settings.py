@@ -30,6 +30,7 @@ class EvaluateOptions:
         min_score: lowest score of the detections that are drawn; None: the score with the best F1.
         drawing: style of the pictures.
         metrics: what to report.
+        slices: features to measure parts of the split by, as for `evaluation.slices.load_features`.
         images: number of images, for the progress lines; 0 if unknown.
         write_detections: also write the detections as COCO results, `coco_results.json`.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
@@ -41,6 +42,7 @@ class EvaluateOptions:
     min_score: float | None = None
     drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
     metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
+    slices: str = ""
     images: int = 0
     write_detections: bool = False
     trust: bool = False

@@ -12,8 +12,8 @@ from detection_core.artifacts.evaluation import (
     LVIS_METRICS,
     LVIS_SET,
     SHAPE_METRICS,
-    category_metric,
-    group_metric,
+    SLICE_PREFIX,
+    TIDE_METRICS,
     metric_prefix,
 )
 from detection_core.config.suggestions import near_names
@@ -21,7 +21,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
 
 COCO_SET = "coco_detection_metrics"
-_OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX)
+_OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX, SLICE_PREFIX)
 
 SET_PREFIXES = {
     "pascal_voc_detection_metrics": "PascalBoxes",
@@ -35,12 +35,16 @@ SET_PREFIXES = {
 }
 """Metric set of an `eval_config` to the prefix of its metric names."""
 
+_LISTED = SHAPE_METRICS | TIDE_METRICS
+"""Metric set to its metrics, but those of single classes."""
+
 MASK_SETS = frozenset(
     (
         "coco_mask_metrics",
         LVIS_SET,
         "oid_challenge_segmentation_metrics",
         "pascal_voc_instance_segmentation_metrics",
+        "tide_mask_metrics",
         "weighted_pascal_voc_instance_segmentation_metrics",
     )
 )
@@ -77,8 +81,8 @@ def register_metric_set(
     """
     prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
     reserved = {metric_prefix(begin) for begin in _OF_CLASSES}
-    reserved |= {metric_prefix(metrics[0]) for metrics in SHAPE_METRICS.values()}
-    if name in {COCO_SET, LVIS_SET, *SHAPE_METRICS, *SET_PREFIXES, *REGISTERED_SETS}:
+    reserved |= {metric_prefix(metrics[0]) for metrics in _LISTED.values()}
+    if name in {COCO_SET, LVIS_SET, *_LISTED, *SET_PREFIXES, *REGISTERED_SETS}:
         raise ValueError(
             f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
         )
@@ -109,9 +113,10 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     prefixes = [SET_PREFIXES[name] for name in sets if name in SET_PREFIXES]
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
     own = (f"{REGISTERED_SETS[name].prefix}_" for name in sets if name in REGISTERED_SETS)
+    listed = [_LISTED[name] for name in sets if name in _LISTED]
     shapes = [SHAPE_METRICS[name] for name in sets if name in SHAPE_METRICS]
-    exact = {*COCO_METRICS, *itertools.chain(*shapes), *(LVIS_METRICS if LVIS_SET in sets else ())}
-    of_shapes = (named("", of[0]) for of in shapes for named in (category_metric, group_metric))
+    exact = {*COCO_METRICS, *itertools.chain(*listed), *(LVIS_METRICS if LVIS_SET in sets else ())}
+    of_shapes = (p.replace("DetectionBoxes", metric_prefix(of[0])) for of in shapes for p in _OF_CLASSES)
     begins = (*_OF_CLASSES, *of_shapes, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:
         if name in exact or name.startswith(begins):
@@ -119,7 +124,7 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
         near = near_names(name[:100], COCO_METRICS)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
         known = SET_PREFIXES | {other: found.prefix for other, found in REGISTERED_SETS.items()}
-        known |= {other: metric_prefix(of[0]) for other, of in SHAPE_METRICS.items()}
+        known |= {other: metric_prefix(of[0]) for other, of in _LISTED.items()}
         missing = [LVIS_SET] if name in LVIS_METRICS else []
         missing += [s for s, prefix in known.items() if name.startswith(f"{prefix}_") and s not in sets]
         if missing:

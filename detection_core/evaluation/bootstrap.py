@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.evaluation import MetricInterval
-from detection_core.evaluation.coco_matching import IOU_THRESHOLDS, MatchTable, match_images, unpack
+from detection_core.evaluation.coco_matching import IOU_THRESHOLDS, MatchTable, unpack
 from detection_core.evaluation.coco_metrics import RECALLS, Measure, Summary, find_measures
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 
@@ -107,7 +107,7 @@ def _measured(
 ) -> dict[str, np.ndarray]:
     """Return each metric on each resample, float64 [resamples]."""
     of_class = {
-        kind.iou_type: functools.cache(match_images(split.counted, split.class_names, kind).by_class())
+        kind.iou_type: functools.cache(split.table(kind).by_class())
         for kind in {measure.kind.iou_type: measure.kind for measure in measures.values()}.values()
     }
     cells: dict[tuple[str, Summary, int], np.ndarray] = {}

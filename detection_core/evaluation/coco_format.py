@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from detection_core.errors import DataError, ModelError
-from detection_core.evaluation.results import EvaluatedImage, to_px
+from detection_core.evaluation.results import EvaluatedImage, boxes_xywh
 from detection_core.ops.mask_runs import as_coco, mask_areas
 from detection_core.structures import Instances
 
@@ -85,7 +85,7 @@ class Flat(NamedTuple):
 def flatten(objects: Sequence[Instances], images: Sequence[Instances], iou_type: str) -> Flat:
     """Join the objects or detections of images, whose sizes are those of `images`."""
     place: np.ndarray = np.repeat(np.arange(len(objects)), [len(each.classes) for each in objects])
-    xywh = np.concatenate([np.zeros((0, 4)), *map(_boxes_xywh, objects, images)])
+    xywh = np.concatenate([np.zeros((0, 4)), *map(boxes_xywh, objects, images)])
     shape, area = _SHAPES[iou_type](objects, images, xywh)
     return Flat(place, join((each.classes for each in objects), np.int32), xywh, shape, area)
 
@@ -93,14 +93,6 @@ def flatten(objects: Sequence[Instances], images: Sequence[Instances], iou_type:
 def join(parts: Iterable[np.ndarray], dtype: type) -> np.ndarray:
     """Concatenate arrays of one axis, perhaps none."""
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
-
-
-def _boxes_xywh(objects: Instances, image: Instances) -> np.ndarray:
-    boxes = to_px(objects.boxes, image)
-    low, high = boxes[:, 1::-1], boxes[:, :1:-1]
-    # What a COCO file says is not rounded, so that overlaps at a threshold are those of COCO's tools.
-    rounded = np.concatenate([low, high - low], axis=1)
-    return np.asarray(np.where(np.isnan(objects.xywh), rounded, objects.xywh))
 
 
 _Shaped = tuple[np.ndarray, np.ndarray]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detection_core.evaluation.coco_format import Flat, check_keypoints, check_shapes, flatten, join
-from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+from detection_core.evaluation.results import EvaluatedImage, box_areas, box_iou, to_px
 from detection_core.ops.mask_runs import mask_iou
 from detection_core.structures import Instances
 
@@ -79,6 +79,12 @@ class MatchTable:
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         own = ("object_image", "object_label", "counts")
         return MatchTable(**{n: v[objects if n in own else rows] for n, v in fields.items()})
+
+    def of_images(self, places: np.ndarray) -> "MatchTable":
+        """Return the rows of some images, by rising place, which are counted from 0 then."""
+        part = self.take(np.isin(self.image, places), np.isin(self.object_image, places))
+        image, objects = (np.asarray(np.searchsorted(places, p)) for p in (part.image, part.object_image))
+        return dataclasses.replace(part, image=image, object_image=objects)
 
     def by_class(self) -> Callable[[int], "MatchTable"]:
         """Return a function of a class to its rows: detections by falling score, then image, then rank."""
@@ -247,12 +253,8 @@ def _overlapping(compared: _Compared, iou_type: str) -> _Pairs:
 
 def _box_overlaps(compared: _Compared, detection: np.ndarray, object_: np.ndarray) -> np.ndarray:
     """Return the IoU of each pair, float64 [P]; for a crowd, the union is the detection alone."""
-    a, b = compared.detections.xywh[detection], compared.objects.xywh[object_]
-    sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
-    shared = np.where((sides > 0).all(axis=1), sides[:, 0] * sides[:, 1], 0.0)
-    own = a[:, 2] * a[:, 3]
-    union = np.where(compared.is_crowd[object_], own, own + b[:, 2] * b[:, 3] - shared)
-    return np.divide(shared, union, out=np.zeros_like(shared), where=shared > 0)
+    found, true = compared.detections.xywh[detection], compared.objects.xywh[object_]
+    return box_iou(found, true, compared.is_crowd[object_])
 
 
 def _mask_overlaps(compared: _Compared, _: np.ndarray, __: np.ndarray) -> np.ndarray:

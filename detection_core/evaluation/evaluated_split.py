@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from detection_core.evaluation import results
-from detection_core.evaluation.coco_metrics import MASKS, CocoResult, evaluate_coco
+from detection_core.evaluation.coco_matching import MatchTable, match_images
+from detection_core.evaluation.coco_metrics import BOXES, MASKS, CocoResult, Kind, accumulate
 from detection_core.structures import Instances
 
 # Steps of a rounded score threshold.
@@ -26,6 +27,7 @@ class EvaluatedSplit:
         labelled_only: for all but Pascal VOC's and Open Images' metrics, leave out detections of classes that
             were not verified in an image.
         compares_masks: match detections and objects by their masks instead of their boxes.
+        tables: COCO's name of a shape to its matches, those of `table` so far.
         pixels: yields the images again, uint8 [H, W, 3], with their ground truth; without it none are drawn.
     """
 
@@ -34,6 +36,7 @@ class EvaluatedSplit:
     frequencies: Mapping[int, str] = dataclasses.field(default_factory=dict)
     labelled_only: bool = False
     compares_masks: bool = False
+    tables: dict[str, MatchTable] = dataclasses.field(default_factory=dict, init=False, repr=False)
     pixels: Callable[[], Iterable[tuple[np.ndarray, Instances]]] = tuple
 
     @functools.cached_property
@@ -44,12 +47,29 @@ class EvaluatedSplit:
     @functools.cached_property
     def coco(self) -> CocoResult:
         """COCO's precision and recall of boxes."""
-        return evaluate_coco(self.counted, self.class_names)
+        return self.coco_of(BOXES)
 
     @functools.cached_property
     def compared(self) -> CocoResult:
         """COCO's precision and recall of what `matches` compares: boxes or masks."""
-        return evaluate_coco(self.counted, self.class_names, MASKS) if self.compares_masks else self.coco
+        return self.coco_of(MASKS) if self.compares_masks else self.coco
+
+    def coco_of(self, kind: Kind) -> CocoResult:
+        """Return COCO's precision and recall of a kind of COCO's own."""
+        return accumulate(self.table(kind), self.class_names, kind)
+
+    def table(self, kind: Kind) -> MatchTable:
+        """Return all matches of a kind of COCO's own."""
+        if kind.iou_type not in self.tables:
+            self.tables[kind.iou_type] = match_images(self.counted, self.class_names, kind)
+        return self.tables[kind.iou_type]
+
+    def part(self, places: np.ndarray) -> "EvaluatedSplit":
+        """Return some images, by rising place, without pixels; they are not matched again."""
+        images = tuple(self.images[place] for place in places)
+        part = dataclasses.replace(self, images=images, pixels=tuple)
+        part.tables.update({shape: table.of_images(places) for shape, table in self.tables.items()})
+        return part
 
     @functools.cached_property
     def matches(self) -> tuple[results.ImageMatch, ...]:

@@ -3,14 +3,21 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, category_metric, group_metric
+from detection_core.artifacts.evaluation import (
+    LVIS_METRICS,
+    LVIS_SET,
+    TIDE_METRICS,
+    category_metric,
+    group_metric,
+)
 from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
-from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind, evaluate_coco
+from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.lvis_metrics import evaluate_lvis
 from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.tide_metrics import evaluate_tide
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 
 
@@ -19,8 +26,8 @@ class MetricOptions:
     """Metrics in addition to COCO's twelve, which are always reported.
 
     Attributes:
-        sets: names as in eval.proto's `metrics_set`: `COCO_SET`, `LVIS_SET`, one of `SHAPE_KINDS` or
-            `VOC_SETS`, or a registered one.
+        sets: names as in eval.proto's `metrics_set`: `COCO_SET`, `LVIS_SET`, one of `SHAPE_KINDS`,
+            `VOC_SETS` or `TIDE_METRICS`, or a registered one.
         per_category: also report each class's COCO mAP.
         all_per_category: all twelve COCO metrics of each class.
         groups: name to classes whose mean COCO mAP is reported.
@@ -80,6 +87,8 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
     for voc in _voc(options):
         known += voc.names(class_names)
     known += LVIS_METRICS if LVIS_SET in options.sets else ()
+    for name in options.sets:
+        known += TIDE_METRICS.get(name, ())
     return known + list(_registered([], class_names, options))
 
 
@@ -99,9 +108,7 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Return the metrics of an evaluation, and `further` ones of `known_metrics`, which have a threshold."""
     shapes = (
-        split.compared
-        if kind is split.compared.kind
-        else evaluate_coco(split.counted, split.class_names, kind)
+        split.compared if kind is split.compared.kind else split.coco_of(kind)
         for kind in coco_kinds(options)[1:]
     )
     found: dict[str, float] = {}
@@ -117,6 +124,10 @@ def compute_metrics(
         found |= evaluate_voc(split.images, split.class_names, voc)
     if LVIS_SET in options.sets:
         found |= evaluate_lvis(split.images, split.class_names, split.frequencies)
+    for name in options.sets:
+        if name in TIDE_METRICS:
+            values = evaluate_tide(split, masks=name in MASK_SETS)
+            found |= dict(zip(TIDE_METRICS[name], values, strict=True))
     return found | _registered(split.images, split.class_names, options)
 
 

@@ -5,14 +5,14 @@ from collections import Counter
 
 import numpy as np
 
+from detection_core.artifacts.evaluation import BACKGROUND, BOTH, DUPLICATE, LOCALIZATION
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
+from detection_core.evaluation.error_kinds import classify_errors
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import IOU_THRESHOLD, NOT_MATCHED, box_areas, to_px
 
 # so that one image full of mistakes does not crowd out the others
 MOST_OF_AN_IMAGE = 3
-# Below this overlap a detection and an object are unrelated.
-_TOUCHING = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,18 +83,17 @@ def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float
 
 def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:
     image, match, class_names = split.counted[index], split.matches[index], split.class_names
-    label = int(image.detections.classes[row])
-    said = f"{class_names[label]} {image.detections.scores[row]:.2f}"
-    overlaps = match.overlaps[row]
-    if not overlaps.size or overlaps.max() < _TOUCHING:
+    said = f"{class_names[int(image.detections.classes[row])]} {image.detections.scores[row]:.2f}"
+    kind, nearest = (values[row] for values in classify_errors(image, match))
+    if kind == BACKGROUND:
         return f"{said}: nothing is there"
-    nearest = int(overlaps.argmax())
-    other, overlap = int(image.truth.classes[nearest]), overlaps[nearest]
-    if other != label:
-        return f"{said}: it is {class_names[other]} (overlap {overlap:.2f})"
-    if overlap >= IOU_THRESHOLD:
+    if kind == DUPLICATE:
         return f"{said}: a second detection of the same object"
-    return f"{said}: badly placed (overlap {overlap:.2f})"
+    overlap = f"(overlap {match.overlaps[row, nearest]:.2f})"
+    if kind == LOCALIZATION:
+        return f"{said}: badly placed {overlap}"
+    badly = "badly placed, and " if kind == BOTH else ""
+    return f"{said}: {badly}it is {class_names[int(image.truth.classes[nearest])]} {overlap}"
 
 
 def _explain_miss(split: EvaluatedSplit, index: int, row: int) -> str:

@@ -42,25 +42,36 @@ def box_areas(boxes: np.ndarray) -> np.ndarray:
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
-def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
-    """Overlap of detections with true boxes, as in COCO.
+def boxes_xywh(objects: Instances, image: Instances) -> np.ndarray:
+    """Return boxes as x, y, width and height in pixels of their image, float64 [N, 4]."""
+    boxes = to_px(objects.boxes, image)
+    low, high = boxes[:, 1::-1], boxes[:, :1:-1]
+    # What a COCO file says is not rounded, so that overlaps at a threshold are those of COCO's tools.
+    rounded = np.concatenate([low, high - low], axis=1)
+    return np.asarray(np.where(np.isnan(objects.xywh), rounded, objects.xywh))
+
+
+def box_iou(detected: np.ndarray, true: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
+    """Overlap of detections with true boxes, as in COCO, float64 in [0, 1]; arguments are broadcast.
 
     Args:
-        detected_px: [D, 4].
-        true_px: [G, 4].
-        is_crowd: bool [G]; for a crowd, the union is the detection alone: a detection may match any part.
-
-    Returns:
-        float64 [D, G], in [0, 1].
+        detected: float64 [..., 4], corner and sides.
+        true: likewise.
+        is_crowd: bool [...]; for a crowd, the union is the detection alone: a detection may match any part.
     """
-    detected: np.ndarray = detected_px.astype(np.float64)
-    true: np.ndarray = true_px.astype(np.float64)
-    low = np.maximum(detected[:, None, :2], true[None, :, :2])
-    high = np.minimum(detected[:, None, 2:], true[None, :, 2:])
+    low = np.maximum(detected[..., :2], true[..., :2])
+    high = np.minimum(detected[..., :2] + detected[..., 2:], true[..., :2] + true[..., 2:])
     shared = np.prod(np.clip(high - low, 0, None), axis=-1)
-    areas = box_areas(detected)[:, None]
-    union = np.where(is_crowd[None, :], areas, areas + box_areas(true)[None, :] - shared)
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    area = detected[..., 2] * detected[..., 3]
+    union = np.where(is_crowd, area, area + true[..., 2] * true[..., 3] - shared)
+    return np.divide(shared, union, out=np.zeros_like(shared), where=shared > 0)
+
+
+def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
+    """Return `box_iou` of each of D boxes with each of G, [N, 4] as two corners; `is_crowd` is bool [G]."""
+    corners = np.asarray(detected_px, np.float64), np.asarray(true_px, np.float64)
+    detected, true = (np.concatenate([c[:, :2], c[:, 2:] - c[:, :2]], axis=1) for c in corners)
+    return box_iou(detected[:, np.newaxis], true, is_crowd)
 
 
 IOU_THRESHOLD = 0.5
@@ -93,7 +104,8 @@ def match_image(
     if masks:
         overlaps = mask_iou(found.masks, truth.masks, truth.is_crowd, truth.height, truth.width)
     else:
-        overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
+        detected, true = boxes_xywh(found, truth), boxes_xywh(truth, truth)
+        overlaps = box_iou(detected[:, np.newaxis], true, truth.is_crowd)
     found_by = np.full(len(found.classes), NOT_MATCHED)
     near = (overlaps >= iou_threshold) & (found.classes[:, None] == truth.classes[None, :])
     found_by[(near & truth.is_crowd).any(axis=1)] = IN_CROWD

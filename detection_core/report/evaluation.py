@@ -40,6 +40,23 @@ SHAPE_WORDS = {
     )
 }
 """Metrics of masks and keypoints in words, for detectors that find these."""
+_ERRORS = (
+    "classification errors", "localization errors", "errors of class and place", "duplicates",
+    "detections of background", "missed objects", "false positives", "false negatives",
+)  # fmt: skip
+TIDE_WORDS = {
+    name: f"{what}mAP at IoU .50{more}"
+    for what, names in zip(("", "masks, "), evaluation.TIDE_METRICS.values(), strict=True)
+    for name, more in zip(names, (" by TIDE", *(f" gained without {e}" for e in _ERRORS)), strict=True)
+}
+"""TIDE's metrics in words, for evaluations that have them."""
+
+_MAPS = {
+    "": evaluation.MAP,
+    ", masks": evaluation.MASK_METRICS[0],
+    ", keypoints": evaluation.KEYPOINT_METRICS[0],
+}
+"""Shape in words to its mAP."""
 
 MATRIX_LABELS = 32
 """Maximum labels of a readable confusion matrix."""
@@ -77,6 +94,18 @@ class EvaluationSummary:
         return [_short(verdict) for verdict in self.report.thresholds]
 
     @property
+    def slices(self) -> list[dict[str, Any]]:
+        """Rows of the table of slices, one for each shape whose mAP is measured."""
+        found, report = [], self.report
+        for one in report.slices:
+            for shape, of in _MAPS.items():
+                metric = evaluation.slice_metric(one.feature, one.value, of)
+                row = {"words": f"{one.feature.replace('_', ' ')}: {one.value}{shape}", "slice": one}
+                row |= {"map": report.metrics.get(metric), "interval": report.intervals.get(metric)}
+                found += [row] * (metric in report.metrics)
+        return found
+
+    @property
     def confusion(self) -> dict[str, Any] | None:
         """The confusion matrix with percentages per row; None if it is too large."""
         return _confusion(self.curves.confusion) if self.curves else None
@@ -87,11 +116,12 @@ def metric_table(
 ) -> dict[str, Any]:
     """Return a table: one column per (title, metrics), one row per metric name.
 
-    Without names these are the metrics of boxes, and those of masks and keypoints that a column has.
+    Without names these are the metrics of boxes, and TIDE's and those of shapes that a column has.
     """
+    further = SHAPE_WORDS | TIDE_WORDS
     if names is None:
-        names = [*WORDS, *(name for name in SHAPE_WORDS if any(name in metrics for _, metrics in columns))]
-    words = WORDS | SHAPE_WORDS
+        names = [*WORDS, *(name for name in further if any(name in metrics for _, metrics in columns))]
+    words = WORDS | further
     rows = [
         {
             "name": name,

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG, find_extra
-from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite, slice_metric
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, eval_reader
 from detection_core.builders.evaluation_settings import EvaluateOptions, evaluated_label_map, with_eval_config
@@ -41,6 +41,7 @@ from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
+from detection_core.evaluation.slices import Feature, cut, load_features, slice_map, slice_metrics
 from detection_core.evaluation.thresholds import Threshold, judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
@@ -109,7 +110,8 @@ def _evaluate(
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     sets = options.metrics
-    known = known_metrics(sets, label_map.class_names)
+    features = load_features(options.slices)
+    known = [*known_metrics(sets, label_map.class_names), *slice_metrics(features, coco_kinds(sets))]
     avoid_slow_fusions()
     # Unknown metrics are refused before a detector is loaded.
     thresholds = parse_thresholds(options.thresholds, known, "thresholds")
@@ -127,7 +129,9 @@ def _evaluate(
     if missing := missing_shapes(splits[_BASELINE].images, sets) if _BASELINE in splits else "":
         note = f"not compared with the baseline, which finds no {missing}"
         del splits[_BASELINE]
-    report = _report(splits, thresholds, options, seconds_per_image=measured[_MODEL].seconds_per_image)
+    report = _report(
+        splits, thresholds, options, features, seconds_per_image=measured[_MODEL].seconds_per_image
+    )
     if note:
         report = dataclasses.replace(report, reasons=(note, *report.reasons))
     with files.atomic_dir(evaluation_dir) as folder:
@@ -153,17 +157,25 @@ def _report(
     splits: Mapping[str, EvaluatedSplit],
     thresholds: Sequence[Threshold],
     options: EvaluateOptions,
+    features: Sequence[Feature],
     *,
     seconds_per_image: float,
 ) -> EvalReport:
-    split, demanded = splits[_MODEL], [t.metric for t in thresholds]
+    split, demanded, kinds = splits[_MODEL], [t.metric for t in thresholds], coco_kinds(options.metrics)
     metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
     resampled = resample(
         split,
         splits.get(_BASELINE),
-        [*(kind.map_name for kind in coco_kinds(options.metrics)), *demanded],
+        [*(kind.map_name for kind in kinds), *demanded],
         groups=options.metrics.groups,
     )
+    slices = []
+    for slice_, parts in cut(splits, features):
+        slices.append(slice_)
+        for name, part in parts.items():
+            metrics[name] |= slice_map(part, slice_, kinds)
+        again = resample(parts[_MODEL], parts.get(_BASELINE), [kind.map_name for kind in kinds], groups={})
+        resampled |= {slice_metric(slice_.feature, slice_.value, of): one for of, one in again.items()}
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
     return EvalReport(
         split=options.split,
@@ -172,6 +184,7 @@ def _report(
         baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
         score_threshold=split.score_threshold,
         intervals=known_intervals(resampled),
+        slices=tuple(slices),
         thresholds=verdicts,
         blessed=all(v.passed for v in verdicts),
         reasons=reasons_of(verdicts),

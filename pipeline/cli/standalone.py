@@ -223,6 +223,11 @@ def _published_config(checkpoint: str) -> str:
     _SPLIT,
     option("--baseline", "DIR", "detector to compare with"),
     option("--thresholds", "JSON", "metric to lower_bound, min_change, ...", default="{}"),
+    option(
+        "--slices",
+        "FILE",
+        "also measure parts of the split: image_size, or a .csv file with source_id and features as columns",
+    ),
     argument(
         "--write-detections",
         action="store_true",
@@ -254,6 +259,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         model=one_model(arguments),
         baseline=given_model(arguments.baseline),
         split=arguments.split,
+        slices=arguments.slices,
         write_detections=arguments.write_detections,
         trust=arguments.trust,
         **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
@@ -283,7 +289,9 @@ def _evaluate_results(arguments: argparse.Namespace) -> dict[str, Any]:
             arguments.annotations,
             os.path.join(output, "evaluation"),
             baseline=arguments.baseline,
-            options=EvaluateOptions(split="", metrics=MetricOptions(sets=sets), **parameters),
+            options=EvaluateOptions(
+                split="", metrics=MetricOptions(sets=sets), slices=arguments.slices, **parameters
+            ),
         )
         write_blessing(os.path.join(output, "blessing"), bool(report.blessed), report.reasons)
     return METRICS.encode(report)

@@ -212,6 +212,14 @@ class EvaluateSettings(Settings):
         "The same for the quantized detector; `min_change` is against the float one.",
         unset=f"mAP@.50 may fall by {TFLiteExporterJob.max_map_drop:g}",
     )
+    slices: Annotated[Text, IsPath(words=("image_size",))] = setting(
+        "",
+        "Parts of the split to measure separately. `image_size`: images below 512² pixels, below 1024², and"
+        " larger ones. Or a CSV file with the column `source_id`, the ids of images: each other column is a"
+        " feature, and each of its values another part. Give the file another name if you change it.",
+        unset="none",
+        examples=["image_size", "weather.csv"],
+    )
     pictures: Annotated[int, between(-1, 100_000)] = setting(
         -1,
         "Number of side-by-side pictures in the report; -1: `eval_config.num_visualizations` of the"

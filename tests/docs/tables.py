@@ -10,6 +10,7 @@ from detection_core.artifacts.evaluation import (
     GROUP_PREFIX,
     LVIS_SET,
     SHAPE_METRICS,
+    TIDE_METRICS,
     metric_prefix,
 )
 from detection_core.config.automl.hyperparameters import SUPPORT
@@ -96,6 +97,12 @@ MEASURES = {
     "oid_challenge_detection_metrics": (
         "Open Images challenge: a detection inside a group finds it once; unverified classes do no harm"
     ),
+    "tide_metrics": (
+        "[TIDE](https://arxiv.org/abs/2008.08115)'s kinds of errors: by how much mAP at IoU .50 would rise"
+        " without those of classification, localization, both, duplicates, background and missed objects, and"
+        " without all false positives or false negatives"
+    ),
+    "tide_mask_metrics": "the same of masks",
 }
 SUPPORT_HEAD = """
 Sets of masks need `load_instance_masks` in `eval_input_reader` and a detector that finds masks. The confusion
@@ -131,7 +138,7 @@ def render_commands() -> str:
 def render_models() -> str:
     """Return the page of networks, metrics and hyper-parameters."""
     metrics = "".join(f"| `{name}` |\n" for name in COCO_METRICS)
-    shapes = {name: metric_prefix(metrics[0]) for name, metrics in SHAPE_METRICS.items()}
+    shapes = {name: metric_prefix(metrics[0]) for name, metrics in (SHAPE_METRICS | TIDE_METRICS).items()}
     prefixes = {COCO_SET: "DetectionBoxes", **shapes, LVIS_SET: "DetectionMasks", **SET_PREFIXES}
     sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
     rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())

@@ -181,6 +181,44 @@ def flagged_images(seed, *, ties=False):
     return images
 
 
+def grid_images(seed):
+    """Images of 10 x 10 px with crowds and many equal scores: overlaps of exactly 0.1 and 0.5 are common."""
+    rng, size = np.random.default_rng(seed), (10, 10)
+    images = []
+    for i in range(120):
+        count, clutter = rng.integers(0, 6, 2)
+        boxes, labels = _grid_boxes(rng, count), rng.integers(0, 3, count)
+        near = boxes + rng.integers(0, 3, (count, 1)) * rng.integers(0, 2, (count, 4)) * [0, 0, 1, 1]
+        found = np.minimum(np.concatenate([near, _grid_boxes(rng, clutter)]), 10)
+        classes = np.concatenate([labels, rng.integers(0, 3, clutter)])
+        crowd = rng.integers(0, 8, count) == 0
+        fields = {"height": 10, "width": 10, "crowd": crowd, "source_id": str(i)}
+        truth = make_truth(boxes / 10, labels, **fields)
+        truth = dataclasses.replace(truth, masks=_painted(rng, boxes, size, empty=40))
+        scores = rng.integers(0, 64, len(found)) / 64
+        detections = make_detections(found / 10, scores, classes, str(i))
+        masks = _painted(rng, found, size, empty=40)[np.argsort(-scores, kind="stable")]
+        images.append(EvaluatedImage(truth=truth, detections=dataclasses.replace(detections, masks=masks)))
+    return images
+
+
+def _grid_boxes(rng, count):
+    low = rng.integers(0, 8, (count, 2))
+    return np.concatenate([low, np.minimum(low + rng.integers(1, 6, (count, 2)), 10)], 1)
+
+
+def tide_images(name, seed):
+    """Images by the name of their drawing; groups are crowds."""
+    images = {"flagged": flagged_images, "random": random_images, "grid": grid_images}[name](seed)
+    return [
+        dataclasses.replace(
+            image,
+            truth=dataclasses.replace(image.truth, is_crowd=image.truth.is_crowd | image.truth.group_of),
+        )
+        for image in images
+    ]
+
+
 def _blocks(rng, count, size):
     low = rng.integers(0, size[:2] - 8, (count, 2))
     return np.concatenate([low, low + rng.integers(6, 1 + size[:2] - low)], 1)

@@ -13,8 +13,8 @@ MEASURED = (
     "coco_detection_metrics", "coco_keypoint_metrics", "coco_mask_metrics", "lvis_mask_metrics",
     "oid_V2_detection_metrics", "oid_challenge_detection_metrics", "oid_challenge_segmentation_metrics",
     "pascal_voc_detection_metrics", "pascal_voc_instance_segmentation_metrics",
-    "precision_at_recall_detection_metrics", "weighted_pascal_voc_detection_metrics",
-    "weighted_pascal_voc_instance_segmentation_metrics",
+    "precision_at_recall_detection_metrics", "tide_mask_metrics", "tide_metrics",
+    "weighted_pascal_voc_detection_metrics", "weighted_pascal_voc_instance_segmentation_metrics",
 )  # fmt: skip
 
 NOT_MEASURED: Mapping[str, str] = {

@@ -37,7 +37,7 @@ def test_a_good_detector_is_blessed_over_an_older_evaluation(folders, tmp_path):
     (tmp_path / "evaluation").mkdir()
     (tmp_path / "evaluation" / "leftover").write_text("x")
     thresholds = {MAP_50: {"lower_bound": 0.9}, MAP: {"min_change": 0.0}}
-    properties = run(job(folders, tmp_path, thresholds=thresholds, pictures=3))
+    properties = run(job(folders, tmp_path, thresholds=thresholds, slices="image_size", pictures=3))
     assert properties == {"blessed": True, "images": 8, "split": "test"}
     assert (tmp_path / "blessing" / "BLESSED").read_bytes() == b""
     assert not (tmp_path / "blessing" / "NOT_BLESSED").exists()
@@ -47,6 +47,8 @@ def test_a_good_detector_is_blessed_over_an_older_evaluation(folders, tmp_path):
     assert metrics["metrics"][MAP] == pytest.approx(1.0)
     assert metrics["metrics"]["DetectionBoxes_PerformanceByCategory/mAP/green"] == pytest.approx(1.0)
     assert metrics["metrics"]["DetectionBoxes_Precision/mAP (large)"] == -1.0
+    (small,) = metrics["slices"]
+    assert (small["feature"], small["value"], small["images"]) == ("image_size", "small", 8)
     assert metrics["baseline"] is None and metrics["seconds_per_image"] > 0
     assert [v["passed"] for v in metrics["thresholds"]] == [True, True]
     assert metrics["peak_memory_bytes"] > 100_000_000  # TensorFlow alone takes more

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.artifacts.evaluation import COCO_METRICS
+from detection_core.artifacts.evaluation import COCO_METRICS, TIDE_METRICS
 from detection_core.config import load, metric_names, model_fields
 from detection_core.config import load as blocks
 from detection_core.config.input_paths import point_at_examples, with_readers_of
@@ -291,7 +291,7 @@ def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
     assert with_classes(empty, 3) == empty
 
 
-@cases(*itertools.product(metric_names.SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
+@cases(*itertools.product([*metric_names.SET_PREFIXES, *TIDE_METRICS], [(0.0, 1.0), (0.2, 0.8)]))
 def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     options = MetricOptions(sets=(name,), groups={"pets": ("cat",)}, recall_bounds=bounds)
     known = known_metrics(options, {0: "cat"})
@@ -322,7 +322,7 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
         config_refused("add toy_metrics to", check_metric_names, ["Toy_Found"], EvalConfig(), "w")
         for taken in ("toy_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics"):
             refused(ValueError, f"'{taken}', which is taken", _register, taken, "Other")
-        for taken in ("Toy", "PascalBoxes", "DetectionBoxes"):
+        for taken in ("Toy", "PascalBoxes", "DetectionBoxes", "TIDEBoxes"):
             refused(ValueError, f"'{taken}', which is taken", _register, "other", taken)
     finally:
         metric_names.REGISTERED_SETS.pop("toy_metrics", None)

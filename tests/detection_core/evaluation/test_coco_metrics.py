@@ -18,6 +18,7 @@ from detection_core.artifacts.evaluation import (
     KEYPOINT_METRICS,
     LVIS_SET,
     MASK_METRICS,
+    TIDE_METRICS,
     category_metric,
 )
 from detection_core.config.messages.evaluation import MEASURED
@@ -343,7 +344,8 @@ def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured,
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
-    assert set(MEASURED) == {COCO_SET, LVIS_SET, *SHAPE_KINDS, *VOC_SETS}, "the check allows no other"
+    sets = {COCO_SET, LVIS_SET, *SHAPE_KINDS, *VOC_SETS, *TIDE_METRICS}
+    assert set(MEASURED) == sets, "the check allows no other"
     for metric, fits in (("Own_count", True), ("Ownership", False)):
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, MASK_METRICS
+from detection_core.artifacts.evaluation import LVIS_METRICS, LVIS_SET, MASK_METRICS, TIDE_METRICS
 from detection_core.config.metric_names import MASK_SETS, SET_PREFIXES, check_metric_names
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError, ModelError
@@ -63,7 +63,7 @@ def test_figures_and_names_are_those_of_the_published_tools(images, name):
 
 def test_every_set_of_flags_and_masks_is_compared():
     assert {key.split()[0] for key in GOLDENS} == {*VOC_SETS, LVIS_SET}
-    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics"} == {
+    assert MASK_SETS - {LVIS_SET, "coco_mask_metrics", "tide_mask_metrics"} == {
         n for n in VOC_SETS if VOC_SETS[n](MetricOptions()).masks
     }
     assert LABEL_MAP.frequencies == FREQUENCIES
@@ -165,6 +165,7 @@ def test_a_threshold_on_a_metric_whose_set_is_missing_names_the_set():
         "coco_mask_metrics": MASK_METRICS[1],
         "coco_keypoint_metrics": "Keypoints_Precision/mAP",
     }
+    own |= {name: metrics[1] for name, metrics in TIDE_METRICS.items()}
     own |= {name: f"{SET_PREFIXES[name]}_Precision/mAP@0.5IOU" for name in SET_PREFIXES}
     for name, metric in own.items():
         check_metric_names([metric], EvalConfig(metrics_set=[name]), "here")

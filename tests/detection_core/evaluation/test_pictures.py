@@ -167,6 +167,7 @@ def of_one(objects, found, **fields):
     (LEFT, 1, "dog 0.80: it is cat (overlap 1.00)"),
     (LEFT, 0, "cat 0.80: a second detection of the same object"),
     ([0, 0, 0.25, 0.4], 0, "cat 0.80: badly placed (overlap 0.40)"),
+    ([0, 0, 0.25, 0.4], 1, "dog 0.80: badly placed, and it is cat (overlap 0.40)"),
     (RIGHT, 0, "cat 0.80: nothing is there"),
 )
 def test_why_a_detection_is_wrong(*, box, label, caption):

@@ -5,18 +5,23 @@ from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, 
 from detection_core.artifacts.evaluation import (
     MAP,
     MAP_50,
+    MASK_METRICS,
     SHAPE_MAP_50,
+    TIDE_METRICS,
     ClassCurve,
     Confusion,
     Curves,
     EvalReport,
+    EvalSlice,
+    MetricInterval,
     ThresholdVerdict,
+    slice_metric,
 )
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.report.data_page import DatasetSummary, FindingsSummary, data_page, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
 from detection_core.report.figures import SERIES
-from detection_core.report.page import PictureBudget, benchmark_page
+from detection_core.report.page import PictureBudget, benchmark_page, render
 from tests.support.artifact_samples import benchmark
 
 JPEG = b"\xff\xd8\xff picture"
@@ -43,6 +48,11 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     posed = metric_table([("a", {MAP: 0.5}), ("b", {SHAPE_MAP_50["keypoints"]: 0.3})])["rows"]
     assert len(posed) == 13 and posed[-1]["words"] == "keypoints, mAP at OKS .50"
     assert posed[-1]["values"] == [None, 0.3]
+    errors = metric_table([("a", dict.fromkeys(TIDE_METRICS["tide_mask_metrics"], 0.1))])["rows"][12:]
+    assert [row["words"] for row in errors][:2] == [
+        "masks, mAP at IoU .50 by TIDE",
+        "masks, mAP at IoU .50 gained without classification errors",
+    ]
     (row,) = metric_table([("a", {"own": 1.0})], ["own"])["rows"]
     assert row == {"name": "own", "words": "own", "values": [1.0]}
     chart, left_out = curve_chart(curves_of(40), "Float")
@@ -53,6 +63,22 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     assert [c["percent"] for c in confusion["rows"][0]["cells"]] == [100, 0, 0]
     assert [c["right"] for c in confusion["rows"][1]["cells"]] == [False, True, False]
     assert summary_of().verdicts[0].text == "is 0.5000, below 0.6"
+
+
+def test_slices_are_rows_of_each_shape_that_is_measured():
+    day, night = (EvalSlice(feature="time_of_day", value=v, images=4, objects=9) for v in ("day", "night"))
+    interval = MetricInterval(level=0.95, resamples=10, value=(0.25, 0.75))
+    metrics = {slice_metric("time_of_day", "day", of): 0.5 for of in (MAP, MASK_METRICS[0])}
+    metrics[slice_metric("time_of_day", "night")] = -1.0
+    intervals = {slice_metric("time_of_day", "day"): interval}
+    report = EvalReport(metrics=metrics, intervals=intervals, slices=(day, night))
+    summary = EvaluationSummary(id="e", title="Float", report=report, pictures={})
+    words = ["time of day: day", "time of day: day, masks", "time of day: night"]
+    assert [row["words"] for row in summary.slices] == words
+    assert [row["interval"] for row in summary.slices] == [interval, None, None]
+    page = render("evaluation_page.html", {"e": summary, "metric_table": metric_table([("a", metrics)])})
+    assert "time of day: day, masks" in page and "0.250 to 0.750" in page and page.count("Slices") == 1
+    assert summary_of().slices == []
 
 
 def test_what_is_too_much_for_a_page_is_counted():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts.evaluation import MAP, EvalReport
+from detection_core.artifacts.evaluation import MAP, METRICS, EvalReport, slice_metric
 from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.artifacts.published import PublishedVersion, version_file, write_version
 from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
@@ -95,6 +95,27 @@ def test_pascal_s_metrics_can_carry_a_threshold(model, tmp_path):
     assert report.metrics[name] == pytest.approx(1.0) and report.blessed
     with pytest.raises(ConfigError, match="unknown metric 'PascalBoxes"):
         run(model, tmp_path, thresholds={name: {"lower_bound": 0.9}})
+
+
+def test_slices_have_intervals_can_carry_thresholds_and_are_compared_with_the_baseline(model, tmp_path):
+    path, name = tmp_path / "time.csv", slice_metric("time", "day")
+    rows = [f"{truth.source_id},{('day', 'night')[i % 2]}" for i, (_, truth) in enumerate(scenes(8))]
+    path.write_text("\n".join(["source_id,time", *rows]))
+    bounds = {name: {"lower_bound": 0.9, "min_change": -0.01, "confidence": 0.95}}
+    given = {"model_path": model, "label_map": LABELS, "evaluation_dir": str(tmp_path / "evaluation")}
+    options = EvaluateOptions(slices=str(path), thresholds=bounds, pictures=0)
+    report = evaluate(truth=lambda: iter(scenes(8)), baseline_path=model, options=options, **given)
+    assert report.blessed and report.baseline[name] == report.metrics[name] > 0.9
+    assert report.intervals[name].change == (0.0, 0.0)
+    slices = {(one.feature, one.value): one for one in report.slices}
+    assert slices["time", "day"].images == slices["time", "night"].images == 4
+    assert slices["image_size", "small"].images == 8
+    assert report.metrics[slice_metric("image_size", "small")] == report.metrics[MAP]
+    assert METRICS.read(str(tmp_path / "evaluation")).slices == report.slices
+    misspelt = {slice_metric("time", "dya"): {"lower_bound": 0.9}}
+    refused(
+        ConfigError, "did you mean '.*time=day'", run, model, tmp_path, slices=str(path), thresholds=misspelt
+    )
 
 
 def test_detections_of_classes_that_nobody_looked_for_are_left_out_where_asked(model, tmp_path):

@@ -41,6 +41,7 @@ workspace: WORKSPACE
 data: {path: data, label_map: label_map.pbtxt, shards_uri: shards}
 model: {config: pipeline.config, override_files: [partial.config]}
 train: {warm_start: base}
+evaluate: {slices: slices.csv}
 validation: {schema_file: schema.pbtxt}
 push: {destination: pushed}
 schedule: {cron: 0 0 3 * * *}
@@ -58,7 +59,7 @@ config: --eval-input --graph-rewriter
 data convert: --output
 data preview: --data --override-file --examples --output
 data report: --output --config
-evaluate: --model --detections --annotations --watch --examples --output --baseline
+evaluate: --model --detections --annotations --watch --examples --output --baseline --slices
 export: --model --quantized-model --examples --output
 export-saved-model: --model --output --examples
 import: --config --checkpoint --label-map --output --override-file
@@ -151,7 +152,7 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store):
         "data.shards_uri": f"{store}/shards", "model.config": f"{store}/pipeline.config",
         "model.override_files": [f"{store}/partial.config"], "train.warm_start": f"{store}/base",
         "push.destination": f"{store}/pushed", "train.weights_mirror": "",
-        "validation.schema_file": f"{store}/schema.pbtxt",
+        "validation.schema_file": f"{store}/schema.pbtxt", "evaluate.slices": f"{store}/slices.csv",
     }  # fmt: skip
 
 
@@ -257,7 +258,10 @@ def test_results_of_any_program_are_measured_with_their_annotations(store, cli):
     words = ["evaluate", "--output", f"{store}/measured", "--detections", f"{store}/results.json"]
     whole = [*words, "--annotations", f"{store}/truth.json"]
     bound = json.dumps({"PascalBoxes_Precision/mAP@0.5IOU": {"lower_bound": 0.9}})
-    found = cli.json(*whole, "--metrics-set", "pascal_voc_detection_metrics", "--thresholds", bound)
+    files.write_text(f"{store}/slices.csv", "source_id,weather\n7,sun\n8,rain\n")
+    sliced = ["--slices", f"{store}/slices.csv", "--thresholds", bound]
+    found = cli.json(*whole, "--metrics-set", "pascal_voc_detection_metrics", *sliced)
+    assert [(one["feature"], one["value"]) for one in found["slices"]][1:] == [("weather", "sun")]
     assert found["blessed"] and len(found["thresholds"]) == 1
     assert json.loads(files.read_text(f"{store}/measured/evaluation/metrics.json")) == found
     assert files.exists(f"{store}/measured/blessing/BLESSED")
