@@ -80,20 +80,24 @@ class Prediction:
         """Return the content of the JSON file beside the picture."""
         if self.error:
             return {"image": self.image, "error": self.error}
-        return PREDICTION.encode(self._rounded())
+        return PREDICTION.encode(self.rounded())
 
-    def _rounded(self) -> "Prediction":
+    def rounded(self) -> "Prediction":
+        """Return the prediction, rounded as in files."""
         return dataclasses.replace(self, detections=tuple(found.rounded() for found in self.detections))
 
 
 PREDICTION = JsonFile(
     name=f"IMAGE{_ENDING}", content=Prediction, writer="`detflow predict`", remedy="predict again"
 )
+PREDICTIONS = JsonLines(
+    name="predictions.jsonl", content=Prediction, writer="`detflow predict`", remedy="predict again"
+)
 
 
 def write_prediction(stem: str, prediction: Prediction) -> None:
     """Write the prediction of a usable image; `stem` is the path without suffix, shared with the picture."""
-    files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
+    files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction.rounded()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

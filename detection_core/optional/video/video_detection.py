@@ -257,8 +257,10 @@ class VideoOptions:
             )
 
 
-def predict_video(model_path: str, video: str, output_dir: str, options: VideoOptions) -> VideoPrediction:
-    """Detect objects in the frames of a video; write `NAME.jsonl` and, annotated, `NAME-detected.mp4`.
+def predict_video(
+    model_path: str, video: str, output_dir: str, options: VideoOptions, *, stem: str = ""
+) -> VideoPrediction:
+    """Detect objects in the frames of a video; write `STEM.jsonl` and, annotated, `STEM-detected.mp4`.
 
     One frame is in memory at a time. Packets that cannot be decoded are counted and skipped. A truncated file
     yields the readable frames. Both output files are written completely or not at all.
@@ -268,6 +270,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
         video: file; one on an object store is downloaded first.
         output_dir: folder to write; created if missing.
         options: options of the detection.
+        stem: of the names of the written files; by default that of the video.
 
     Raises:
         ConfigError: if PyAV is not installed.
@@ -275,7 +278,7 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
         DataError: if no frame of the video can be decoded.
     """
     runner = load_runner(model_path, trust=options.trust)
-    stem = os.path.splitext(os.path.basename(video))[0]
+    stem = stem or os.path.splitext(os.path.basename(video))[0]
     with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
         look = _Look(
             runner=runner, names=known_classes(model_path), edges=known_edges(model_path), options=options
