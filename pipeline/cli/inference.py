@@ -56,14 +56,16 @@ def prediction_arguments() -> Iterator[Argument]:
         "images",
         nargs="+",
         metavar="INPUT",
-        help="images and videos (.mp4, .mov, .avi, .mkv, ...), folders with all below them, quoted patterns,"
-        " lists of these (.txt), or - for a list on standard input",
+        help="images, videos (.mp4, .mov, .avi, .mkv, ...), folders with all below them, quoted patterns,"
+        " lists of these (.txt), - for a list on standard input, or a camera (/dev/video0)",
     ),
     OUTPUT,
     argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
     prediction_arguments,
     option("--batch-size", "N", "most images of one size to detect in one call (default: 1)", default=1),
     option("--every", "N", "of a video, look at every Nth frame only (default: 1)", default=1),
+    option("--max-frames", "N", "of a video, end after N frames (default: 0, at its end)", default=0),
+    argument("--track", action="store_true", help="of a video, number the objects by ByteTrack"),
     argument(
         "--lines-only",
         action="store_true",
@@ -112,7 +114,9 @@ def predict(arguments: argparse.Namespace) -> Result:
     return _summary(found, arguments)
 
 
-_KEY = ("min_score", "formats", "every", "lines_only", "coco_images", "trust")
+_KEY = (
+    "min_score", "formats", "every", "max_frames", "track", "lines_only", "coco_images", "trust",
+)  # fmt: skip
 """Options whose change starts an interrupted prediction again."""
 
 
@@ -145,7 +149,12 @@ def _videos(
     from detection_core.tasks.predicting.prediction_inputs import unique_stems
 
     video_files = capability("detection_core.optional.video")
-    options = options_of(video_files.VideoOptions, arguments, annotate=not arguments.lines_only)
+    options = options_of(
+        video_files.VideoOptions,
+        arguments,
+        annotate=not arguments.lines_only,
+        table="csv" in arguments.formats,
+    )
     results = []
     for video, stem in unique_stems(videos, journal.stems).items():
         result = journal.find(video)

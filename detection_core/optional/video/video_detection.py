@@ -3,23 +3,34 @@
 import contextlib
 import dataclasses
 import fractions
+import itertools
 import logging
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from detection_core.artifacts.prediction import FRAMES, VIDEO_ENDINGS, FramePrediction, VideoPrediction
+from detection_core.artifacts.prediction import (
+    CAMERA,
+    FRAMES,
+    VIDEO_ENDINGS,
+    FramePrediction,
+    VideoPrediction,
+)
 from detection_core.builders.evaluation_settings import known_edges
 from detection_core.data.image_header import MAX_PIXELS
+from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
+from detection_core.optional.video.byte_track import ByteTracker
+from detection_core.optional.video.video_writer import VideoWriter, import_av, video_writer
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -27,6 +38,7 @@ from detection_core.tasks.predict import all_names, detected_objects
 
 # Single-file containers only: for playlists, FFmpeg would open other files and hosts.
 _FORMATS = "avi,asf,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mpeg,mpegts,mpegvideo"
+_CAMERA_FORMAT = "v4l2"
 _DEFAULT_RATE = fractions.Fraction(25)
 _QUARTER_TURN = 90
 
@@ -43,17 +55,6 @@ class VideoFrame(NamedTuple):
     number: int
     seconds: float
     pixels: np.ndarray
-
-
-def _av() -> Any:
-    try:
-        import av
-    except ImportError as error:
-        raise ConfigError(
-            "expected the package av, which reads video files, found none; install it with"
-            " `pip install 'detflow[video]'`"
-        ) from error
-    return av
 
 
 class VideoReader:
@@ -75,15 +76,15 @@ class VideoReader:
             ConfigError: if PyAV is not installed.
             DataError: if the file has no readable video.
         """
-        av = _av()
+        av = import_av()
         self._path, self._errors = path, av.FFmpegError
         self.faults = 0
-        if not os.path.isfile(path):
+        is_camera = bool(CAMERA.fullmatch(path))
+        if not (is_camera or os.path.isfile(path)):
             raise DataError("expected a video, found no file; check the path", where=path)
+        options = {} if is_camera else {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
         try:
-            self._container = av.open(
-                path, options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
-            )
+            self._container = av.open(path, format=_CAMERA_FORMAT if is_camera else None, options=options)
         except (av.FFmpegError, OSError, ValueError) as error:
             raise self._unreadable(str(error)) from error
         try:
@@ -120,9 +121,12 @@ class VideoReader:
 
     def __iter__(self) -> Iterator[VideoFrame]:
         """Yield the frames that can be decoded, skip broken packets; DataError if no frame can be."""
-        index = 0
+        index, began = 0, 0.0
         for frame in self._decoded():
             seconds = index / self.rate if frame.time is None else float(frame.time)
+            if CAMERA.fullmatch(self._path):  # whose times are those of a clock
+                began = began if index else seconds
+                seconds -= began
             yield VideoFrame(number=index, seconds=seconds, pixels=_upright(frame))
             index += 1
         if not index:
@@ -169,62 +173,6 @@ def _turn_of(frame: Any) -> float:
     return float(getattr(frame, "rotation", 0))
 
 
-class VideoWriter:
-    """An MP4 file (H.264), written frame by frame; frames keep their times."""
-
-    _TICKS = 90_000
-
-    def __init__(self, path: str, rate: float) -> None:
-        self._av = _av()
-        codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
-        self._container = self._av.open(path, "w", format="mp4")
-        # Players fail on unusual rates; the frames' times are exact in any case.
-        self._stream = self._container.add_stream(codec, rate=max(1, round(rate)))
-        self._stream.pix_fmt = "yuv420p"
-        self._size: tuple[int, int] | None = None
-        self._last = -1
-
-    def write(self, pixels: np.ndarray, seconds: float) -> None:
-        """Add a frame, uint8 [H, W, 3], RGB, resized to the first frame's size.
-
-        A time that is not later than the previous frame's is replaced by the next possible one.
-        """
-        if self._size is None:
-            # Most players need 4:2:0 chroma subsampling, hence even sides.
-            self._size = tuple(max(2, side - side % 2) for side in pixels.shape[1::-1])
-            self._stream.width, self._stream.height = self._size
-            self._stream.codec_context.time_base = fractions.Fraction(1, self._TICKS)
-        frame = self._av.VideoFrame.from_ndarray(pixels, format="rgb24")
-        frame = frame.reformat(*self._size, "yuv420p")
-        self._last = max(self._last + 1, round(seconds * self._TICKS))
-        frame.pts, frame.time_base = self._last, fractions.Fraction(1, self._TICKS)
-        self._container.mux(self._stream.encode(frame))
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._size is not None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
-
-
-@contextlib.contextmanager
-def video_writer(path: str, rate: float) -> Iterator[VideoWriter]:
-    """Yield a video writer; the video appears at `path` only if the block ends without an error."""
-    folder, name = os.path.split(path)
-    partial = os.path.join(folder, f".{name}.partial")
-    writer = VideoWriter(partial, rate)
-    try:
-        yield writer
-        writer.close()
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            writer.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(partial)
-        raise
-
-
 _logger = logging.getLogger(__name__)
 
 _LONGEST_PX = 1920
@@ -239,16 +187,24 @@ class VideoOptions:
         min_score: minimum score of detections.
         every: process every n-th frame; the others are neither processed nor shown.
         annotate: write a video with the boxes drawn.
+        table: write a CSV file with a row per object.
+        track: number objects by ByteTrack; detections below `min_score` only count if they continue a track.
+        max_frames: end after this many processed frames; 0: at the end of the video.
         trust: run a SavedModel even if its graph has operations that do more than compute.
     """
 
     min_score: float = 0.5
     every: int = 1
     annotate: bool = True
+    table: bool = False
+    track: bool = False
+    max_frames: int = 0
     trust: bool = False
 
     def __post_init__(self) -> None:
         """Check the values. Raises ConfigError if a value is out of range."""
+        if self.max_frames < 0:
+            raise ConfigError(f"expected 0 or more, found {self.max_frames}", where="max_frames")
         if self.every < 1 or not 0 <= self.min_score <= 1:
             raise ConfigError(
                 f"expected every frame or every few, and a score from 0 to 1, found {self.every} and"
@@ -263,36 +219,45 @@ def predict_video(
     """Detect objects in the frames of a video; write `STEM.jsonl` and, annotated, `STEM-detected.mp4`.
 
     One frame is in memory at a time. Packets that cannot be decoded are counted and skipped. A truncated file
-    yields the readable frames. Both output files are written completely or not at all.
+    yields the readable frames. Each output file, `STEM.csv` too, is written completely or not at all.
 
     Args:
         model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
-        video: file; one on an object store is downloaded first.
+        video: file; one on an object store is downloaded first. Or a camera, `/dev/videoN`.
         output_dir: folder to write; created if missing.
         options: options of the detection.
         stem: of the names of the written files; by default that of the video.
 
     Raises:
-        ConfigError: if PyAV is not installed.
+        ConfigError: if PyAV is not installed, or a camera has no `max_frames`.
         ModelError: if the model cannot be run.
         DataError: if no frame of the video can be decoded.
     """
+    if CAMERA.fullmatch(video) and not options.max_frames:
+        raise ConfigError("expected a number of frames for a camera, found none", where="max_frames")
     runner = load_runner(model_path, trust=options.trust)
     stem = stem or os.path.splitext(os.path.basename(video))[0]
     with _local_folder(output_dir) as folder, _local_file(video) as path, VideoReader(path) as reader:
         look = _Look(
-            runner=runner, names=known_classes(model_path), edges=known_edges(model_path), options=options
+            runner=runner,
+            names=known_classes(model_path),
+            edges=known_edges(model_path),
+            min_score=options.min_score,
+            tracker=ByteTracker(options.min_score) if options.track else None,
         )
         with contextlib.ExitStack() as outputs:
             lines = outputs.enter_context(files.atomic_file(os.path.join(folder, f"{stem}.jsonl")))
             annotated = outputs.enter_context(_annotated(folder, stem, reader.rate, options))
             began = time.perf_counter()
             frames = found = 0
-            for frame in _progress(reader, options.every):
+            for frame in _progress(reader, options):
                 prediction = look(frame, annotated)
                 lines.write(FRAMES.format_line(prediction).encode())
                 frames, found = frames + 1, found + len(prediction.detections)
             seconds = time.perf_counter() - began
+        if options.table:
+            stem_path = os.path.join(folder, stem)
+            _write_table(f"{stem_path}.csv", f"{stem_path}.jsonl", *frame.pixels.shape[:2])
     if reader.faults:
         _logger.warning(
             "predict | %s: %d packets could not be decoded; their frames are missing", video, reader.faults
@@ -304,39 +269,65 @@ def predict_video(
         faults=reader.faults,
         frames_per_second=round(frames / seconds, 2) if seconds else 0.0,
         lines=files.join(output_dir, f"{stem}.jsonl"),
+        table=files.join(output_dir, f"{stem}.csv") if options.table else "",
         annotated=files.join(output_dir, _annotated_name(stem)) if options.annotate else "",
     )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Look:
-    """Detects objects in frames, and draws them."""
+    """Detects objects in frames, numbers them if there is a tracker, and draws them."""
 
     runner: Runner
     names: dict[int, str]
     edges: tuple[tuple[int, int], ...]
-    options: VideoOptions
+    min_score: float
+    tracker: ByteTracker | None
 
     def __call__(self, frame: VideoFrame, annotated: VideoWriter | None) -> FramePrediction:
         found = self.runner(frame.pixels, f"frame {frame.number}")
+        tracks: np.ndarray = self.tracker.update(found) if self.tracker else np.zeros(len(found.scores), int)
+        kept = tracks > 0 if self.tracker else found.scores >= self.min_score
+        found, tracks = found.take(kept), tracks[kept]
         names = all_names(found, self.names)
         if annotated is not None:
-            picture = fit(frame.pixels, longest=_LONGEST_PX)
-            boxes = detection_boxes(found, names, self.options.min_score, edges=self.edges)
-            drawn = draw_boxes(picture, boxes)
+            boxes = detection_boxes(found, names, 0.0, edges=self.edges)
+            if self.tracker:
+                numbered = zip(boxes, tracks, strict=True)
+                boxes = [dataclasses.replace(box, text=f"#{n} {box.text}") for box, n in numbered]
+            drawn = draw_boxes(fit(frame.pixels, longest=_LONGEST_PX), boxes)
             annotated.write(np.asarray(drawn), frame.seconds)
+        detections = zip(detected_objects(found, names, 0.0), tracks.tolist(), strict=True)
         return FramePrediction(
             frame=frame.number,
             seconds=round(frame.seconds, _DECIMALS),
-            detections=tuple(o.rounded() for o in detected_objects(found, names, self.options.min_score)),
+            detections=tuple(dataclasses.replace(o.rounded(), track=number) for o, number in detections),
         )
 
 
-def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
-    """Yield every n-th frame, and report progress."""
-    with Progress("predict", total=reader.frames, unit="frame") as progress:
-        for frame in reader:
-            if frame.number % every == 0:
+def _write_table(path: str, lines: str, height: int, width: int) -> None:
+    """Write the CSV file of a file with a line per frame; the frames' size is in pixels."""
+    columns = ("frame", "seconds", "track", "class", "xmin", "ymin", "xmax", "ymax", "score")
+
+    def rows() -> Iterator[Sequence[object]]:
+        yield columns
+        with open(lines, "rb") as file:
+            for frame in (FRAMES.parse_line(line, lines) for line in file):
+                for found in frame.detections:
+                    ymin, xmin, ymax, xmax = found.box
+                    sides = (xmin * width, ymin * height, xmax * width, ymax * height)
+                    box = [round(side, 2) for side in sides]
+                    yield (frame.frame, frame.seconds, found.track or "", found.name, *box, found.score)
+
+    write_rows(path, rows())
+
+
+def _progress(reader: VideoReader, options: VideoOptions) -> Iterator[VideoFrame]:
+    """Yield every n-th frame, at most `max_frames`, and report progress."""
+    most = options.max_frames * options.every or sys.maxsize
+    with Progress("predict", total=min(reader.frames, most), unit="frame") as progress:
+        for frame in itertools.islice(reader, most):
+            if frame.number % options.every == 0:
                 yield frame
             progress.advance()
 

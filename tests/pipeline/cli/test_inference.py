@@ -99,13 +99,13 @@ def test_a_killed_run_goes_on_where_it_was(model, photos, tmp_path, cli, monkeyp
     monkeypatch.setattr(signature_runner.SignatureRunner, "detect", interrupted)
     cli(*words, video, code=130)
     assert "run the same command again to resume" in cli.err
-    assert below(out) == sorted([NAME, "a.json", "b/a.json", "v-detected.mp4", "v.jsonl"])
+    assert below(out) == sorted([NAME, "a.json", "b/a.json", "v-detected.mp4", "v.csv", "v.jsonl"])
     again = cli.json(*words, video)
     frames = [f"frame {n}" for n in range(3)]
     done = [f"{photos}/a.png", f"{photos}/b/a.png", f"{photos}/b/c.png"]
     assert calls == [*frames, *done, f"{photos}/b/c.png", f"{photos}/d.png"]
     assert below(out) == sorted(
-        ["a.json", "b/a.json", "b/c.json", "d.json", "detections.csv", "v-detected.mp4", "v.jsonl"]
+        ["a.json", "b/a.json", "b/c.json", "d.json", "detections.csv", "v-detected.mp4", "v.csv", "v.jsonl"]
     )
     calls.clear()
     assert cli.json(*words)[:4] == again[:4] and len(calls) == 4  # a finished run is repeated
