@@ -80,16 +80,15 @@ def unique_stems(names: Mapping[str, str], kept: Mapping[str, str]) -> dict[str,
 
     Args:
         names: of `find_inputs`.
-        kept: inputs of an interrupted run, which keep their stem.
+        kept: input to stem in an interrupted run; these inputs keep their stem.
     """
     stems = {path: kept[path] for path in names if path in kept}
-    taken = set(kept.values())
+    taken = set(stems.values())
     for path, name in names.items():
         wanted = stem = os.path.splitext(name)[0]
         number = 1
         while path not in stems and stem in taken:
             number += 1
             stem = f"{wanted}-{number}"
-        stems.setdefault(path, stem)
-        taken.add(stem)
+        taken.add(stems.setdefault(path, stem))
     return {path: stems[path] for path in names}

@@ -63,6 +63,8 @@ def test_equal_names_are_numbered_and_finished_inputs_keep_theirs():
     names = {"p/x.jpg": "x.jpg", "q/x.png": "x.png", "r/x.jpg": "a/x.jpg"}
     assert unique_stems(names, {}) == {"p/x.jpg": "x", "q/x.png": "x-2", "r/x.jpg": "a/x"}
     assert unique_stems(names, {"q/x.png": "x"}) == {"p/x.jpg": "x-2", "q/x.png": "x", "r/x.jpg": "a/x"}
+    # A video and an image may share a name, and so may an input of the interrupted run that is not given now.
+    assert unique_stems({"x.mp4": "x.mp4"}, {"x.jpg": "x"}) == {"x.mp4": "x"}
 
 
 def test_a_journal_resumes_after_a_kill_and_goes_with_the_end(tmp_path):
