@@ -55,7 +55,7 @@ def prediction_arguments() -> Iterator[Argument]:
     argument(
         "images",
         nargs="+",
-        metavar="INPUT",
+        metavar="FILE_OR_FOLDER",
         help="images, videos (.mp4, .mov, .avi, .mkv, ...), folders with all below them, quoted patterns,"
         " lists of these (.txt), - for a list on standard input, or a camera (/dev/video0)",
     ),

@@ -78,5 +78,5 @@ def _annotated(name: str, result: Prediction) -> AnnotatedImage:
         ymin, xmin, ymax, xmax = found.box
         box = (xmin * width, ymin * height, xmax * width, ymax * height)
         mask = RunLengths(*found.mask.size, found.mask.counts) if found.mask else None
-        objects.append(AnnotatedObject(found.name, box, confidence=found.score, mask=mask))
+        objects.append(AnnotatedObject(found.name, box, confidence=round(found.score, 5), mask=mask))
     return AnnotatedImage(name, name, result.image, width, height, objects)
