@@ -105,8 +105,8 @@ def _write_cvat(folder: str, images: Sequence[AnnotatedImage], label_map: LabelM
             element = ElementTree.Element("image", {key: str(value) for key, value in fields.items()})
             for item in image.objects:
                 sides = zip(("xtl", "ytl", "xbr", "ybr"), map(str, _rounded(item)), strict=True)
-                fields = {"label": item.name, "source": "auto", "occluded": "0", "z_order": "0"}
-                box = ElementTree.SubElement(element, "box", fields | dict(sides))
+                given = {"label": item.name, "source": "auto", "occluded": "0", "z_order": "0"}
+                box = ElementTree.SubElement(element, "box", given | dict(sides))
                 if item.confidence is not None:
                     ElementTree.SubElement(box, "attribute", name="score").text = f"{item.confidence:.4f}"
             file.write(_xml(element))

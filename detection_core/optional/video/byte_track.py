@@ -91,7 +91,7 @@ class ByteTracker:
         matched = _match(boxes, found.classes, confident, self._tracks, _FIRST_IOU)
         left = [track for track in self._tracks if track.age == 1 and track not in matched.values()]
         matched |= _match(boxes, found.classes, others, left, _SECOND_IOU)
-        for row in confident:
+        for row in confident.tolist():
             if row not in matched:
                 matched[row] = _Track(next(self._numbers), int(found.classes[row]), boxes[row])
                 self._tracks.append(matched[row])
@@ -105,7 +105,7 @@ def _match(
     boxes: np.ndarray, classes: np.ndarray, rows: np.ndarray, tracks: Sequence[_Track], least: float
 ) -> dict[int, _Track]:
     """Return row to track of boxes [N, 4] with the largest overlaps in total, each of at least `least`."""
-    tracked = np.reshape([track.box for track in tracks], (-1, 4))
+    tracked: np.ndarray = np.reshape([track.box for track in tracks], (-1, 4))
     overlaps = iou_px(boxes[rows], tracked, np.zeros(len(tracks), bool))
     same = classes[rows, np.newaxis] == np.array([track.label for track in tracks], int)
     cost = np.where(same & (overlaps >= least), 1 - overlaps, _NO_MATCH)
