@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.artifacts.json_values import encode
-from detection_core.errors import EXIT_USER_ERROR, DataError
+from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
     OUTPUT,
@@ -134,7 +134,7 @@ def _summary(found: list[dict[str, Any]], arguments: argparse.Namespace) -> Resu
         lines = [f"{images} {what} in {arguments.output}", *lines]
     if failed:
         lines.append(f"{len(failed)} of {len(found)} files could not be used:")
-        lines += [f"  {path}: {error}" for path, error in failed.items()]
+        lines += [f"  {one_line(f'{path}: {error}', 1000)}" for path, error in failed.items()]
     return Result(text="\n".join(lines), data=found, exit_code=EXIT_USER_ERROR if failed else 0)
 
 

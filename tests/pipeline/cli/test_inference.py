@@ -118,12 +118,12 @@ def test_a_killed_run_goes_on_where_it_was(model, photos, tmp_path, cli, monkeyp
 
 
 def test_unusable_files_are_counted_named_and_read_again(model, photos, tmp_path, cli):
-    out, broken = tmp_path / "out", photos / "b" / "broken.jpg"
+    out, broken = tmp_path / "out", photos / "b" / "bro\nken.jpg"
     broken.write_text("no image")
     words = ["predict", "--model", model, photos, "--output", out, "--format", "csv"]
     told = cli(*words, code=2).splitlines()
     assert told[:2] == [f"4 images as csv in {out}", "1 of 5 files could not be used:"]
-    assert told[2].startswith(f"  {broken}: expected an image")
+    assert told[2].startswith(f"  {photos}/b/bro\\nken.jpg: expected an image") and len(told) == 3
     rows = (out / "detections.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows] == ["filename", "a.png", "b/a.png", "b/c.png", "d.png"]
     shutil.copy(photos / "a.png", broken)
