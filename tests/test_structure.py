@@ -36,7 +36,6 @@ TESTED_IN = {
     "pipeline/cli/test_bench.py": "inspect",
     "pipeline/cli/test_cluster.py": "doctor schedule",
     "pipeline/cli/test_config.py": "zoo",
-    "pipeline/cli/test_data.py": "inference",
     "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
     "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines
@@ -36,6 +37,7 @@ class DetectedObject:
         box: ymin, xmin, ymax, xmax, normalised to the image.
         mask: mask of the object; None if the detector has no masks.
         keypoints: y, x of each, normalised to the image; empty if the class has none.
+        track: number of the object in a video, from 1; 0 if objects are not tracked.
     """
 
     label: int = dataclasses.field(metadata={JSON_KEY: "class"})
@@ -44,6 +46,7 @@ class DetectedObject:
     box: tuple[float, float, float, float]
     mask: MaskRuns | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     keypoints: tuple[tuple[float, float], ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
+    track: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
 
     def rounded(self) -> "DetectedObject":
         """Return the detection, rounded as in files."""
@@ -80,20 +83,24 @@ class Prediction:
         """Return the content of the JSON file beside the picture."""
         if self.error:
             return {"image": self.image, "error": self.error}
-        return PREDICTION.encode(self._rounded())
+        return PREDICTION.encode(self.rounded())
 
-    def _rounded(self) -> "Prediction":
+    def rounded(self) -> "Prediction":
+        """Return the prediction, rounded as in files."""
         return dataclasses.replace(self, detections=tuple(found.rounded() for found in self.detections))
 
 
 PREDICTION = JsonFile(
     name=f"IMAGE{_ENDING}", content=Prediction, writer="`detflow predict`", remedy="predict again"
 )
+PREDICTIONS = JsonLines(
+    name="predictions.jsonl", content=Prediction, writer="`detflow predict`", remedy="predict again"
+)
 
 
 def write_prediction(stem: str, prediction: Prediction) -> None:
     """Write the prediction of a usable image; `stem` is the path without suffix, shared with the picture."""
-    files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
+    files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction.rounded()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,12 +123,13 @@ class VideoPrediction:
     """Result for a video.
 
     Attributes:
-        video: path of the file.
+        video: path of the file or camera.
         frames: number of frames processed.
         detections: number of objects in all frames.
         faults: number of packets that could not be decoded; their frames are missing.
         frames_per_second: speed, including reading and writing.
         lines: file with a line per frame.
+        table: CSV file with a row per object; "" if not requested.
         annotated: video with the boxes drawn; "" if not requested.
         error: why the video could not be used; "" if it could.
     """
@@ -132,6 +140,7 @@ class VideoPrediction:
     faults: int = 0
     frames_per_second: float = 0.0
     lines: str = ""
+    table: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
     annotated: str = ""
     error: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
@@ -140,9 +149,10 @@ FRAMES = JsonLines(
     name="VIDEO.jsonl", content=FramePrediction, writer="`detflow predict`", remedy="predict again"
 )
 
+CAMERA = re.compile(r"/dev/video\d+")
 VIDEO_ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv")
 
 
 def is_video(path: str) -> bool:
-    """Return whether a file has a video's suffix."""
-    return os.path.splitext(path)[1].lower() in VIDEO_ENDINGS
+    """Return whether a file has a video's suffix, or is a camera of Linux."""
+    return os.path.splitext(path)[1].lower() in VIDEO_ENDINGS or bool(CAMERA.fullmatch(path))

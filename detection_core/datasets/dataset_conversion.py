@@ -201,6 +201,7 @@ class CocoWriter:
         label_map: LabelMap,
         keypoint_names: Mapping[str, Sequence[str]],
         annotations: IO[bytes],
+        model: str,
     ) -> None:
         self._out, self._annotations = out, annotations
         self._ids = label_map.ids_by_text
@@ -215,11 +216,9 @@ class CocoWriter:
             | ({"frequency": item.frequency[0].lower()} if item.frequency != FREQUENCIES[0] else {})
             for item in label_map.items
         ]
-        out.write(
-            b'{"info": {}, "licenses": [],\n"categories": '
-            + json.dumps(categories).encode()
-            + b',\n"images": ['
-        )
+        info = {"description": model} if model else {}
+        head = f'{{"info": {json.dumps(info)}, "licenses": [],\n"categories": {json.dumps(categories)}'
+        out.write(head.encode() + b',\n"images": [')
 
     def add(self, image: AnnotatedImage, file_name: str, size: tuple[int, int]) -> None:
         """Write an image with its objects; `size` is (width, height) in pixels.
@@ -262,11 +261,14 @@ class CocoWriter:
 
 @contextlib.contextmanager
 def open_coco(
-    path: str, label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]]
+    path: str, label_map: LabelMap, keypoint_names: Mapping[str, Sequence[str]], *, model: str = ""
 ) -> Iterator[CocoWriter]:
-    """Yield the writer of a COCO JSON file. The file appears if the block ends without an error."""
+    """Yield the writer of a COCO JSON file. The file appears if the block ends without an error.
+
+    `model` describes the detector of the objects; "" if people annotated them.
+    """
     with files.atomic_file(path) as out, tempfile.SpooledTemporaryFile(_KEPT_IN_MEMORY) as annotations:
-        writer = CocoWriter(out, label_map, keypoint_names, annotations)
+        writer = CocoWriter(out, label_map, keypoint_names, annotations, model)
         yield writer
         writer.end()
 

@@ -36,11 +36,12 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 def write_coco_results(path: str, detections: Iterable[tuple[int | str, Instances]]) -> None:
     """Write COCO results JSON of image ids and detections, with the height and width of the image."""
-    entries = [entry for image_id, found in detections for entry in _entries(found, image_id)]
+    entries = [entry for image_id, found in detections for entry in coco_entries(found, image_id)]
     files.write_text(path, json.dumps(entries, allow_nan=False))
 
 
-def _entries(found: Instances, image_id: int | str) -> list[dict[str, Any]]:
+def coco_entries(found: Instances, image_id: int | str) -> list[dict[str, Any]]:
+    """Return the entries of an image's detections, with its height and width, in COCO results JSON."""
     kinds = ["bbox"] + ["segm"] * found.has_masks + ["keypoints"] * (found.keypoints.shape[1] > 0)
     entries = [
         dict(itertools.chain.from_iterable(map(dict.items, parts)))

@@ -39,7 +39,8 @@ class SavedModelRunner(SignatureRunner):
         if not files.exists(files.join(serving_dir(path), EXTRA, MODEL_INFO)):
             _logger.warning("%s was not written by detflow; it is run as it is", path)
         _check_signature(loaded, path)
-        (name,) = loaded.inputs
+        ((name, images),) = loaded.inputs.items()
+        self.takes_batches = images.shape.rank == 4 and images.shape[0] is None
         super().__init__(lambda image: loaded(**{name: image}), path)
 
 

@@ -1,6 +1,6 @@
 """Run a detector that is a function of one image; check the outputs of any."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +38,8 @@ class Runner(Protocol):
 class SignatureRunner:
     """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
 
+    takes_batches = False
+
     def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
         """Take a function from an image, uint8 [1, H, W, 3], to `OUTPUTS`, and its source, for errors.
 
@@ -48,15 +50,24 @@ class SignatureRunner:
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
+        return self.detect([image], [source_id])[0]
+
+    def detect(self, images: Sequence[np.ndarray], source_ids: Sequence[str]) -> list[Instances]:
+        """Detect objects in images of one size, in one call; several only if `takes_batches`."""
         try:
-            given = self._function(tf.constant(image[np.newaxis]))
-            found = {name: np.asarray(given[name])[0] for name in (*OUTPUTS, *_OPTIONAL) if name in given}
+            given = self._function(tf.constant(np.stack(images)))
+            found = {name: np.asarray(given[name]) for name in (*OUTPUTS, *_OPTIONAL) if name in given}
+            rows = [{name: values[i] for name, values in found.items()} for i in range(len(images))]
         except (tf.errors.OpError, ValueError, IndexError) as error:
             raise ModelError(
-                f"expected a detector of one image, found one that fails on image {source_id!r}"
+                f"expected a detector of one image, found one that fails on image {source_ids[0]!r}"
                 f" ({first_line(error)}); export the model again",
                 where=self.path,
             ) from error
+        size = (images[0].shape[0], images[0].shape[1])
+        return [self._checked(row, size, name) for row, name in zip(rows, source_ids, strict=True)]
+
+    def _checked(self, found: dict[str, np.ndarray], size: tuple[int, int], source_id: str) -> Instances:
         count, rows = found["num_detections"], len(found["detection_scores"])
         if not np.isfinite(count) or not 0 <= count <= rows:
             raise ModelError(
@@ -67,8 +78,14 @@ class SignatureRunner:
         # Its classes are numbered as in the label map; a TensorFlow Lite file's start at 0.
         found["detection_classes"] = found["detection_classes"] - FIRST_CLASS
         outputs = {name.removeprefix("detection_"): values for name, values in found.items()}
-        size = (image.shape[0], image.shape[1])
         return checked_detections(outputs, int(count), size, source_id=source_id, where=self.path)
+
+
+def detect_batch(runner: Runner, images: Sequence[np.ndarray], source_ids: Sequence[str]) -> list[Instances]:
+    """Detect objects in images of one size, in one call if the detector takes several, else one by one."""
+    if isinstance(runner, SignatureRunner) and runner.takes_batches and images:
+        return runner.detect(images, source_ids)
+    return [runner(image, name) for image, name in zip(images, source_ids, strict=True)]
 
 
 def first_line(error: Exception) -> str:

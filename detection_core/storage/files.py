@@ -208,7 +208,8 @@ def escape(path: str) -> str:
 def glob(pattern: str) -> list[str]:
     """Return the sorted paths that match a user's pattern.
 
-    Any part of it may contain `*`, `?` and `[...]`, as in the Object Detection API's `input_path`. The path
+    Any part of it may contain `*`, `?` and `[...]`, as in the Object Detection API's `input_path`, or be `**`
+    for any number of folders. The path
     of an existing file matches only this file. For paths of this program use `list_matching`, because their
     folders may contain these characters.
     """

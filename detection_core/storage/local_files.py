@@ -54,7 +54,7 @@ class LocalDisk:
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match a pattern."""
-        return glob.glob(pattern)
+        return glob.glob(pattern, recursive=True)
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return path and size of every file below a folder; empty if the folder is missing."""

@@ -1,8 +1,10 @@
 """Verbs that run detectors, or export them as SavedModels."""
 
 import argparse
+import json
 import logging
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from detection_core.artifacts.json_values import encode
@@ -11,6 +13,7 @@ from detection_core.storage import files
 from pipeline.cli.base import (
     OUTPUT,
     TRUST,
+    Argument,
     Result,
     argument,
     given_model,
@@ -23,6 +26,20 @@ from pipeline.cli.base import (
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
+
+
+def prediction_arguments() -> Iterator[Argument]:
+    """Yield the flags of what is written, with the formats as choices."""
+    from detection_core.tasks.predicting.prediction_outputs import FORMATS, JSON, PICTURES
+
+    yield argument(
+        "--format",
+        action="append",
+        dest="formats",
+        choices=FORMATS,
+        metavar="FORMAT",
+        help=f"to write, may be given several times: {', '.join(FORMATS)} (default: {PICTURES} and {JSON})",
+    )
 
 
 @verb(
@@ -39,11 +56,16 @@ _logger = logging.getLogger(__name__)
         "images",
         nargs="+",
         metavar="FILE_OR_FOLDER",
-        help="images and videos (.mp4, .mov, .avi, .mkv, ...), or their folders",
+        help="images, videos (.mp4, .mov, .avi, .mkv, ...), folders with all below them, quoted patterns,"
+        " lists of these (.txt), - for a list on standard input, or a camera (/dev/video0)",
     ),
     OUTPUT,
     argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
+    prediction_arguments,
+    option("--batch-size", "N", "most images of one size to detect in one call (default: 1)", default=1),
     option("--every", "N", "of a video, look at every Nth frame only (default: 1)", default=1),
+    option("--max-frames", "N", "of a video, end after N frames (default: 0, at its end)", default=0),
+    argument("--track", action="store_true", help="of a video, number the objects by ByteTrack"),
     argument(
         "--lines-only",
         action="store_true",
@@ -56,84 +78,103 @@ _logger = logging.getLogger(__name__)
         " in COCO's results format",
     ),
     TRUST,
+    resumes=True,
 )
 def predict(arguments: argparse.Namespace) -> Result:
-    """Detect objects in images and videos and draw their boxes."""
+    """Detect objects in images and videos and draw their boxes; a repeated call resumes."""
     from detection_core.artifacts.prediction import is_video
+    from detection_core.tasks.predicting.prediction_inputs import find_inputs
+    from detection_core.tasks.predicting.prediction_journal import open_journal
 
-    given = [path for name in arguments.images for path in _files_of(name)]
-    images = [path for path in given if not is_video(path)]
-    videos = [path for path in given if is_video(path)]
+    given = find_inputs(arguments.images, arguments.output)
+    images = {path: name for path, name in given.items() if not is_video(path)}
+    videos = {path: name for path, name in given.items() if path not in images}
     with native_output_to(os.devnull):
-        from detection_core.tasks.predict import predict
+        from detection_core.tasks.predict import PredictOptions, predict
+        from detection_core.tasks.predicting.prediction_outputs import JSON, PICTURES, describe_model
 
         model = one_model(arguments)
-        found = _videos(model, videos, arguments, alone=not images)
-        if images:
-            results = predict(
-                model,
-                images,
-                arguments.output,
-                arguments.min_score,
-                trust=arguments.trust,
-                coco_images=arguments.coco_images,
-                needs_one=False,
-            )
-            found = [prediction.as_json() for prediction in results] + found
-    failed = [entry for entry in found if "error" in entry]
+        arguments.formats = arguments.formats or [PICTURES, JSON]
+        options = {name: value for name, value in vars(arguments).items() if name in _KEY}
+        with open_journal(arguments.output, json.dumps([describe_model(model), options])) as journal:
+            found = _videos(model, videos, arguments, journal, alone=not images)
+            if images:
+                results = predict(
+                    model,
+                    list(images),
+                    arguments.output,
+                    arguments.min_score,
+                    trust=arguments.trust,
+                    coco_images=arguments.coco_images,
+                    options=options_of(
+                        PredictOptions, arguments, names=images, journal=journal, needs_one=False
+                    ),
+                )
+                found = [prediction.as_json() for prediction in results] + found
+    return _summary(found, arguments)
+
+
+_KEY = (
+    "min_score", "formats", "every", "max_frames", "track", "lines_only", "coco_images", "trust",
+)  # fmt: skip
+"""Options whose change starts an interrupted prediction again."""
+
+
+def _summary(found: list[dict[str, Any]], arguments: argparse.Namespace) -> Result:
+    """Return counts, results of videos, and unusable files; raises DataError if no file could be used."""
+    failed = {entry.get("image") or entry["video"]: entry["error"] for entry in found if "error" in entry}
     if len(failed) == len(found):
-        raise DataError(failed[0]["error"], where=failed[0].get("image") or failed[0]["video"])
-    lines = [_video_line(entry) for entry in found if "video" in entry]
+        where, error = next(iter(failed.items()))
+        raise DataError(error, where=where)
+    lines = [_video_line(entry) for entry in found if "video" in entry and "error" not in entry]
+    images = sum("image" in entry and "error" not in entry for entry in found)
     if images:
-        pictures = sum("image" in entry and entry not in failed for entry in found)
-        lines = [f"{pictures} pictures in {arguments.output}", *lines]
+        drawn = "pictures" in arguments.formats
+        what = "pictures" if drawn else f"images as {', '.join(arguments.formats)}"
+        lines = [f"{images} {what} in {arguments.output}", *lines]
     if failed:
-        lines.append(f"{len(failed)} of {len(found)} files could not be used")
+        lines.append(f"{len(failed)} of {len(found)} files could not be used:")
+        lines += [f"  {one_line(f'{path}: {error}', 1000)}" for path, error in failed.items()]
     return Result(text="\n".join(lines), data=found, exit_code=EXIT_USER_ERROR if failed else 0)
 
 
-def _files_of(path: str) -> list[str]:
-    """Return the images and videos of a folder, sorted by name, or the file itself."""
-    from detection_core.artifacts.prediction import VIDEO_ENDINGS
-    from detection_core.datasets.layouts import IMAGE_SUFFIXES
-
-    if not files.is_dir(path):
-        return [path]
-    folders, names = files.list_entries(path)
-    endings = (*IMAGE_SUFFIXES, *VIDEO_ENDINGS)
-    found = [n for n in names if n.lower().endswith(endings) and not n.startswith(".")]
-    if not found:
-        inside = f", and the folders {one_line(', '.join(folders))}; pass one of them" if folders else ""
-        raise DataError(f"expected images or videos in the folder, found none{inside}", where=path)
-    return [files.join(path, name) for name in found]
-
-
 def _videos(
-    model: str, videos: list[str], arguments: argparse.Namespace, *, alone: bool
+    model: str, videos: dict[str, str], arguments: argparse.Namespace, journal: Any, *, alone: bool
 ) -> list[dict[str, Any]]:
-    """Detect in each video; report an unusable one and continue."""
+    """Detect in each video that the journal does not have; report an unusable one and continue."""
     if not videos:
         return []
     from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.capabilities import capability
+    from detection_core.tasks.predicting.prediction_inputs import unique_stems
 
     video_files = capability("detection_core.optional.video")
-    options = options_of(video_files.VideoOptions, arguments, annotate=not arguments.lines_only)
+    options = options_of(
+        video_files.VideoOptions,
+        arguments,
+        annotate=not arguments.lines_only,
+        table="csv" in arguments.formats,
+    )
     results = []
-    for video in videos:
-        try:
-            results.append(video_files.predict_video(model, video, arguments.output, options))
-        except DataError as error:
-            if alone and len(videos) == 1:
-                raise
-            _logger.warning("predict | %s", error)
-            results.append(VideoPrediction(video=video, error=error.message))
-    return [dict(encode(result)) for result in results]
+    for video, stem in unique_stems(videos, journal.stems).items():
+        result = journal.find(video)
+        if result is None:
+            try:
+                folder, name = os.path.split(files.join(arguments.output, stem))
+                found = video_files.predict_video(model, video, folder, options, stem=name)
+            except DataError as error:
+                if alone and len(videos) == 1:
+                    raise
+                _logger.warning("predict | %s", error)
+                found = VideoPrediction(video=video, error=error.message)
+            result = dict(encode(found))
+            if not found.error:
+                journal.add(video, stem, result)
+        results.append(result)
+    return results
 
 
 def _video_line(entry: dict[str, Any]) -> str:
-    if entry.get("error"):
-        return f"{entry['video']}: {entry['error']}"
     faults = f", {entry['faults']} packets could not be decoded" if entry["faults"] else ""
     return (
         f"{entry['detections']} detections in {entry['frames']} frames ({entry['frames_per_second']:g} a"

@@ -3,22 +3,34 @@
 import contextlib
 import dataclasses
 import fractions
+import itertools
 import logging
 import os
+import sys
 import time
-from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from detection_core.artifacts.prediction import FRAMES, VIDEO_ENDINGS, FramePrediction, VideoPrediction
+from detection_core.artifacts.prediction import (
+    CAMERA,
+    FRAMES,
+    VIDEO_ENDINGS,
+    FramePrediction,
+    VideoPrediction,
+)
 from detection_core.builders.evaluation_settings import known_edges
 from detection_core.data.image_header import MAX_PIXELS
+from detection_core.datasets.annotation_writers import write_rows
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
+from detection_core.optional.video.byte_track import ByteTracker
+from detection_core.optional.video.video_writer import VideoWriter, import_av, video_writer
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -26,6 +38,7 @@ from detection_core.tasks.predict import all_names, detected_objects
 
 # Single-file containers only: for playlists, FFmpeg would open other files and hosts.
 _FORMATS = "avi,asf,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mpeg,mpegts,mpegvideo"
+_CAMERA_FORMAT = "v4l2"
 _DEFAULT_RATE = fractions.Fraction(25)
 _QUARTER_TURN = 90
 
@@ -42,17 +55,6 @@ class VideoFrame(NamedTuple):
     number: int
     seconds: float
     pixels: np.ndarray
-
-
-def _av() -> Any:
-    try:
-        import av
-    except ImportError as error:
-        raise ConfigError(
-            "expected the package av, which reads video files, found none; install it with"
-            " `pip install 'detflow[video]'`"
-        ) from error
-    return av
 
 
 class VideoReader:
@@ -74,15 +76,15 @@ class VideoReader:
             ConfigError: if PyAV is not installed.
             DataError: if the file has no readable video.
         """
-        av = _av()
+        av = import_av()
         self._path, self._errors = path, av.FFmpegError
         self.faults = 0
-        if not os.path.isfile(path):
+        is_camera = bool(CAMERA.fullmatch(path))
+        if not (is_camera or os.path.isfile(path)):
             raise DataError("expected a video, found no file; check the path", where=path)
+        options = {} if is_camera else {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
         try:
-            self._container = av.open(
-                path, options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
-            )
+            self._container = av.open(path, format=_CAMERA_FORMAT if is_camera else None, options=options)
         except (av.FFmpegError, OSError, ValueError) as error:
             raise self._unreadable(str(error)) from error
         try:
@@ -119,9 +121,12 @@ class VideoReader:
 
     def __iter__(self) -> Iterator[VideoFrame]:
         """Yield the frames that can be decoded, skip broken packets; DataError if no frame can be."""
-        index = 0
+        index, began = 0, 0.0
         for frame in self._decoded():
             seconds = index / self.rate if frame.time is None else float(frame.time)
+            if CAMERA.fullmatch(self._path):  # whose times are those of a clock
+                began = began if index else seconds
+                seconds -= began
             yield VideoFrame(number=index, seconds=seconds, pixels=_upright(frame))
             index += 1
         if not index:
@@ -145,11 +150,15 @@ class VideoReader:
             else:
                 yield from decoded
 
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
+
     def __enter__(self) -> "VideoReader":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._container.close()
+        self.close()
 
 
 def _upright(frame: Any) -> np.ndarray:
@@ -162,51 +171,6 @@ def _upright(frame: Any) -> np.ndarray:
 def _turn_of(frame: Any) -> float:
     """Return the player's counter-clockwise rotation in degrees."""
     return float(getattr(frame, "rotation", 0))
-
-
-class VideoWriter:
-    """An MP4 file (H.264), written frame by frame; frames keep their times."""
-
-    _TICKS = 90_000
-
-    def __init__(self, file: IO[bytes], rate: float) -> None:
-        self._av = _av()
-        codec = "libx264" if "libx264" in self._av.codec.codecs_available else "mpeg4"
-        self._container = self._av.open(file, "w", format="mp4")
-        # Players fail on unusual rates; the frames' times are exact in any case.
-        self._stream = self._container.add_stream(codec, rate=max(1, round(rate)))
-        self._stream.pix_fmt = "yuv420p"
-        self._size: tuple[int, int] | None = None
-        self._last = -1
-
-    def write(self, pixels: np.ndarray, seconds: float) -> None:
-        """Add a frame, uint8 [H, W, 3], RGB, resized to the first frame's size.
-
-        A time that is not later than the previous frame's is replaced by the next possible one.
-        """
-        if self._size is None:
-            # Most players need 4:2:0 chroma subsampling, hence even sides.
-            self._size = tuple(max(2, side - side % 2) for side in pixels.shape[1::-1])
-            self._stream.width, self._stream.height = self._size
-            self._stream.codec_context.time_base = fractions.Fraction(1, self._TICKS)
-        frame = self._av.VideoFrame.from_ndarray(pixels, format="rgb24")
-        frame = frame.reformat(*self._size, "yuv420p")
-        self._last = max(self._last + 1, round(seconds * self._TICKS))
-        frame.pts, frame.time_base = self._last, fractions.Fraction(1, self._TICKS)
-        self._container.mux(self._stream.encode(frame))
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._size is not None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
-
-
-@contextlib.contextmanager
-def video_writer(path: str, rate: float) -> Iterator[VideoWriter]:
-    """Yield a video writer; the video appears at `path` only if the block ends without an error."""
-    with files.atomic_file(path) as file, contextlib.closing(VideoWriter(file, rate)) as writer:
-        yield writer
 
 
 _logger = logging.getLogger(__name__)
@@ -223,16 +187,24 @@ class VideoOptions:
         min_score: minimum score of detections.
         every: process every n-th frame; the others are neither processed nor shown.
         annotate: write a video with the boxes drawn.
+        table: write a CSV file with a row per object.
+        track: number objects by ByteTrack; detections below `min_score` only count if they continue a track.
+        max_frames: end after this many processed frames; 0: at the end of the video.
         trust: run a SavedModel even if its graph has operations that do more than compute.
     """
 
     min_score: float = 0.5
     every: int = 1
     annotate: bool = True
+    table: bool = False
+    track: bool = False
+    max_frames: int = 0
     trust: bool = False
 
     def __post_init__(self) -> None:
         """Check the values. Raises ConfigError if a value is out of range."""
+        if self.max_frames < 0:
+            raise ConfigError(f"expected 0 or more, found {self.max_frames}", where="max_frames")
         if self.every < 1 or not 0 <= self.min_score <= 1:
             raise ConfigError(
                 f"expected every frame or every few, and a score from 0 to 1, found {self.every} and"
@@ -241,50 +213,56 @@ class VideoOptions:
             )
 
 
-def predict_video(model_path: str, video: str, output_dir: str, options: VideoOptions) -> VideoPrediction:
-    """Detect objects in the frames of a video; write `NAME.jsonl` and, annotated, `NAME-detected.mp4`.
+def predict_video(
+    model_path: str, video: str, output_dir: str, options: VideoOptions, *, stem: str = ""
+) -> VideoPrediction:
+    """Detect objects in the frames of a video; write `STEM.jsonl` and, annotated, `STEM-detected.mp4`.
 
     One frame is in memory at a time. Packets that cannot be decoded are counted and skipped. A truncated file
-    yields the readable frames. Both output files are written completely or not at all.
+    yields the readable frames. Each output file, `STEM.csv` too, is written completely or not at all.
 
     Args:
         model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
-        video: file; one on an object store is downloaded first.
+        video: file; one on an object store is downloaded first. Or a camera, `/dev/videoN`.
         output_dir: folder to write; created if missing.
         options: options of the detection.
+        stem: of the names of the written files; by default that of the video.
 
     Raises:
-        ConfigError: if PyAV is not installed.
+        ConfigError: if PyAV is not installed, or a camera has no `max_frames`.
         ModelError: if the model cannot be run.
         DataError: if no frame of the video can be decoded.
     """
+    if CAMERA.fullmatch(video) and not options.max_frames:
+        raise ConfigError("expected a number of frames for a camera, found none", where="max_frames")
     runner = load_runner(model_path, trust=options.trust)
-    known, edges = known_classes(model_path), known_edges(model_path)
-    stem = os.path.splitext(os.path.basename(video))[0]
-    # Not the video's own name, which may be in the same folder.
-    lines_path, drawn_path = (files.join(output_dir, stem + end) for end in (".jsonl", "-detected.mp4"))
-    with _local_file(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as outputs:
-        lines = outputs.enter_context(files.atomic_file(lines_path))
-        annotated = (
-            outputs.enter_context(video_writer(drawn_path, reader.rate / options.every))
-            if options.annotate
-            else None
+    stem = stem or os.path.splitext(os.path.basename(video))[0]
+    outputs = files.join(output_dir, stem)
+    drawn_path = f"{outputs}-detected.mp4" if options.annotate else ""  # the video may be in the same folder
+    table: list[Sequence[object]] = [_COLUMNS]
+    with _local_file(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as stack:
+        lines = stack.enter_context(files.atomic_file(f"{outputs}.jsonl"))
+        look = _Look(
+            runner=runner,
+            names=known_classes(model_path),
+            edges=known_edges(model_path),
+            min_score=options.min_score,
+            tracker=ByteTracker(options.min_score) if options.track else None,
+            drawn=stack.enter_context(video_writer(drawn_path, reader.rate / options.every))
+            if drawn_path
+            else None,
         )
         began = time.perf_counter()
         frames = found = 0
-        for frame in _progress(reader, options.every):
-            seen = runner(frame.pixels, f"frame {frame.number}")
-            names = all_names(seen, known)
-            if annotated is not None:
-                boxes = detection_boxes(seen, names, options.min_score, edges=edges)
-                drawn = draw_boxes(fit(frame.pixels, longest=_LONGEST_PX), boxes)
-                annotated.write(np.asarray(drawn), frame.seconds)
-            objects = tuple(o.rounded() for o in detected_objects(seen, names, options.min_score))
-            moment = round(frame.seconds, _DECIMALS)
-            prediction = FramePrediction(frame=frame.number, seconds=moment, detections=objects)
+        for frame in _progress(reader, options):
+            prediction = look(frame)
             lines.write(FRAMES.format_line(prediction).encode())
-            frames, found = frames + 1, found + len(objects)
+            frames, found = frames + 1, found + len(prediction.detections)
+            if options.table:
+                table += _rows(prediction, *frame.pixels.shape[:2])
         seconds = time.perf_counter() - began
+        if options.table:
+            write_rows(f"{outputs}.csv", table)
     if reader.faults:
         _logger.warning(
             "predict | %s: %d packets could not be decoded; their frames are missing", video, reader.faults
@@ -295,16 +273,61 @@ def predict_video(model_path: str, video: str, output_dir: str, options: VideoOp
         detections=found,
         faults=reader.faults,
         frames_per_second=round(frames / seconds, 2) if seconds else 0.0,
-        lines=lines_path,
-        annotated=drawn_path if options.annotate else "",
+        lines=f"{outputs}.jsonl",
+        table=f"{outputs}.csv" if options.table else "",
+        annotated=drawn_path,
     )
 
 
-def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
-    """Yield every n-th frame, and report progress."""
-    with Progress("predict", total=reader.frames, unit="frame") as progress:
-        for frame in reader:
-            if frame.number % every == 0:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Look:
+    """Detects objects in frames, numbers them if there is a tracker, and draws them."""
+
+    runner: Runner
+    names: dict[int, str]
+    edges: tuple[tuple[int, int], ...]
+    min_score: float
+    tracker: ByteTracker | None
+    drawn: VideoWriter | None
+
+    def __call__(self, frame: VideoFrame) -> FramePrediction:
+        found = self.runner(frame.pixels, f"frame {frame.number}")
+        tracks: np.ndarray = self.tracker.update(found) if self.tracker else np.zeros(len(found.scores), int)
+        kept = tracks > 0 if self.tracker else found.scores >= self.min_score
+        found, tracks = found.take(kept), tracks[kept]
+        names = all_names(found, self.names)
+        if self.drawn is not None:
+            boxes = detection_boxes(found, names, 0.0, edges=self.edges)
+            if self.tracker:
+                numbered = zip(boxes, tracks, strict=True)
+                boxes = [dataclasses.replace(box, text=f"#{n} {box.text}") for box, n in numbered]
+            picture = draw_boxes(fit(frame.pixels, longest=_LONGEST_PX), boxes)
+            self.drawn.write(np.asarray(picture), frame.seconds)
+        detections = zip(detected_objects(found, names, 0.0), tracks.tolist(), strict=True)
+        return FramePrediction(
+            frame=frame.number,
+            seconds=round(frame.seconds, _DECIMALS),
+            detections=tuple(dataclasses.replace(o.rounded(), track=number) for o, number in detections),
+        )
+
+
+_COLUMNS = ("frame", "seconds", "track", "class", "xmin", "ymin", "xmax", "ymax", "score")
+
+
+def _rows(frame: FramePrediction, height: int, width: int) -> Iterator[Sequence[object]]:
+    """Yield the cells of `_COLUMNS` for each object; the frame's size is in pixels."""
+    for found in frame.detections:
+        ymin, xmin, ymax, xmax = found.box
+        box = [round(side, 2) for side in (xmin * width, ymin * height, xmax * width, ymax * height)]
+        yield (frame.frame, frame.seconds, found.track or "", found.name, *box, found.score)
+
+
+def _progress(reader: VideoReader, options: VideoOptions) -> Iterator[VideoFrame]:
+    """Yield every n-th frame, at most `max_frames`, and report progress."""
+    most = options.max_frames * options.every or sys.maxsize
+    with Progress("predict", total=min(reader.frames, most), unit="frame") as progress:
+        for frame in itertools.islice(reader, most):
+            if frame.number % options.every == 0:
                 yield frame
             progress.advance()
 

@@ -1,3 +1,5 @@
+import itertools
+import re
 import sys
 from pathlib import Path
 
@@ -6,9 +8,16 @@ import pytest
 
 from detection_core.artifacts.prediction import is_video
 from detection_core.errors import ConfigError, DataError
-from detection_core.optional.video.video_detection import VideoReader, video_writer
+from detection_core.optional.video.video_detection import (
+    VideoOptions,
+    VideoReader,
+    predict_video,
+    video_writer,
+)
 from tests.support.cases import cases, refused
 from tests.support.videos import SIZE, frames, write
+
+MODULE = "detection_core.optional.video.video_detection"
 
 
 @cases(".mp4", ".avi", ".mkv", ".mov", ".ts")
@@ -95,3 +104,21 @@ def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     refused(ConfigError, r"pip install 'detflow\[video\]'", VideoReader, path)
     assert is_video("a/B.MP4") and is_video("s3://x/y.mov") and not is_video("photo.jpg")
+
+
+def test_a_camera_gives_frames_with_times_from_its_start(monkeypatch):
+    """No camera is here: FFmpeg's test source is another device without an end."""
+    source = "testsrc=size=64x48:rate=10,setpts=PTS+1000/TB"
+    monkeypatch.setattr(f"{MODULE}.CAMERA", re.compile(re.escape(source)))
+    monkeypatch.setattr(f"{MODULE}._CAMERA_FORMAT", "lavfi")
+    with VideoReader(source) as reader:
+        found = list(itertools.islice(reader, 3))
+    assert [frame.pixels.shape for frame in found] == [(*SIZE, 3)] * 3
+    np.testing.assert_allclose([frame.seconds for frame in found], [0.0, 0.1, 0.2], atol=1e-6)
+    monkeypatch.undo()
+    assert is_video("/dev/video10") and not is_video("/dev/videos")
+    refused(DataError, "/dev/video99: expected a video", VideoReader, "/dev/video99")
+    refused(
+        ConfigError, "max_frames: expected a number of frames for a camera",
+        predict_video, "model", "/dev/video0", "out", VideoOptions(),
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """`predict` on images and on a video: detections as JSON, drawn, and what damage leaves."""
 
+import csv
 import json
 import os
 import weakref
@@ -12,6 +13,7 @@ from PIL import Image
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.runner import load_runner
+from detection_core.optional.video import video_detection
 from detection_core.optional.video.video_detection import VideoOptions, VideoReader, predict_video
 from detection_core.tasks.predict import predict, read_image
 from tests.support.blobs import BlobDetector, save_folder, scenes
@@ -174,6 +176,34 @@ def test_every_few_frames_lines_alone_and_no_low_scores(model, tmp_path):
     assert report.detections == 0 and [line["detections"] for line in lines(report)] == [[], []]
     for wrong in ({"every": 0}, {"min_score": float("nan")}, {"min_score": 2.0}):
         refused(ConfigError, "expected every frame or every few", VideoOptions, **wrong)
+
+
+def test_objects_are_numbered_in_lines_table_and_video_and_a_video_may_end_early(
+    model, tmp_path, monkeypatch
+):
+    drawn = []
+    draw = video_detection.draw_boxes
+    monkeypatch.setattr(
+        video_detection, "draw_boxes", lambda image, boxes: drawn.append(boxes) or draw(image, boxes)
+    )
+    options = VideoOptions(track=True, table=True, max_frames=4, every=2)
+    report = predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path / "out"), options)
+    assert sorted(os.listdir(tmp_path / "out")) == ["v-detected.mp4", "v.csv", "v.jsonl"]
+    found = lines(report)
+    assert [line["frame"] for line in found] == [0, 2, 4, 6]
+    assert [detection["track"] for line in found for detection in line["detections"]] == [1] * 4
+    assert [[box.text for box in boxes] for boxes in drawn] == [["#1 red 0.90"]] * 4
+    with open(report.table, encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["frame", "seconds", "track", "class", "xmin", "ymin", "xmax", "ymax", "score"]
+    for line, row in zip(found, rows, strict=True):
+        ymin, xmin, ymax, xmax = line["detections"][0]["box"]
+        assert row[:4] == [str(line["frame"]), str(line["seconds"]), "1", "red"]
+        box = [xmin * SIZE[1], ymin * SIZE[0], xmax * SIZE[1], ymax * SIZE[0]]
+        np.testing.assert_allclose([float(side) for side in row[4:8]], box, atol=0.01)
+    plain = predict_video(model, str(tmp_path / "v.mp4"), str(tmp_path / "plain"), VideoOptions())
+    assert plain.table == "" and all("track" not in line["detections"][0] for line in lines(plain))
+    refused(ConfigError, "max_frames: expected 0 or more", VideoOptions, max_frames=-1)
 
 
 def test_what_breaks_leaves_nothing_but_what_was_read_before_a_video_breaks_off(model, tmp_path, monkeypatch):

@@ -223,17 +223,19 @@ def test_a_folder_is_its_images_and_what_cannot_be_used_is_counted_apart(models,
     for name in ("notes.txt", ".DS_Store", "._a.png"):
         (photos / name).write_text("no image")
     words = ["predict", "--model", models[0], "--output", out]
-    assert cli(*words, photos) == f"2 pictures in {out}\n"
-    assert sorted(os.listdir(out)) == ["a.jpg", "a.json", "b.jpg", "b.json"]
+    assert cli(*words, photos) == f"3 pictures in {out}\n"
+    assert sorted(os.listdir(out)) == ["a.jpg", "a.json", "b.jpg", "b.json", "more"]
     (photos / "broken.jpg").write_text("no image")
     told = cli(*words, tmp_path / "missing.jpg", photos, code=2)
-    assert told == f"2 pictures in {out}\n2 of 4 files could not be used\n"
+    assert told.startswith(
+        f"3 pictures in {out}\n2 of 5 files could not be used:\n  {tmp_path}/missing.jpg: "
+    )
     assert "missing.jpg: expected an image" in cli.err and "broken.jpg: expected an image" in cli.err
     cli(*words, tmp_path / "none.jpg", tmp_path / "none.png", code=2)
     assert "DataError: " in cli.err
     (photos / "more" / "c.png").unlink()
     cli(*words, photos / "more", code=2)
-    assert "photos/more: expected images or videos in the folder, found none\n" in cli.err
+    assert "photos/more: expected images or videos, found none; check" in cli.err
     before = sorted(os.listdir(tmp_path)), (tmp_path / "scene.png").read_bytes()
     told = cli.refused("predict", "--model", models[0], image, "--output", f"{tmp_path}/.")
     assert "expected another folder than that of the images" in told

@@ -1,0 +1,1 @@
+"""Parts of the prediction: what it reads, and what it writes."""

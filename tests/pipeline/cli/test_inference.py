@@ -1,0 +1,167 @@
+"""`detflow predict`: inputs, formats, unusable files, and a run that was killed."""
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from detection_core.evaluation import signature_runner
+from detection_core.tasks.predicting.prediction_journal import NAME
+from detection_core.tasks.predicting.prediction_outputs import FORMATS
+from tests.support import videos
+from tests.support.blobs import BlobDetector, save_folder, scenes
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_folder(BlobDetector(), tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for name, (image, _) in zip(("a.png", "b/a.png", "b/c.png", "d.png"), scenes(4), strict=True):
+        (tmp_path / "photos" / "b").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "photos" / name)
+    return tmp_path / "photos"
+
+
+def below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_every_format_is_written_and_folders_are_kept(model, photos, tmp_path, cli):
+    out = tmp_path / "out"
+    words = [word for name in FORMATS for word in ("--format", name)]
+    told = cli("predict", "--model", model, photos, "--output", out, *words)
+    assert told == f"4 pictures in {out}\n"
+    stems = ["a", "b/a", "b/c", "d"]
+    each = [f"{stem}{end}" for stem in stems for end in (".jpg", ".json")]
+    each += [f"voc/Annotations/{stem}.xml" for stem in stems] + [f"yolo/labels/{stem}.txt" for stem in stems]
+    whole = ["annotations.json", "coco_results.json", "cvat.xml", "detections.csv", "label_studio.json"]
+    assert below(out) == sorted([*each, *whole, "predictions.jsonl", "yolo/data.yaml"])
+    lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    assert [line["image"] for line in lines] == [f"{photos}/{stem}.png" for stem in stems]
+    listed = {i["id"]: i for i in json.loads((out / "annotations.json").read_text())["images"]}
+    results = json.loads((out / "coco_results.json").read_text())
+    assert [listed[found["image_id"]]["file_name"] for found in results] == ["a.png", "b/a.png", "b/c.png"]
+    told = cli("predict", "--model", model, photos, "--output", tmp_path / "csv", "--format", "csv")
+    assert told == f"4 images as csv in {tmp_path}/csv\n" and below(tmp_path / "csv") == ["detections.csv"]
+
+
+def test_batches_find_what_single_images_do(tmp_path, cli):
+    pytest.importorskip("tensorflow")
+    from tests.support.detectors import untrained
+
+    for number, side in enumerate((48, 48, 64, 48, 48, 48)):
+        Image.new("RGB", (64, side), (40 * number, 90, 200)).save(tmp_path / f"{number}.png")
+    calls = []
+    detect = signature_runner.SignatureRunner.detect
+
+    def counted(self, images, names):
+        calls.append(len(images))
+        return detect(self, images, names)
+
+    words = ["predict", "--model", untrained(), f"{tmp_path}/*.png", "--min-score", "0", "--format", "json"]
+    one = cli.json(*words, "--output", tmp_path / "one")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signature_runner.SignatureRunner, "detect", counted)
+        several = cli.json(*words, "--output", tmp_path / "several", "--batch-size", "2")
+    assert calls == [2, 1, 2, 1]
+    for single, batched in zip(one, several, strict=True):
+        assert single["image"] == batched["image"] and len(single["detections"]) > 0
+        scores = [[found["score"] for found in result["detections"]] for result in (single, batched)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert "batch_size: expected 1 or more, found 0" in cli.refused(
+        *words, "--output", tmp_path / "none", "--batch-size", "0"
+    )
+
+
+def test_a_killed_run_goes_on_where_it_was(model, photos, tmp_path, cli, monkeypatch):
+    out, video = tmp_path / "out", videos.write(tmp_path / "v.mp4", 3)
+    words = ["predict", "--model", model, "--output", out, "--format", "json", "--format", "csv", photos]
+    calls, stops = [], [f"{photos}/b/c.png"]
+    detect = signature_runner.SignatureRunner.detect
+
+    def interrupted(self, images, names):
+        calls.extend(names)
+        if names == stops:
+            stops.clear()
+            raise KeyboardInterrupt
+        return detect(self, images, names)
+
+    monkeypatch.setattr(signature_runner.SignatureRunner, "detect", interrupted)
+    cli(*words, video, code=130)
+    assert "run the same command again to resume" in cli.err
+    assert below(out) == sorted([NAME, "a.json", "b/a.json", "v-detected.mp4", "v.csv", "v.jsonl"])
+    again = cli.json(*words, video)
+    frames = [f"frame {n}" for n in range(3)]
+    done = [f"{photos}/a.png", f"{photos}/b/a.png", f"{photos}/b/c.png"]
+    assert calls == [*frames, *done, f"{photos}/b/c.png", f"{photos}/d.png"]
+    assert below(out) == sorted(
+        ["a.json", "b/a.json", "b/c.json", "d.json", "detections.csv", "v-detected.mp4", "v.csv", "v.jsonl"]
+    )
+    calls.clear()
+    assert cli.json(*words)[:4] == again[:4] and len(calls) == 4  # a finished run is repeated
+    shutil.rmtree(out)
+    stops.append(f"{photos}/b/c.png")
+    cli(*words, code=130)
+    calls.clear()
+    cli(*words, "--min-score", "0.3")
+    assert f"{photos}/a.png" in calls  # with other options it begins again
+
+
+def test_unusable_files_are_counted_named_and_read_again(model, photos, tmp_path, cli):
+    out, broken = tmp_path / "out", photos / "b" / "bro\nken.jpg"
+    broken.write_text("no image")
+    words = ["predict", "--model", model, photos, "--output", out, "--format", "csv"]
+    told = cli(*words, code=2).splitlines()
+    assert told[:2] == [f"4 images as csv in {out}", "1 of 5 files could not be used:"]
+    assert told[2].startswith(f"  {photos}/b/bro\\nken.jpg: expected an image") and len(told) == 3
+    rows = (out / "detections.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["filename", "a.png", "b/a.png", "b/c.png", "d.png"]
+    shutil.copy(photos / "a.png", broken)
+    assert cli(*words) == f"5 images as csv in {out}\n"
+
+
+def test_videos_of_one_name_in_two_folders_keep_their_folders(model, tmp_path, cli):
+    for name in ("a", "b"):
+        (tmp_path / "clips" / name).mkdir(parents=True)
+        videos.write(tmp_path / "clips" / name / "v.mp4", 2)
+    cli("predict", "--model", model, tmp_path / "clips", "--output", tmp_path / "out", "--lines-only")
+    assert below(tmp_path / "out") == ["a/v.jsonl", "b/v.jsonl"]
+    paths = [tmp_path / "clips" / name / "v.mp4" for name in ("a", "b")]
+    cli("predict", "--model", model, *paths, "--output", tmp_path / "flat", "--lines-only")
+    assert below(tmp_path / "flat") == ["v-2.jsonl", "v.jsonl"]
+    assert os.path.getsize(tmp_path / "flat" / "v.jsonl") > 0
+
+
+def test_the_commands_of_the_page_run(model, photos, tmp_path, cli, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "serving.md").read_text(encoding="utf-8")
+    section = page.partition("## Predict\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    commands = [line for line in "".join(blocks).splitlines() if "detflow predict " in line]
+    monkeypatch.chdir(tmp_path)
+    for name in ("trained", "first", "second"):
+        (tmp_path / "build" / name).mkdir(parents=True)
+        (tmp_path / "build" / name / "model").symlink_to(model)
+    shutil.copy(photos / "a.png", "photo.jpg")
+    Image.open("photo.jpg").save(photos / "b" / "e.jpg")
+    Path("list.txt").write_text("photo.jpg\nphotos/b\n")
+    videos.write(Path("street.mp4"), 2)
+    for command in commands:
+        before, _, line = command.rpartition("| ")
+        if before:
+            names = subprocess.run(before.strip(" |"), shell=True, check=True, capture_output=True, text=True)
+            monkeypatch.setattr("sys.stdin", io.StringIO(names.stdout))
+        assert cli(*shlex.split(line)[1:]), command
+    assert (
+        len(commands) > 7
+        and "photos/b/e.jpg" in json.loads(Path("build/predicted/e.json").read_text())["image"]
+    )
