@@ -7,36 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.errors import DataError, is_exhausted
 from detection_core.storage import files
 
-ANNOTATION_FAULTS = {
-    "malformed_record": "an image entry lacks a field, or one has the wrong type",
-    "malformed_annotation": "an object lacks a field, or one has the wrong type",
-    "missing_annotation": "the image set names an image that has no annotation file",
-    "unreadable_annotation": "the annotation file of the image cannot be parsed",
-    "unknown_image": "an annotation names an image that is not listed",
-    "unknown_category": "an object's class is in no category list or not in the label map",
-    "duplicate_id": "the image id is used a second time in its split",
-    "path_outside": "the file name leaves the image folder",
-}
-BOX_FAULTS = {
-    "box_not_finite": "a coordinate or area is not a finite number, or is beyond float32",
-    "box_inverted": "the box's right or lower edge comes before the left or upper one",
-    "box_degenerate": "the box has no width or no height",
-    "box_outside": "the box leaves the image by more than a rounding error",
-}
-SHAPE_FAULTS = {
-    "malformed_mask": "a polygon, run-length encoding or mask file of an object cannot be used",
-    "malformed_keypoints": "an object's keypoints are not those that its class has, or are no numbers",
-}
-FILE_FAULTS = {
-    "missing_image": "the image file does not exist",
-    "unreadable_image": "the image file cannot be opened, or is no regular file",
-    "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
-}
-REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **SHAPE_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
+_FAULTS: Mapping[str, Mapping[str, str]] = module_table(__file__)
+BOX_FAULTS = _FAULTS["boxes"]
+REASONS = {name: text for faults in (*_FAULTS.values(), IMAGE_FAULTS) for name, text in faults.items()}
 """The reasons for quarantine."""
 
 

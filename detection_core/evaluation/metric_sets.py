@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from detection_core.artifacts.evaluation import (
     LVIS_METRICS,
@@ -10,7 +11,8 @@ from detection_core.artifacts.evaluation import (
     category_metric,
     group_metric,
 )
-from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS
+from detection_core.bounded.plain_yaml import module_table
+from detection_core.config.metric_names import KEYPOINT_SET, MASK_SETS, REGISTERED_SETS, SET_PREFIXES
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_format import has_shapes
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, Kind
@@ -43,30 +45,14 @@ class MetricOptions:
     recall_bounds: tuple[float, float] = WHOLE_CURVE
 
 
-VOC_SETS: Mapping[str, Callable[[MetricOptions], VocOptions]] = {
-    "pascal_voc_detection_metrics": lambda _: VocOptions(),
-    "weighted_pascal_voc_detection_metrics": lambda _: VocOptions(
-        prefix="WeightedPascalBoxes", weighted=True
-    ),
-    "precision_at_recall_detection_metrics": lambda options: VocOptions(
-        prefix="PrecisionAtRecallBoxes", recall_bounds=options.recall_bounds
-    ),
-    "oid_V2_detection_metrics": lambda _: VocOptions(prefix="OpenImagesV2", difficult=False, groups=0),
-    "oid_challenge_detection_metrics": lambda _: VocOptions(
-        prefix="OpenImagesDetectionChallenge", difficult=False, groups=1, only_labelled=True
-    ),
-    "pascal_voc_instance_segmentation_metrics": lambda _: VocOptions(prefix="PascalMasks", masks=True),
-    "weighted_pascal_voc_instance_segmentation_metrics": lambda _: VocOptions(
-        prefix="WeightedPascalMasks", weighted=True, masks=True
-    ),
-    "oid_challenge_segmentation_metrics": lambda _: VocOptions(
-        prefix="OpenImagesInstanceSegmentationChallenge",
-        difficult=False,
-        groups=0,
-        only_labelled=True,
-        masks=True,
-    ),
-}
+def _voc_set(name: str, values: Mapping[str, Any]) -> Callable[[MetricOptions], VocOptions]:
+    fixed = VocOptions(prefix=SET_PREFIXES[name], **values)
+    if name != "precision_at_recall_detection_metrics":
+        return lambda options: fixed
+    return lambda options: dataclasses.replace(fixed, recall_bounds=options.recall_bounds)
+
+
+VOC_SETS = {name: _voc_set(name, values) for name, values in module_table(__file__).items()}
 
 
 def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> list[str]:

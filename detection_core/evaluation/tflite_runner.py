@@ -14,6 +14,7 @@ from detection_core.artifacts.tflite_metadata import (
     read_description,
     read_tensor_names,
 )
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import checked_detections
 from detection_core.evaluation.tflite_trial import try_tflite
@@ -65,39 +66,11 @@ def decoded_heads(codes: np.ndarray, decoding: BoxDecoding) -> np.ndarray:
     return np.concatenate([centres - halves, centres + halves], axis=1)
 
 
-# Order of the post-processing operation's outputs, by names and positions in known files. TensorFlow 2
-# exports
-# name the signature's outputs; TensorFlow 1 exports have no signature but name the tensors.
-SIGNATURE_NAMES = {
-    "output_0": "count",
-    "output_1": "scores",
-    "output_2": "classes",
-    "output_3": "boxes",
-    "num_detections": "count",
-    "detection_scores": "scores",
-    "detection_classes": "classes",
-    "detection_boxes": "boxes",
-}
-# Keypoints of one class come before them.
-KEYPOINT_SIGNATURE_NAMES = {
-    "output_0": "keypoint_scores",
-    "output_1": "keypoints",
-    "output_2": "count",
-    "output_3": "scores",
-    "output_4": "classes",
-    "output_5": "boxes",
-}
-TENSOR_NAMES = {
-    "TFLite_Detection_PostProcess": "boxes",
-    "TFLite_Detection_PostProcess:1": "classes",
-    "TFLite_Detection_PostProcess:2": "scores",
-    "TFLite_Detection_PostProcess:3": "count",
-}
-# Otherwise the position of the only three-dimensional output defines the order.
-ORDERS_BY_POSITION_OF_BOXES = {
-    0: ("boxes", "classes", "scores", "count"),
-    1: ("scores", "boxes", "count", "classes"),
-}
+_TABLE = module_table(__file__)
+SIGNATURE_NAMES: Mapping[str, str] = _TABLE["signature_names"]
+KEYPOINT_SIGNATURE_NAMES: Mapping[str, str] = _TABLE["keypoint_signature_names"]
+TENSOR_NAMES: Mapping[str, str] = _TABLE["tensor_names"]
+ORDERS_BY_POSITION_OF_BOXES: Mapping[int, Sequence[str]] = _TABLE["orders_by_position_of_boxes"]
 _QUANTIZED = (np.uint8, np.int8)
 # A mean of 127.5 lies between two 8-bit levels, which shifts the input's grid by half a level.
 _HALF_A_LEVEL = 0.51

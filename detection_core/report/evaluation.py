@@ -5,29 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts import evaluation
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.report.figures import SERIES, Chart, Line, line_chart
 from detection_core.report.page import Picture
 
-WORDS = dict(
-    zip(
-        evaluation.COCO_METRICS,
-        (
-            "mAP, IoU .50 to .95",
-            "mAP at IoU .50",
-            "mAP at IoU .75",
-            "mAP, small objects",
-            "mAP, medium objects",
-            "mAP, large objects",
-            "recall, 1 detection an image",
-            "recall, 10 detections",
-            "recall, 100 detections",
-            "recall, small objects",
-            "recall, medium objects",
-            "recall, large objects",
-        ),
-        strict=True,
-    )
-)
+WORDS = dict(zip(evaluation.COCO_METRICS, module_table(__file__), strict=True))
 """COCO's metrics of boxes in words, in the order of the table."""
 SHAPE_WORDS = {
     name: f"{what}, mAP{at}"

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.zoo.networks import PublishedModel
 
 FEW_IMAGES, MANY_IMAGES = 1_000, 10_000
@@ -22,6 +23,8 @@ _LEARNED_AUGMENTATION = "https://arxiv.org/abs/1906.11172"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _SETTINGS = "train."
 _PUBLISHED = "the detector's published configuration"
+
+_TABLE = module_table(__file__)
 
 FLIPS: Sequence[Mapping[str, Any]] = ({"random_horizontal_flip": {}},)
 """Augmentations that mirror images without keypoints."""
@@ -88,7 +91,7 @@ def fine_tuning_recipe(
         Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
         Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
         *_schedule(model, batch_size, length[0]),
-        *(Choice(path=path, value=v, reason=why, source=_EFFICIENT_DET) for path, v, why in _AVERAGES),
+        *(Choice(path=path, **entry, source=_EFFICIENT_DET) for path, entry in _TABLE["averages"].items()),
         *_batch_norm(model, batch_size, length[0]),
         _augmentation(model, images, flips),
     )
@@ -130,21 +133,6 @@ def _schedule(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[C
     )
 
 
-_AVERAGES: tuple[tuple[str, Any, str], ...] = (
-    (
-        "train_config.optimizer.use_moving_average",
-        True,
-        "the average of the last tenth of the weights moves less from step to step than the last",
-    ),
-    (
-        "train_config.optimizer.moving_average_decay",
-        0.9998,
-        "as published; in a short training the average follows faster by itself",
-    ),
-    ("eval_config.use_moving_averages", True, "the average is what is written, measured and exported"),
-)
-
-
 _SHORT = 3_000
 
 
@@ -162,31 +150,14 @@ def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple
     return _choices(model.kind.short_training, reason, _MEASURED)
 
 
-_COLOURS: tuple[dict[str, Any], ...] = (
-    {"random_adjust_brightness": {"max_delta": 0.2}},
-    {"random_adjust_contrast": {"min_delta": 0.7, "max_delta": 1.3}},
-    {"random_adjust_saturation": {"min_delta": 0.7, "max_delta": 1.3}},
-)
-_CAREFUL_CROP: dict[str, Any] = {
-    "random_crop_image": {
-        "min_object_covered": 0.5,
-        "min_aspect_ratio": 0.5,
-        "max_aspect_ratio": 2.0,
-        "min_area": 0.3,
-        "max_area": 1.0,
-        "overlap_thresh": 0.3,
-        "random_coef": 0.3,
-    }
-}
-
-
 def _augmentation(model: PublishedModel, images: int, flips: Sequence[Mapping[str, Any]]) -> Choice:
+    colours, crop = _TABLE["colours"], _TABLE["careful_crop"]
     if images < FEW_IMAGES:
-        steps = [*flips, *_COLOURS, _CAREFUL_CROP]
+        steps = [*flips, *colours, crop]
         reason = f"{images:,} images are few: flips, colours and crops that keep half of an object"
         source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
     elif images < MANY_IMAGES:
-        steps = [*flips, *_COLOURS[:2], _CAREFUL_CROP]
+        steps = [*flips, *colours[:2], crop]
         reason = f"flips, light and crops for {images:,} images"
         source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
     else:

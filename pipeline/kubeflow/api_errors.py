@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import DetectionError
 
 OLDEST_SERVER = "2.16"
@@ -140,32 +141,7 @@ _REMEDIES = {404: "check the id, the namespace and the host", 409: "it exists al
 def _unreachable(error: Exception, doing: str) -> str:
     """Describe an error below HTTP: name, port, time limit, certificate."""
     text = f"{type(error).__name__} {error} {getattr(error, 'reason', '')}"
-    for pattern, found in _CONNECTION:
+    for pattern, found in module_table(__file__).items():
         if re.search(pattern, text, re.IGNORECASE):
             return f"{doing}: {found}"
     return f"{doing}: no answer ({' '.join(str(error).split())[:200]}); check --host and the network"
-
-
-_CONNECTION = (
-    (
-        r"certificate|SSLError|SSL:",
-        "the server's certificate could not be checked; give its CA file with --ca-file, or use http:// if "
-        "the port speaks plain HTTP",
-    ),
-    # A path through a kube context contains the word, so match the phrase.
-    (r"ProxyError|connect to proxy", "the proxy did not answer; check HTTPS_PROXY"),
-    (
-        r"name or service not known|name resolution|NameResolution|nodename|getaddrinfo",
-        "no such host name; check --host",
-    ),
-    (
-        r"refused",
-        "nothing listens there (connection refused); check host and port, or start "
-        "`kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80`",
-    ),
-    (r"timed? ?out|TimeoutError", "no answer within the time limit; check --host, or raise --timeout"),
-    (
-        r"RemoteDisconnected|ConnectionReset|aborted|IncompleteRead|ProtocolError|closed",
-        "the server closed the connection; try again, and check that --host is the pipelines API",
-    ),
-)

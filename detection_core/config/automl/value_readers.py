@@ -14,7 +14,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from detection_core.allowed_values import Range
 from detection_core.config.suggestions import did_you_mean
@@ -252,6 +252,11 @@ def _listed(value: Any) -> list[Any]:
 
 
 Kind = Literal["followed", "without effect", "refused"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def _always(values: Any) -> bool:
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,21 +274,11 @@ class Support:
 
     kind: Kind
     text: str
-    fits: Callable[[Any], bool] = lambda values: True
+    fits: Callable[[Any], bool]
     expected: str = ""
     remedy: str = ""
 
 
-def row(default: Any, read: Reader, support: Support | None = None) -> Any:
-    """Declare a hyper-parameter; without `support`, the message's field of that name is set."""
-    return dataclasses.field(metadata={"default": default, "read": read, "support": support})
-
-
-def followed(default: Any, read: Reader, text: str) -> Any:
-    """Declare a hyper-parameter that sets the config fields in `text`."""
-    return row(default, read, Support("followed", text))
-
-
-def nothing(default: Any, read: Reader, reason: str) -> Any:
-    """Declare a hyper-parameter without effect."""
-    return row(default, read, Support("without effect", reason))
+def row(default: Any, read: Reader, *, fits: Callable[[Any], bool] = _always) -> Any:
+    """Declare a hyper-parameter; see `Support.fits`."""
+    return dataclasses.field(metadata={"default": default, "read": read, "fits": fits})

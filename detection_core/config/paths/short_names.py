@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError
 from detection_core.protos.optimizer_pb2 import LearningRate
@@ -16,29 +17,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 T = TypeVar("T")
 Overrides = list[tuple[str, Any]]
 
-_TRAIN_READER, _EVAL_READERS = "train_input_reader", "eval_input_reader[*]"
-
-# Names that always expand to the same fields.
-_FIXED: dict[str, tuple[str, ...]] = {
-    "train_steps": ("train_config.num_steps",),
-    "eval_steps": ("eval_config.num_examples",),
-    "batch_size": ("train_config.batch_size",),
-    "precision": ("train_config.precision",),
-    "use_bfloat16": ("train_config.use_bfloat16",),
-    "fine_tune_checkpoint": ("train_config.fine_tune_checkpoint",),
-    "train_input_path": (f"{_TRAIN_READER}.tf_record_input_reader.input_path",),
-    "eval_input_path": (f"{_EVAL_READERS}.tf_record_input_reader.input_path",),
-    "label_map_path": (f"{_TRAIN_READER}.label_map_path", f"{_EVAL_READERS}.label_map_path"),
-    "mask_type": (f"{_TRAIN_READER}.mask_type", f"{_EVAL_READERS}.mask_type"),
-    "sample_from_datasets_weights": (f"{_TRAIN_READER}.sample_from_datasets_weights",),
-    "sample_1_of_n_eval_examples": (f"{_EVAL_READERS}.sample_1_of_n_examples",),
-    "eval_num_epochs": (f"{_EVAL_READERS}.num_epochs",),
-    "eval_with_moving_averages": ("eval_config.use_moving_averages",),
-    "retain_original_images_in_eval": ("eval_config.retain_original_images",),
-    "retain_original_image_additional_channels_in_eval": (
-        "eval_config.retain_original_image_additional_channels",
-    ),
-}
+_TRAIN_READER = "train_input_reader"
+_FIXED: dict[str, list[str]] = module_table(__file__)
 
 # Words that are not values of the field -> the override that they stand for.
 _WORDS: dict[tuple[str, str], tuple[str, Any]] = {

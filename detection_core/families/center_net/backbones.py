@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.parts.layers.layer_hyperparams import GLOROT_UNIFORM, BatchNormOptions, LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
 
@@ -122,21 +123,13 @@ class HourglassOptions:
     """
 
     stem_channels: int
-    channels: tuple[int, ...]
-    blocks: tuple[int, ...]
+    channels: Sequence[int]
+    blocks: Sequence[int]
     stacks: int = 1
 
 
 HOURGLASSES: Mapping[int, HourglassOptions] = {
-    10: HourglassOptions(stem_channels=32, channels=(64, 64), blocks=(1, 1)),
-    20: HourglassOptions(stem_channels=48, channels=(96, 96, 144), blocks=(1, 2, 2)),
-    32: HourglassOptions(stem_channels=48, channels=(96, 96, 144, 144), blocks=(2, 2, 2, 2)),
-    52: HourglassOptions(
-        stem_channels=64, channels=(128, 128, 192, 192, 192, 256), blocks=(2, 2, 2, 2, 2, 4)
-    ),
-    104: HourglassOptions(
-        stem_channels=128, channels=(256, 256, 384, 384, 384, 512), blocks=(2, 2, 2, 2, 2, 4), stacks=2
-    ),
+    number: HourglassOptions(**shape) for number, shape in module_table(__file__).items()
 }
 """Number of layers -> shape."""
 

@@ -1,9 +1,10 @@
 """The feature extractors of CenterNet: names, sizes and the range of their input."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.errors import Problem
 from detection_core.protos.center_net_pb2 import CenterNetFeatureExtractor
 
@@ -35,37 +36,13 @@ class Extractor:
     separable: bool = False
     scaling: Literal["caffe", "unit_range", ""] = ""
     multiple: int = 32
-    options: tuple[str, ...] = ()
+    options: Sequence[str] = ()
 
 
 _MOBILE_OPTIONS = ("depth_multiplier", "use_separable_conv", "upsampling_interpolation")
 
 EXTRACTORS: Mapping[str, Extractor] = {
-    **{
-        f"hourglass_{depth}": Extractor(backbone="hourglass", depth=depth, multiple=multiple)
-        for depth, multiple in ((10, 8), (20, 16), (32, 32), (52, 128), (104, 128))
-    },
-    **{
-        f"resnet_v1_{depth}_fpn": Extractor(
-            backbone="resnet_basic" if depth < 50 else "resnet_v1", depth=depth, neck="fpn", scaling="caffe"
-        )
-        for depth in (18, 34, 50, 101)
-    },
-    **{
-        f"resnet_v2_{depth}": Extractor(
-            backbone="resnet_v2", depth=depth, neck="deconvolution", scaling="unit_range"
-        )
-        for depth in (50, 101)
-    },
-    "mobilenet_v2": Extractor(
-        backbone="mobilenet_v2", neck="deconvolution", scaling="unit_range", options=_MOBILE_OPTIONS[:1]
-    ),
-    "mobilenet_v2_fpn": Extractor(
-        backbone="mobilenet_v2", neck="fpn", scaling="unit_range", options=_MOBILE_OPTIONS
-    ),
-    "mobilenet_v2_fpn_sep_conv": Extractor(
-        backbone="mobilenet_v2", neck="fpn", separable=True, scaling="unit_range", options=_MOBILE_OPTIONS
-    ),
+    name: Extractor(**entry) for name, entry in module_table(__file__).items()
 }
 """Every extractor that a config can select by `type`."""
 

@@ -4,8 +4,9 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from detection_core.bounded.plain_yaml import module_table
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT
-from detection_core.config.messages.extractors import EXTRA_CHANNELS, REGISTERED, Extractor, type_problems
+from detection_core.config.messages.extractors import REGISTERED, Extractor, type_problems
 from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
@@ -26,60 +27,22 @@ def _inception_v3_sides(side: int) -> tuple[int, ...]:
     return fine, halved(fine), halved(halved(fine))
 
 
-_FIXED_RESNET = ("use_depthwise", "use_explicit_padding")
-_FIXED_MOBILEDET = ("use_explicit_padding", "override_base_feature_extractor_hyperparams")
-_FIXED_EFFICIENTNET = ("depth_multiplier", *_FIXED_RESNET)
+def _built_in() -> Iterator[tuple[str, Extractor]]:
+    table = module_table(__file__)
+    for name, text in table["extractors"].items():
+        backbone, kind = text.split()
+        lists = {key: tuple(value) for key, value in table["kinds"][kind].items() if isinstance(value, list)}
+        sides = _inception_v3_sides if backbone == "inception_v3" else None
+        yield name, Extractor(**{**table["kinds"][kind], **lists}, backbone=backbone, sides=sides)
 
-_MOBILENETS_V3 = tuple(
-    f"mobilenet_v3_{size}{kind}" for size in ("large", "small") for kind in ("", "_minimalistic")
-)
 
-_BUILT_IN: dict[str, Extractor] = {
-    "ssd_mobilenet_v1_keras": Extractor(backbone="mobilenet_v1", neck="extra_layers", maps=(4, 5)),
-    "ssd_mobilenet_v1_fpn_keras": Extractor(backbone="mobilenet_v1", neck="fpn"),
-    "ssd_mobilenet_v2_keras": Extractor(
-        backbone="mobilenet_v2", neck="extra_layers", maps=(4, 5), expanded=True
-    ),
-    "ssd_mobilenet_v2_fpn_keras": Extractor(backbone="mobilenet_v2", neck="fpn"),
-    **{
-        f"ssd_resnet{depth}_v1_fpn_keras": Extractor(
-            backbone=f"resnet{depth}_v1", neck="fpn", fixed=_FIXED_RESNET
-        )
-        for depth in (50, 101, 152)
-    },
-    **{
-        f"ssd_efficientnet-b{version}_bifpn_keras": Extractor(
-            backbone=f"efficientnet_b{version}", neck="bifpn", fixed=_FIXED_EFFICIENTNET
-        )
-        for version in range(8)
-    },
-    **{
-        f"ssd_{backbone}": Extractor(backbone=backbone, neck="extra_layers", maps=(4, 5), expanded=True)
-        for backbone in (*_MOBILENETS_V3, "mobilenet_edgetpu")
-    },
-    **{
-        f"ssd_mobiledet_{hardware}": Extractor(
-            backbone=f"mobiledet_{hardware}", neck="extra_layers", maps=(4, 5), fixed=_FIXED_MOBILEDET
-        )
-        for hardware in ("cpu", "dsp", "edgetpu", "gpu")
-    },
-    "ssd_inception_v2": Extractor(backbone="inception_v2", neck="extra_layers", maps=(4, 5), overridden=True),
-    "ssd_inception_v3": Extractor(
-        backbone="inception_v3",
-        neck="extra_layers",
-        maps=(3, 4, 5),
-        extra=EXTRA_CHANNELS[:1] + EXTRA_CHANNELS[2:],
-        overridden=True,
-        sides=_inception_v3_sides,
-        least_side=75,
-    ),
-}
+_BUILT_IN = dict(_built_in())
 EXTRACTORS: Mapping[str, Extractor] = ChainMap(_BUILT_IN, REGISTERED)
 """Every extractor that a config can select by `type`."""
 
 NAMED_EXTRACTORS = (
     *(name for name in (*COUNTERPARTS.values(), *KEPT) if name.startswith("ssd_")),
-    *(f"ssd_{backbone}" for backbone in _MOBILENETS_V3 if backbone.endswith("_minimalistic")),
+    *(name for name in _BUILT_IN if name.endswith("_minimalistic")),
 )
 """Extractors that TensorFlow 1 also had, with known checkpoint names."""
 

@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.allowed_values import FRACTION, up_to
-from detection_core.config.automl import hparams
+from detection_core.allowed_values import FRACTION, LOSS_SCALE, up_to
+from detection_core.bounded.plain_yaml import module_table
+from detection_core.config.automl import hparams, hyperparameters
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.automl.hparams import (
     BUILT_IN,
@@ -50,8 +51,7 @@ def test_the_record_has_every_hyperparameter_and_a_field_or_a_reason_explains_it
     ]
     assert [name for name in described if name in DEFAULTS["nms_configs"]] == list(DEFAULTS["nms_configs"])
     for field in dataclasses.fields(HyperParameters):
-        if field.metadata["support"] is None:
-            assert SUPPORT[field.name].text == f"{MODEL}.{field.name}"
+        if SUPPORT[field.name].text == f"{MODEL}.{field.name}":
             assert field.name in EfficientDet.DESCRIPTOR.fields_by_name, field.name
         else:
             assert len(SUPPORT[field.name].text) > 10, field.name
@@ -76,6 +76,9 @@ def test_defaults_and_models_are_theirs():
 
 def test_every_hyperparameter_has_a_fate_with_a_reason_or_a_field():
     assert list(SUPPORT) == list(DEFAULTS)
+    described = [name for part in module_table(hyperparameters.__file__).values() for name in part]
+    assert set(described) <= set(SUPPORT)
+    assert SUPPORT["loss_scale"].expected == LOSS_SCALE.text
     fields = EfficientDet.DESCRIPTOR.fields_by_name
     for support in SUPPORT.values():
         assert support.text
