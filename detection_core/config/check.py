@@ -12,46 +12,22 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from detection_core.allowed_values import FACTOR, FRACTION, POSITIVE, POSITIVE_FRACTION, Range, up_to
+from detection_core.allowed_values import Range
 from detection_core.config.messages.pipeline import missing_classes_problems, size_problems
-from detection_core.config.messages.table import RULES, rules_of
+from detection_core.config.messages.table import BY_FIELD_NAME, RULES, rules_of
 from detection_core.config.messages.training import endless_training_problems, validation_problems
 from detection_core.config.model_fields import with_classes
 from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.text.source_text import nearest_line
 from detection_core.config.text.text_proto import line_of
-from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import FAMILIES, family_name, find_family
-from detection_core.detectors.rules import Rules, missing_arm
+from detection_core.detectors.rules import Rules, missing_arm, wrong_fields
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _logger = logging.getLogger(__name__)
-
-BY_FIELD_NAME: Mapping[str, Range] = {
-    "probability": FRACTION,
-    "random_coef": FRACTION,
-    "min_object_covered": FRACTION,
-    "overlap_thresh": FRACTION,
-    "max_area": FRACTION,
-    "momentum_optimizer_value": FRACTION,
-    "min_aspect_ratio": POSITIVE,
-    "max_aspect_ratio": POSITIVE,
-    "iou_threshold": FRACTION,
-    "dropout_keep_probability": POSITIVE_FRACTION,
-    "depth_multiplier": FACTOR,
-    "pad_to_multiple": up_to(1_024),
-    "num_classes": Range(-math.inf, MAX_CLASS_ID, f"a number up to {MAX_CLASS_ID:,}"),
-    "logit_scale": POSITIVE,
-    "y_scale": POSITIVE,
-    "x_scale": POSITIVE,
-    "height_scale": POSITIVE,
-    "width_scale": POSITIVE,
-    "length_scale": POSITIVE,
-}
-"""Ranges of fields that have the same meaning in every message."""
 
 # Upper bounds for which 0 means no limit.
 _ZERO_IS_OFF = {"max_depth", "max_image_height", "max_image_width"}
@@ -159,6 +135,8 @@ def contradictions(message: Message, path: str) -> Iterator[Problem]:
         for name in rules.parts:
             if not part.HasField(name):
                 yield from contradictions(getattr(part, name), f"{location}.{name}".lstrip("."))
+        yield from wrong_fields(part, location, BY_FIELD_NAME)
+        yield from wrong_fields(part, location, rules)
         yield from rules.check(part, location)
 
 
@@ -184,8 +162,8 @@ def _out_of_range(path: str, message: Message, own: Mapping[str, Range]) -> Iter
     for field in cast(Descriptor, message.DESCRIPTOR).fields:
         if field.name in own:
             allowed = own[field.name]
-        elif field.name in BY_FIELD_NAME and message.HasField(field.name):
-            allowed = BY_FIELD_NAME[field.name]
+        elif field.name in BY_FIELD_NAME.ranges and message.HasField(field.name):
+            allowed = BY_FIELD_NAME.ranges[field.name]
         else:
             continue
         elements = _elements(field, getattr(message, field.name))

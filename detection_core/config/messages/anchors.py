@@ -104,12 +104,6 @@ def _ssd(message: SsdAnchorGenerator, path: str) -> Iterator[Problem]:
 
 
 def _anchor_grid(message: AnchorGrid, path: str) -> Iterator[Problem]:
-    if len(message.base_sizes) != len(message.aspect_ratios):
-        text = (
-            f"expected as many as base_sizes, which are {len(message.base_sizes)}, found"
-            f" {len(message.aspect_ratios)}; they are taken in pairs"
-        )
-        yield Problem(path=f"{path}.aspect_ratios", message=text)
     yield from _some(len(message.base_sizes), f"{path}.base_sizes")
 
 

@@ -9,21 +9,8 @@ from detection_core.config.messages.registered import PartKind, registered_probl
 from detection_core.config.suggestions import did_you_mean
 from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
-from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
 from detection_core.protos.calibration_pb2 import ClassIdFunctionApproximations, XYPairs
 from detection_core.protos.hyperparams_pb2 import Initializer
-from detection_core.protos.losses_pb2 import Loss
-from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression
-
-
-def _weight_shared(message: WeightSharedConvolutionalBoxPredictor, path: str) -> Iterator[Problem]:
-    if message.num_layers_before_predictor > 0 and message.depth <= 0:
-        text = (
-            f"expected a positive number of channels for the {message.num_layers_before_predictor} layers"
-            f" before the predictor, found {message.depth}; set depth"
-        )
-        yield Problem(path=f"{path}.depth", message=text)
-
 
 _CLASSES = (
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform",
@@ -53,34 +40,9 @@ def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.keras_initializer_by_name", message=text)
 
 
-def _loss(loss: Loss, path: str) -> Iterator[Problem]:
-    if loss.HasField("hard_example_miner") and loss.classification_loss.HasField("weighted_sigmoid_focal"):
-        text = "expected none beside weighted_sigmoid_focal, which weighs examples itself; remove one"
-        yield Problem(path=f"{path}.hard_example_miner", message=text)
-    if loss.HasField("random_example_sampler") and loss.HasField("hard_example_miner"):
-        text = "expected hard_example_miner or random_example_sampler, found both; remove one"
-        yield Problem(path=f"{path}.random_example_sampler", message=text)
-
-
 def _registered(kind: PartKind, message: Any, path: str) -> Iterator[Problem]:
     if message.HasField("registered"):
         yield from registered_problems(kind, message.registered, f"{path}.registered")
-
-
-def _suppression(nms: BatchNonMaxSuppression, path: str) -> Iterator[Problem]:
-    if nms.max_detections_per_class > nms.max_total_detections:
-        total, found = nms.max_total_detections, nms.max_detections_per_class
-        text = f"expected at most max_total_detections, which is {total:,}, found {found:,}"
-        yield Problem(path=f"{path}.max_detections_per_class", message=text)
-    for name in ("use_class_agnostic_nms", "soft_nms_sigma"):
-        if nms.use_combined_nms and getattr(nms, name):
-            yield Problem(path=f"{path}.{name}", message="expected none beside use_combined_nms; remove one")
-    if nms.use_class_agnostic_nms and nms.max_classes_per_detection > 1:
-        text = (
-            "expected 1 beside use_class_agnostic_nms, which gives an anchor one class only, found"
-            f" {nms.max_classes_per_detection:,}"
-        )
-        yield Problem(path=f"{path}.max_classes_per_detection", message=text)
 
 
 def _knots(message: XYPairs, path: str) -> Iterator[Problem]:
@@ -105,12 +67,9 @@ OPERATION = "TFLite_Detection_PostProcess"
 
 
 CHECKS: Mapping[str, Check] = {
-    "WeightSharedConvolutionalBoxPredictor": _weight_shared,
     "Initializer": _initializer,
-    "Loss": _loss,
     "ClassificationLoss": functools.partial(_registered, "classification_loss"),
     "LocalizationLoss": functools.partial(_registered, "localization_loss"),
-    "BatchNonMaxSuppression": _suppression,
     "ClassIdFunctionApproximations": _per_class,
     "XYPairs": _knots,
 }

@@ -109,12 +109,6 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     yield from training_input_problems(config)
     if family and family.with_network is None:
         yield from _stage_problems(config.train_config, family.name)
-    if config.eval_config.use_moving_averages and not config.train_config.optimizer.use_moving_average:
-        message = (
-            "expected train_config.optimizer.use_moving_average, as averaged weights are asked for, found"
-            " false. Set both or neither."
-        )
-        yield Problem(path="eval_config.use_moving_averages", message=message)
 
 
 def _stage_problems(train: TrainConfig, name: str) -> Iterator[Problem]:

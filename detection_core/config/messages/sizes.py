@@ -1,16 +1,10 @@
 """Image resizers, the size of the network's input, and a bound on the memory that a config needs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from detection_core.detectors.rules import Check
 from detection_core.errors import Problem
-from detection_core.protos.automl_input_pb2 import AutomlResizer
-from detection_core.protos.image_resizer_pb2 import (
-    ConditionalShapeResizer,
-    ImageResizer,
-    KeepAspectRatioResizer,
-)
+from detection_core.protos.image_resizer_pb2 import ImageResizer
 
 
 def network_size(message: ImageResizer) -> tuple[int, int] | None:
@@ -41,18 +35,6 @@ def fixed_size(message: ImageResizer) -> tuple[int, int]:
     return cast(tuple[int, int], network_size(message))
 
 
-def _padding(message: KeepAspectRatioResizer | AutomlResizer, path: str) -> Iterator[Problem]:
-    colours = len(message.per_channel_pad_value)
-    if colours not in (0, 3):
-        text = f"expected 3 values or none, found {colours}; give R, G and B"
-        yield Problem(path=f"{path}.per_channel_pad_value", message=text)
-
-
-def _condition(message: ConditionalShapeResizer, path: str) -> Iterator[Problem]:
-    if message.condition == message.INVALID:
-        yield Problem(path=f"{path}.condition", message="expected GREATER or SMALLER, found INVALID; set one")
-
-
 def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
     """Find a resizer of a model that gives several sizes or pads; a TensorFlow Lite file stretches images."""
     found, path = message.WhichOneof("image_resizer_oneof"), f"{path}.image_resizer"
@@ -67,13 +49,6 @@ def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
         f" padding, found {found}; {remedy}"
     )
     yield Problem(path=path, message=text)
-
-
-CHECKS: Mapping[str, Check] = {
-    "KeepAspectRatioResizer": _padding,
-    "ConditionalShapeResizer": _condition,
-    "AutomlResizer": _padding,
-}
 
 
 MAX_IMAGE_PIXELS = 2**26

@@ -7,9 +7,7 @@ from detection_core.config.messages import (
     anchors,
     detector_parts,
     evaluation,
-    graph_rewriter,
     pipeline,
-    sizes,
     training,
     training_input,
 )
@@ -18,16 +16,17 @@ from detection_core.detectors.rules import Check, Rules, message_name, read_rule
 
 _CHECKS: Mapping[str, Check] = {
     **pipeline.CHECKS,
-    **sizes.CHECKS,
     **detector_parts.CHECKS,
     **anchors.CHECKS,
     **training.CHECKS,
     **training_input.CHECKS,
     **evaluation.CHECKS,
-    **graph_rewriter.CHECKS,
 }
 
-RULES: Mapping[str, Rules] = read_rules(__file__, _CHECKS)
+_READ = read_rules(__file__, _CHECKS)
+BY_FIELD_NAME = _READ.pop("*")
+"""Rules of fields that have the same meaning in every message."""
+RULES: Mapping[str, Rules] = _READ
 """Message name, as in `Loss.EqualizationLoss`, to its rules; messages of a single family are not included."""
 
 _NONE = Rules()

@@ -8,15 +8,11 @@ from detection_core.artifacts.evaluation import MAP
 from detection_core.config.pipeline_config import Config
 from detection_core.detectors.rules import Check, message_name
 from detection_core.errors import ConfigError, Problem
-from detection_core.protos.automl_learning_rate_pb2 import (
-    AutomlCosineLearningRate,
-    AutomlStepwiseLearningRate,
-)
+from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.optimizer_pb2 import (
     CosineDecayLearningRate,
-    ExponentialDecayLearningRate,
     ManualStepLearningRate,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -89,14 +85,6 @@ def in_steps(config: Config, updates: float) -> Config:
     return result
 
 
-def _exponential(schedule: ExponentialDecayLearningRate, path: str) -> Iterator[Problem]:
-    yield from both_problems(schedule, path)
-    if schedule.min_learning_rate > schedule.initial_learning_rate:
-        first, lowest = schedule.initial_learning_rate, schedule.min_learning_rate
-        message = f"expected at most initial_learning_rate, which is {first:g}, found {lowest:g}"
-        yield Problem(path=f"{path}.min_learning_rate", message=message)
-
-
 def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
     if not schedule.schedule:
         message = (
@@ -137,15 +125,6 @@ def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
             f"expected at most learning_rate_base, which is {base:g}, found {schedule.warmup_learning_rate:g}"
         )
         yield Problem(path=f"{path}.warmup_learning_rate", message=message)
-
-
-def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterator[Problem]:
-    if schedule.second_drop_step < schedule.first_drop_step:
-        message = (
-            f"expected at least first_drop_step, which is {schedule.first_drop_step}, found"
-            f" {schedule.second_drop_step}; exchange them"
-        )
-        yield Problem(path=f"{path}.second_drop_step", message=message)
 
 
 def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
@@ -250,10 +229,9 @@ def _metric_problems(message: Validation, path: str) -> Iterator[Problem]:
 
 
 CHECKS: Mapping[str, Check] = {
-    "ExponentialDecayLearningRate": _exponential,
+    "ExponentialDecayLearningRate": both_problems,
     "ManualStepLearningRate": _manual,
     "ManualStepLearningRate.LearningRateSchedule": both_problems,
-    "AutomlStepwiseLearningRate": _automl_stepwise,
     "CosineDecayLearningRate": _cosine,
     "TrainConfig": _problems,
     "Monitoring.Mlflow": _experiment,

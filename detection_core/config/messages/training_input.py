@@ -9,35 +9,10 @@ from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader
-from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 from detection_core.protos.train_pb2 import TrainConfig
 
 
 def _reader(reader: InputReader, path: str) -> Iterator[Problem]:
-    """Find lists that do not match; missing files are reported when they are read."""
-    yield from _weights(reader, path)
-    kinds = len(reader.keypoint_type_weight)
-    if kinds not in (0, reader.num_keypoints):
-        message = (
-            f"expected a weight for each of num_keypoints, {reader.num_keypoints}, or none, found {kinds};"
-            " give one each"
-        )
-        yield Problem(path=f"{path}.keypoint_type_weight", message=message)
-    if reader.decode_at_reduced_size and reader.load_instance_masks:
-        message = (
-            "expected false with load_instance_masks, as masks have the size of their image, found true;"
-            " remove one of them"
-        )
-        yield Problem(path=f"{path}.decode_at_reduced_size", message=message)
-
-
-def _weights(reader: InputReader, path: str) -> Iterator[Problem]:
-    weights, inputs = len(reader.sample_from_datasets_weights), len(reader.tf_record_input_reader.input_path)
-    if weights and weights != inputs:
-        message = (
-            f"expected one weight for each of {inputs} input paths, found {weights}; give one each, or none"
-        )
-        yield Problem(path=f"{path}.sample_from_datasets_weights", message=message)
     for i, weight in enumerate(reader.sample_from_datasets_weights):
         if not weight > 0:
             message = f"expected a weight above 0, found {weight:g}; remove an input that is not to be read"
@@ -60,22 +35,7 @@ def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
         yield from registered_problems("augmentation", message.registered, f"{path}.{arm}")
 
 
-def _padded(message: Any, path: str) -> Iterator[Problem]:
-    fields = message.DESCRIPTOR.fields_by_name
-    for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
-        count = len(getattr(message, name)) if name in fields else 0
-        if count not in (0, 2):
-            text = f"expected 2 values (rows, columns) or none, found {count}"
-            yield Problem(path=f"{path}.{name}", message=text)
-    for name in ("pad_color", "per_channel_pad_value"):
-        colours = len(getattr(message, name)) if name in fields else 0
-        if colours not in (0, 3):
-            text = f"expected 3 values or none, found {colours}; give R, G and B"
-            yield Problem(path=f"{path}.{name}", message=text)
-
-
 def _pad(message: pb.RandomPadImage, path: str) -> Iterator[Problem]:
-    yield from _padded(message, path)
     for bound in ("min", "max"):
         height, width = f"{bound}_image_height", f"{bound}_image_width"
         if message.HasField(height) != message.HasField(width):
@@ -91,36 +51,16 @@ def _downscale(message: pb.RandomDownscaleToTargetPixels, path: str) -> Iterator
         yield Problem(path=f"{path}.min_target_pixels", message=text)
 
 
-def _normalize(message: pb.NormalizeImage, path: str) -> Iterator[Problem]:
-    if message.original_minval == message.original_maxval:
-        text = f"expected another number than original_minval, {message.original_minval:g}"
-        yield Problem(path=f"{path}.original_maxval", message=text)
-
-
-def _softmax(message: pb.ConvertClassLogitsToSoftmax, path: str) -> Iterator[Problem]:
-    if message.temperature == 0.0:
-        text = "expected another number than 0, which logits are divided by"
-        yield Problem(path=f"{path}.temperature", message=text)
+def _jitter(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
+    if bool(message.target_height) != bool(message.target_width):
+        text = "expected target_height and target_width together, found one alone; set both or none"
+        yield Problem(path=f"{path}.target_height", message=text)
 
 
 def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
     if message.policy_name not in POLICIES:
         text = f"expected one of {', '.join(POLICIES)}, found {message.policy_name[:60]!r}"
         yield Problem(path=f"{path}.policy_name", message=text)
-
-
-def _jitter_frame(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
-    yield from _padded(message, path)
-    yield from _scales(message, path)
-    if bool(message.target_height) != bool(message.target_width):
-        text = "expected target_height and target_width together, found one alone; set both or none"
-        yield Problem(path=f"{path}.target_height", message=text)
-
-
-def _means(message: pb.SubtractChannelMean, path: str) -> Iterator[Problem]:
-    if len(message.means) != 3:
-        text = f"expected 3 means, found {len(message.means)}; give R, G and B"
-        yield Problem(path=f"{path}.means", message=text)
 
 
 _PERMUTATIONS = {
@@ -170,55 +110,11 @@ def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.policy_name", message=text)
 
 
-_MOST_SCALES = 9
-
-
-def _scales(message: Any, path: str) -> Iterator[Problem]:
-    if message.scale_max < message.scale_min:
-        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
-        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
-
-
-def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
-    yield from _scales(message, path)
-    yield from _padded(message, path)
-
-
-def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
-    """Find too many sizes, because each one is compiled."""
-    if len(message.scale) > _MOST_SCALES:
-        text = f"expected at most {_MOST_SCALES} scales, found {len(message.scale)}; each is compiled"
-        yield Problem(path=f"{path}.scale", message=text)
-
-
 CHECKS: Mapping[str, Check] = {
     "InputReader": _reader,
     "PreprocessingStep": _step,
-    "AutomlScaleJitter": _jitter_frame,
+    "AutomlScaleJitter": _jitter,
     "AutoAugmentImage": _policy,
-    "ConvertClassLogitsToSoftmax": _softmax,
-    "NormalizeImage": _normalize,
-    "RandomAbsolutePadImage": _padded,
     "RandomDownscaleToTargetPixels": _downscale,
     "RandomPadImage": _pad,
-    "SubtractChannelMean": _means,
-    "Mosaic": _padded,
-    "CopyPaste": _scales,
-    "LargeScaleJitter": _jitter,
-    "MultiScale": _many_scales,
-    **dict.fromkeys(
-        (
-            "RandomCropImage",
-            "RandomCropPadImage",
-            "SSDRandomCrop",
-            "SSDRandomCropOperation",
-            "SSDRandomCropPad",
-            "SSDRandomCropPadOperation",
-            "SSDRandomCropFixedAspectRatio",
-            "SSDRandomCropFixedAspectRatioOperation",
-            "SSDRandomCropPadFixedAspectRatio",
-            "SSDRandomCropPadFixedAspectRatioOperation",
-        ),
-        _padded,
-    ),
 }

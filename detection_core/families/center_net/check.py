@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from detection_core.allowed_values import POSITIVE
 from detection_core.config.messages.sizes import (
@@ -17,14 +16,6 @@ from detection_core.families.center_net import extractors
 from detection_core.protos.center_net_pb2 import CenterNet
 
 RANKINGS = ("min_distance", "score_distance_ratio", "score_scaled_distance_ratio", "gaussian_weighted")
-# Losses that compare classes with each other, or maps as wholes, and not value by value.
-_NOT_BY_VALUE = (
-    "weighted_softmax",
-    "weighted_logits_softmax",
-    "weighted_dice_classification_loss",
-    "bootstrapped_sigmoid",
-)
-_OF_BOXES = ("weighted_giou", "weighted_iou")
 _LOSSES = ("classification_loss", "localization_loss")
 _TASK, _BOXES, _NMS = "keypoint_estimation_task", "object_detection_task", "batch_non_max_suppression"
 _WEIGHTS = "object_center_params.keypoint_weights_for_center"
@@ -49,9 +40,6 @@ def _center_net(message: CenterNet, path: str) -> Iterator[Problem]:
         yield from _suppression(message, f"{path}.post_processing")
     if not message.HasField(_BOXES):
         yield from _without_boxes(message, path)
-    elif message.object_center_params.keypoint_weights_for_center:
-        text = f"expected no {_BOXES} beside it, whose sizes are those of boxes' centres, found one"
-        yield Problem(path=f"{path}.{_WEIGHTS}", message=f"{text}; remove either")
 
 
 def _without_boxes(message: CenterNet, path: str) -> Iterator[Problem]:
@@ -76,9 +64,6 @@ def _suppression(message: CenterNet, path: str) -> Iterator[Problem]:
         if field.name != _NMS:
             text = f"expected {_NMS} alone, as scores are those of the heatmap, found another"
             yield Problem(path=f"{path}.{field.name}", message=f"{text}; remove it")
-    if message.post_processing.batch_non_max_suppression.change_coordinate_frame:
-        text = "expected false, as boxes are relative to the image already, found true; set it to false"
-        yield Problem(path=f"{path}.{_NMS}.change_coordinate_frame", message=text)
     for i, task in enumerate(message.keypoint_estimation_task):
         if task.rescore_instances:
             text = "expected false beside post_processing, which takes the scores of classes, found true"
@@ -86,34 +71,7 @@ def _suppression(message: CenterNet, path: str) -> Iterator[Problem]:
             yield Problem(path=where, message=f"{text}; remove either")
 
 
-def _centers(message: CenterNet.ObjectCenterParams, path: str) -> Iterator[Problem]:
-    yield from _heatmap_loss(message, f"{path}.classification_loss")
-
-
-def _boxes(message: CenterNet.ObjectDetection, path: str) -> Iterator[Problem]:
-    yield from _point_loss(message, f"{path}.localization_loss")
-
-
-def _heatmap_loss(message: Any, path: str) -> Iterator[Problem]:
-    kind = message.classification_loss.WhichOneof("classification_loss")
-    if kind in _NOT_BY_VALUE:
-        text = f"expected a loss of each value of a heatmap, found {kind}"
-        yield Problem(path=path, message=f"{text}; use penalty_reduced_logistic_focal_loss")
-
-
-def _point_loss(message: Any, path: str) -> Iterator[Problem]:
-    kind = message.localization_loss.WhichOneof("localization_loss")
-    if kind in _OF_BOXES:
-        text = f"expected a loss of sizes and offsets, found {kind}, which compares boxes"
-        yield Problem(path=path, message=f"{text}; use l1_localization_loss")
-
-
 def _keypoints(message: CenterNet.KeypointEstimation, path: str) -> Iterator[Problem]:
-    for name in ("task_name", "keypoint_class_name"):
-        if not getattr(message, name):
-            yield Problem(path=f"{path}.{name}", message="expected a name, found none; set it")
-    yield from _heatmap_loss(message.loss, f"{path}.loss.classification_loss")
-    yield from _point_loss(message.loss, f"{path}.loss.localization_loss")
     for field, _ in message.loss.ListFields():
         if field.name not in _LOSSES:
             text = (
@@ -169,8 +127,6 @@ RULES = read_rules(
     {
         "CenterNet": _center_net,
         "CenterNet.KeypointEstimation": _keypoints,
-        "CenterNet.ObjectCenterParams": _centers,
-        "CenterNet.ObjectDetection": _boxes,
         "CenterNet.PredictionHeadParams": _head,
         "CenterNetFeatureExtractor": extractors.extractor_problems,
     },

@@ -7,7 +7,6 @@ from detection_core.config.messages.sizes import Laid, prediction_problems
 from detection_core.detectors.rules import read_rules
 from detection_core.errors import Problem
 from detection_core.families.faster_rcnn.extractors import extractor_problems, has_pyramid, strides
-from detection_core.protos.box_predictor_pb2 import MaskRCNNBoxPredictor
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 
 _HEAD = "mask_rcnn_box_predictor"
@@ -35,11 +34,6 @@ def _faster_rcnn(message: FasterRcnn, path: str) -> Iterator[Problem]:
         if not message.second_stage_box_predictor.HasField("rfcn_box_predictor"):
             yield from _regions(message, path)
         yield from _head(message, path)
-    if message.HasField("hard_example_miner") and message.second_stage_classification_loss.HasField(
-        "weighted_sigmoid_focal"
-    ):
-        text = "expected none beside weighted_sigmoid_focal, which weighs examples itself; remove one"
-        yield Problem(path=f"{path}.hard_example_miner", message=text)
 
 
 def _anchors(message: FasterRcnn, path: str) -> Iterator[Problem]:
@@ -96,12 +90,6 @@ def _head(message: FasterRcnn, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.{_HEAD}.predict_instance_masks", message=text)
 
 
-def _mask_rcnn_head(head: MaskRCNNBoxPredictor, path: str) -> Iterator[Problem]:
-    if head.box_code_size != 4:
-        text = f"expected 4, the size of the codes, found {head.box_code_size:,}; remove the field"
-        yield Problem(path=f"{path}.box_code_size", message=text)
-
-
 def size_problems(message: FasterRcnn, path: str, size: tuple[int, int]) -> Iterator[Problem]:
     """Find more anchors or scores than fit into memory."""
     counts = anchors_per_location(message.first_stage_anchor_generator)
@@ -122,6 +110,5 @@ RULES = read_rules(
     {
         "FasterRcnn": _faster_rcnn,
         "FasterRcnnFeatureExtractor": extractor_problems,
-        "MaskRCNNBoxPredictor": _mask_rcnn_head,
     },
 )

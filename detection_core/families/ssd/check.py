@@ -18,8 +18,6 @@ from detection_core.families.ssd import extractors
 from detection_core.protos.ssd_pb2 import Ssd
 
 _CODER = "faster_rcnn_box_coder"
-# Losses on decoded boxes, not on codes.
-_OF_BOXES = ("weighted_giou", "weighted_iou")
 
 
 def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
@@ -27,8 +25,6 @@ def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
     if not list(extractors.extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
         yield from fitting_problems(ssd, path)
     yield from _head(ssd, path)
-    yield from _background(ssd, path)
-    yield from _keypoint_loss(ssd, path)
 
 
 def fitting_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
@@ -88,28 +84,6 @@ def _head(ssd: Ssd, path: str) -> Iterator[Problem]:
             " reduce_boxes_in_lowest_layer: false, or use convolutional_box_predictor"
         )
         yield Problem(path=path, message=text)
-
-
-def _background(ssd: Ssd, path: str) -> Iterator[Problem]:
-    if ssd.explicit_background_class and ssd.num_classes == 1:
-        text = "expected at least one class beside the background, which num_classes counts, found 1"
-        yield Problem(path=f"{path}.num_classes", message=f"{text}; set num_classes: 2")
-    if ssd.explicit_background_class and ssd.add_background_class:
-        text = (
-            "expected add_background_class: false beside explicit_background_class: true, as the scores then"
-            " have the background's column already; set add_background_class: false"
-        )
-        yield Problem(path=f"{path}.explicit_background_class", message=text)
-
-
-def _keypoint_loss(ssd: Ssd, path: str) -> Iterator[Problem]:
-    kind = ssd.loss.localization_loss.WhichOneof("localization_loss")
-    if ssd.box_coder.HasField("keypoint_box_coder") and kind in _OF_BOXES:
-        text = (
-            f"expected a loss of codes beside keypoint_box_coder, found {kind}, one of boxes, which never"
-            " sees the keypoints; use weighted_smooth_l1"
-        )
-        yield Problem(path=f"{path}.loss.localization_loss", message=text)
 
 
 def keypoints(ssd: Ssd) -> tuple[int, str] | None:

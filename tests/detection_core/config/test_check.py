@@ -3,12 +3,12 @@
 import logging
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 
 from detection_core.allowed_values import DECAY, POSITIVE_FRACTION, up_to
 from detection_core.config import suggestions
 from detection_core.config.check import (
-    BY_FIELD_NAME,
     check_pipeline_config,
     contradictions,
     find_problems,
@@ -16,12 +16,21 @@ from detection_core.config.check import (
     find_without_effect,
 )
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
+from detection_core.config.messages.table import BY_FIELD_NAME, rules_of
 from detection_core.config.messages.table import RULES as OWN_RULES
-from detection_core.config.messages.table import rules_of
 from detection_core.config.paths.field_paths import child_path, walk_messages
 from detection_core.config.suggestions import describe_unknown_field, near_names
+from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.detectors.family import families
-from detection_core.detectors.rules import Rules, message_name, missing_arm, no_problems
+from detection_core.detectors.rules import (
+    RELATIONS,
+    Rules,
+    field_value,
+    message_name,
+    missing_arm,
+    no_problems,
+    wrong_fields,
+)
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.losses_pb2 import Loss
 from detection_core.protos.matcher_pb2 import Matcher
@@ -118,6 +127,11 @@ def test_rules_name_fields_and_oneofs_of_their_message(*, name):
         number = kind.fields_by_name[field].cpp_type
         assert number not in (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_BOOL)
         assert field not in rules.refused
+    # Formatting every text reads its fields, and every relation its operand.
+    for field, entry in rules.wrong_if.items():
+        assert set(entry) <= {*RELATIONS, "message"} and entry["message"].startswith("expected ")
+        field_value(GetMessageClass(kind)(), field)
+    list(wrong_fields(GetMessageClass(kind)(), "", rules))
 
 
 def test_numbers_that_must_be_set_are_known_and_ranges_by_name_not_copied():
@@ -133,12 +147,15 @@ def test_numbers_that_must_be_set_are_known_and_ranges_by_name_not_copied():
     assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)
     fields = {field.name for kind in MESSAGES.values() for field in kind.fields}
     for kind in MESSAGES.values():
-        shared = [f for f in kind.fields if f.name in BY_FIELD_NAME]
+        shared = [f for f in kind.fields if f.name in BY_FIELD_NAME.ranges]
         assert not any(field.is_repeated or field.message_type for field in shared)
         own = rules_of(kind).ranges
         # An own range that equals the shared one would be a second copy of it.
-        assert not [f.name for f in shared if own.get(f.name) == BY_FIELD_NAME[f.name] and f.default_value]
-    assert set(BY_FIELD_NAME) <= fields
+        assert not [
+            f.name for f in shared if own.get(f.name) == BY_FIELD_NAME.ranges[f.name] and f.default_value
+        ]
+    assert set(BY_FIELD_NAME.ranges) <= fields
+    assert BY_FIELD_NAME.ranges["num_classes"].high == MAX_CLASS_ID
 
 
 SSD, TRAIN = "model.ssd", "train_config"
