@@ -23,6 +23,11 @@ FileFormat = Literal[
 ]  # fmt: skip
 """Keys of `exporters.tflite_formats.FORMATS`."""
 
+PredictionFormat = Literal[
+    "pictures", "json", "jsonl", "coco_results", "csv", "coco", "voc", "yolo", "cvat", "label_studio",
+]  # fmt: skip
+"""What `detflow predict` writes; from `csv` on the keys of `datasets.annotation_writers.WRITERS`."""
+
 TFLiteForm = Literal["post_process", "plain_nms", "headless"]
 TFLITE_FORMS: tuple[TFLiteForm, ...] = get_args(TFLiteForm)
 """End of a TensorFlow Lite file: the operation TFLite_Detection_PostProcess, equivalent built-in operations,

@@ -47,7 +47,7 @@ class PredictOptions:
     """What is written, and how.
 
     Attributes:
-        formats: of `predicting.prediction_outputs.FORMATS`.
+        formats: of `allowed_values.PredictionFormat`.
         names: image to the name of its results; by default its file name. They may have folders.
         batch_size: most images of one size that are detected in one call, if the detector takes several.
         journal: of an interrupted prediction, whose results are kept; None: nothing is resumed.

@@ -4,16 +4,15 @@ import argparse
 import json
 import logging
 import os
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
+from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.json_values import encode
 from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
 from detection_core.storage import files
 from pipeline.cli.base import (
     OUTPUT,
     TRUST,
-    Argument,
     Result,
     argument,
     given_model,
@@ -28,18 +27,7 @@ from pipeline.console import native_output_to
 _logger = logging.getLogger(__name__)
 
 
-def prediction_arguments() -> Iterator[Argument]:
-    """Yield the flags of what is written, with the formats as choices."""
-    from detection_core.tasks.predicting.prediction_outputs import FORMATS, JSON, PICTURES
-
-    yield argument(
-        "--format",
-        action="append",
-        dest="formats",
-        choices=FORMATS,
-        metavar="FORMAT",
-        help=f"to write, may be given several times: {', '.join(FORMATS)} (default: {PICTURES} and {JSON})",
-    )
+_DRAWN = ["pictures", "json"]
 
 
 @verb(
@@ -61,7 +49,15 @@ def prediction_arguments() -> Iterator[Argument]:
     ),
     OUTPUT,
     argument("--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"),
-    prediction_arguments,
+    argument(
+        "--format",
+        action="append",
+        dest="formats",
+        choices=get_args(PredictionFormat),
+        metavar="FORMAT",
+        help=f"to write, may be given several times: {', '.join(get_args(PredictionFormat))}"
+        f" (default: {' and '.join(_DRAWN)})",
+    ),
     option("--batch-size", "N", "most images of one size to detect in one call (default: 1)", default=1),
     option("--every", "N", "of a video, look at every Nth frame only (default: 1)", default=1),
     option("--max-frames", "N", "of a video, end after N frames (default: 0, at its end)", default=0),
@@ -91,10 +87,10 @@ def predict(arguments: argparse.Namespace) -> Result:
     videos = {path: name for path, name in given.items() if path not in images}
     with native_output_to(os.devnull):
         from detection_core.tasks.predict import PredictOptions, predict
-        from detection_core.tasks.predicting.prediction_outputs import JSON, PICTURES, describe_model
+        from detection_core.tasks.predicting.prediction_outputs import describe_model
 
         model = one_model(arguments)
-        arguments.formats = arguments.formats or [PICTURES, JSON]
+        arguments.formats = arguments.formats or _DRAWN
         options = {name: value for name, value in vars(arguments).items() if name in _KEY}
         with open_journal(arguments.output, json.dumps([describe_model(model), options])) as journal:
             found = _videos(model, videos, arguments, journal, alone=not images)

@@ -9,12 +9,10 @@ from detection_core.artifacts.prediction import PREDICTIONS, Prediction
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, RunLengths
 from detection_core.datasets.annotation_writers import WRITERS
-from detection_core.evaluation.coco_results import COCO_RESULTS
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS
 
-PICTURES, JSON, JSON_LINES, COCO = "pictures", "json", "jsonl", COCO_RESULTS.removesuffix(".json")
-FORMATS = (PICTURES, JSON, JSON_LINES, COCO, *WRITERS)
+PICTURES, JSON, JSON_LINES, COCO = "pictures", "json", "jsonl", "coco_results"
 
 
 def describe_model(path: str) -> str:
@@ -52,7 +50,7 @@ def write_formats(
     """Write `JSON_LINES` and annotations of usable images; other formats are left out.
 
     Args:
-        formats: of `FORMATS`.
+        formats: of `allowed_values.PredictionFormat`.
         folder: to write; created if missing.
         results: file name in the annotations to the detections of an image.
         names: class in [0, C) to name, as the model records it; may be empty.

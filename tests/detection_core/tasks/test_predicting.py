@@ -4,16 +4,19 @@ import io
 import json
 import os
 import shutil
+from typing import get_args
 
 import pytest
 
+from detection_core.allowed_values import PredictionFormat
 from detection_core.artifacts.prediction import PREDICTIONS, DetectedObject, MaskRuns, Prediction
+from detection_core.datasets.annotation_writers import WRITERS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.tasks.predicting.prediction_inputs import find_inputs, unique_stems
 from detection_core.tasks.predicting.prediction_journal import NAME, open_journal
-from detection_core.tasks.predicting.prediction_outputs import FORMATS, describe_model, write_formats
+from detection_core.tasks.predicting.prediction_outputs import describe_model, write_formats
 from tests.support.blobs import BlobDetector, save_folder
 from tests.support.cases import refused
 from tests.support.object_store import s3_server
@@ -124,7 +127,8 @@ def test_lines_and_annotations_are_of_classes_that_the_model_names_or_finds(tmp_
     assert [image["file_name"] for image in written["images"]] == ["a/x.png", "y.png"]
     (found,) = written["annotations"]
     assert found["bbox"] == pytest.approx([6, 10, 24, 20]) and found["detflow"] == {"confidence": 0.5}
-    assert set(FORMATS) & set(READERS) == {"coco", "csv", "cvat", "label_studio", "voc", "yolo"}
+    assert get_args(PredictionFormat)[4:] == tuple(WRITERS)
+    assert set(WRITERS) & set(READERS) == {"coco", "csv", "cvat", "label_studio", "voc", "yolo"}
 
 
 def test_masks_are_in_coco_annotations(tmp_path):

@@ -8,13 +8,14 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from PIL import Image
 
+from detection_core.allowed_values import PredictionFormat
 from detection_core.evaluation import signature_runner
 from detection_core.tasks.predicting.prediction_journal import NAME
-from detection_core.tasks.predicting.prediction_outputs import FORMATS
 from tests.support import videos
 from tests.support.blobs import BlobDetector, save_folder, scenes
 
@@ -38,7 +39,7 @@ def below(folder):
 
 def test_every_format_is_written_and_folders_are_kept(model, photos, tmp_path, cli):
     out = tmp_path / "out"
-    words = [word for name in FORMATS for word in ("--format", name)]
+    words = [word for name in get_args(PredictionFormat) for word in ("--format", name)]
     told = cli("predict", "--model", model, photos, "--output", out, *words)
     assert told == f"4 pictures in {out}\n"
     stems = ["a", "b/a", "b/c", "d"]

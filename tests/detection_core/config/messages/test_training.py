@@ -336,8 +336,10 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_problems(PYRAMID, {DRAWN: True, COLOUR: "blak"}, {COLOUR})
     assert_fine(PYRAMID, {SETS: sorted({*MEASURED} - {*shapes}), CATEGORY: "cat, dog", BOXES: 0})
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
-    assert set(MEASURED) == {COCO_SET, *shapes, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
-    assert len(MEASURED) + len(NOT_MEASURED) == 13
+    assert set(MEASURED) == {COCO_SET, "tide_metrics", *shapes, *VOC_SETS} and not set(MEASURED) & set(
+        NOT_MEASURED
+    )
+    assert len(MEASURED) + len(NOT_MEASURED) == 15
     sigma = '{{ coco_keypoint_metrics {{ keypoint_label_to_sigmas {{ key: "{}" value: {} }} }} }}'
     metric = f"{EVAL}.parameterized_metric"
     # The detector finds no keypoints.
