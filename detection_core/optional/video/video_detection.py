@@ -28,7 +28,6 @@ from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.signature_runner import Runner
 from detection_core.optional.video.byte_track import ByteTracker
 from detection_core.optional.video.video_writer import VideoWriter, import_av, video_writer
 from detection_core.progress import Progress
@@ -235,27 +234,18 @@ def predict_video(
     """
     if CAMERA.fullmatch(video) and not options.max_frames:
         raise ConfigError("expected a number of frames for a camera, found none", where="max_frames")
-    runner = load_runner(model_path, trust=options.trust)
-    stem = stem or os.path.splitext(os.path.basename(video))[0]
-    outputs = files.join(output_dir, stem)
+    look = _Look(model_path, options)
+    outputs = files.join(output_dir, stem or os.path.splitext(os.path.basename(video))[0])
     drawn_path = f"{outputs}-detected.mp4" if options.annotate else ""  # the video may be in the same folder
     table: list[Sequence[object]] = [_COLUMNS]
     with _local_file(video) as path, VideoReader(path) as reader, contextlib.ExitStack() as stack:
         lines = stack.enter_context(files.atomic_file(f"{outputs}.jsonl"))
-        look = _Look(
-            runner=runner,
-            names=known_classes(model_path),
-            edges=known_edges(model_path),
-            min_score=options.min_score,
-            tracker=ByteTracker(options.min_score) if options.track else None,
-            drawn=stack.enter_context(video_writer(drawn_path, reader.rate / options.every))
-            if drawn_path
-            else None,
-        )
+        rate = reader.rate / options.every
+        drawn = stack.enter_context(video_writer(drawn_path, rate)) if drawn_path else None
         began = time.perf_counter()
         frames = found = 0
         for frame in _progress(reader, options):
-            prediction = look(frame)
+            prediction = look(frame, drawn)
             lines.write(FRAMES.format_line(prediction).encode())
             frames, found = frames + 1, found + len(prediction.detections)
             if options.table:
@@ -279,30 +269,28 @@ def predict_video(
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Look:
-    """Detects objects in frames, numbers them if there is a tracker, and draws them."""
+    """Detects objects in frames, numbers them if that is asked for, and draws them."""
 
-    runner: Runner
-    names: dict[int, str]
-    edges: tuple[tuple[int, int], ...]
-    min_score: float
-    tracker: ByteTracker | None
-    drawn: VideoWriter | None
+    def __init__(self, model_path: str, options: VideoOptions) -> None:
+        self.runner = load_runner(model_path, trust=options.trust)
+        self.names, self.edges = known_classes(model_path), known_edges(model_path)
+        self.min_score = options.min_score
+        self.tracker = ByteTracker(options.min_score) if options.track else None
 
-    def __call__(self, frame: VideoFrame) -> FramePrediction:
+    def __call__(self, frame: VideoFrame, drawn: VideoWriter | None) -> FramePrediction:
         found = self.runner(frame.pixels, f"frame {frame.number}")
         tracks: np.ndarray = self.tracker.update(found) if self.tracker else np.zeros(len(found.scores), int)
         kept = tracks > 0 if self.tracker else found.scores >= self.min_score
         found, tracks = found.take(kept), tracks[kept]
         names = all_names(found, self.names)
-        if self.drawn is not None:
+        if drawn is not None:
             boxes = detection_boxes(found, names, 0.0, edges=self.edges)
             if self.tracker:
                 numbered = zip(boxes, tracks, strict=True)
                 boxes = [dataclasses.replace(box, text=f"#{n} {box.text}") for box, n in numbered]
             picture = draw_boxes(fit(frame.pixels, longest=_LONGEST_PX), boxes)
-            self.drawn.write(np.asarray(picture), frame.seconds)
+            drawn.write(np.asarray(picture), frame.seconds)
         detections = zip(detected_objects(found, names, 0.0), tracks.tolist(), strict=True)
         return FramePrediction(
             frame=frame.number,
