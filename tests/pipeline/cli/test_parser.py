@@ -158,7 +158,7 @@ def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, t
 
 def test_a_crash_keeps_its_traceback_and_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, cli):
     crash = mock.Mock(side_effect=RuntimeError("a defect of ours"))
-    monkeypatch.setattr("pipeline.cli.workflow._describe", crash)
+    monkeypatch.setattr("pipeline.local.run_summary.summarise", crash)
     monkeypatch.setattr("pipeline.local.local_run.run_locally", lambda *_: None)
     refused(RuntimeError, "a defect of ours", parser.main, ["run", digits_settings])
     monkeypatch.setattr("pipeline.local.local_run.run_locally", mock.Mock(side_effect=KeyboardInterrupt))
