@@ -1,5 +1,6 @@
 """The check of a config: ranges, contradictions, and what it says."""
 
+import dataclasses
 import logging
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -25,7 +26,6 @@ from detection_core.detectors.family import families
 from detection_core.detectors.rules import (
     RELATIONS,
     Rules,
-    field_value,
     message_name,
     missing_arm,
     no_problems,
@@ -127,11 +127,15 @@ def test_rules_name_fields_and_oneofs_of_their_message(*, name):
         number = kind.fields_by_name[field].cpp_type
         assert number not in (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_BOOL)
         assert field not in rules.refused
-    # Formatting every text reads its fields, and every relation its operand.
     for field, entry in rules.wrong_if.items():
-        assert set(entry) <= {*RELATIONS, "message"} and entry["message"].startswith("expected ")
-        field_value(GetMessageClass(kind)(), field)
-    list(wrong_fields(GetMessageClass(kind)(), "", rules))
+        text = entry["message"]
+        assert set(entry) <= {*RELATIONS, "message"} and text.startswith("expected ")
+        # Without relations every field is wrong, so that its text is formatted. Alone, each relation is read.
+        relations = [{name: operand} for name, operand in entry.items() if name != "message"]
+        for some in ({}, *relations):
+            alone = dataclasses.replace(rules, wrong_if={field: {**some, "message": text}})
+            found = list(wrong_fields(GetMessageClass(kind)(), "", alone))
+            assert some or [problem.path for problem in found] == [field]
 
 
 def test_numbers_that_must_be_set_are_known_and_ranges_by_name_not_copied():
