@@ -28,7 +28,7 @@ from detection_core.evaluation.signature_runner import Runner, detect_batch
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS, Instances
-from detection_core.tasks.predicting.prediction_inputs import unique_stems
+from detection_core.tasks.predicting.prediction_inputs import real_path, unique_stems
 from detection_core.tasks.predicting.prediction_journal import Journal, open_journal
 from detection_core.tasks.predicting.prediction_outputs import (
     COCO,
@@ -215,18 +215,14 @@ def _write_coco_results(folder: str, ids: Mapping[str, int], journal: Journal) -
 def _refuse_overwriting(images: Sequence[str], stems: Mapping[str, str], output_dir: str) -> None:
     """Refuse a folder of the images, where the output would overwrite images or their annotations."""
     written = {os.path.dirname(files.join(output_dir, stem)) for stem in stems.values() if output_dir}
-    places = set(map(_place, written))
+    places = set(map(real_path, written))
     for folder, path in {os.path.dirname(path): path for path in images}.items():
-        if _place(folder) in places:
+        if real_path(folder) in places:
             raise ConfigError(
                 f"expected another folder than that of the images, found {path} in it, whose files would be"
                 " overwritten; choose another",
                 where="output",
             )
-
-
-def _place(folder: str) -> str:
-    return folder.rstrip("/") if files.is_remote(folder) else os.path.realpath(folder)
 
 
 def read_image(path: str) -> np.ndarray:

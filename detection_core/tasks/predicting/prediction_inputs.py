@@ -67,12 +67,14 @@ def _find(path: str, output_dir: str) -> dict[str, str]:
 def _files_below(folder: str, output_dir: str) -> dict[str, str]:
     """Return the images and videos below a folder by path, except results of an earlier prediction."""
     listing = list_folder(folder)
-    here, there = (
-        path.rstrip("/") if files.is_remote(path) else os.path.realpath(path) for path in (folder, output_dir)
-    )
-    results = there.removeprefix(f"{here}/")
+    results = real_path(output_dir).removeprefix(f"{real_path(folder)}/")
     names = sorted(listing.paths(*_ENDINGS))
     return {listing.path(name): name for name in names if not name.startswith(f"{results}/")}
+
+
+def real_path(folder: str) -> str:
+    """Return the one path of a folder that has several, such as by links."""
+    return folder.rstrip("/") if files.is_remote(folder) else os.path.realpath(folder)
 
 
 def unique_stems(names: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:

@@ -65,8 +65,9 @@ def write_formats(
     known |= {found.label: found.name for result in results.values() for found in result.detections}
     label_map = LabelMap(items=tuple(LabelMapItem(id=i, name=name) for i, name in known.items()))
     images = [_annotated(name, result) for name, result in results.items()]
+    model = describe_model(model_path)  # which reads the model's files
     for write in writers:
-        write(folder, images, label_map, describe_model(model_path))
+        write(folder, images, label_map, model)
 
 
 def _annotated(name: str, result: Prediction) -> AnnotatedImage:
