@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, Input, Output
-from component_specs.codecs import JsonObject
+from component_specs.codecs import JsonList, JsonObject
 
 Thresholds = Mapping[str, Mapping[str, float]]
 """Metric name to its bounds."""
@@ -28,6 +28,8 @@ class EvaluatorJob:
         pictures: number of side-by-side pictures to draw; -1: eval_config.num_visualizations.
         write_detections: also write the detections to the evaluation, as `coco_results.json`.
         trust: also run detectors whose graphs have side effects, such as reading files.
+        distributed: whether workers of Beam run the detector, each on some of the files of records.
+        beam_args: Beam's pipeline options then; empty: a worker process per core of this machine.
         code_version: fingerprint of the code; part of the cache key.
         evaluation: folder to fill: metrics.json, curves.json, pictures/.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
@@ -44,4 +46,6 @@ class EvaluatorJob:
     pictures: int = -1
     write_detections: bool = False
     trust: bool = False
+    distributed: bool = False
+    beam_args: Annotated[tuple[str, ...], JsonList(example='["--runner=FlinkRunner"]')] = ()
     code_version: str = ""

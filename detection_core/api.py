@@ -200,20 +200,20 @@ def evaluate(
         ModelError: if a detector cannot be run or returns NaN or infinity.
     """
     from detection_core.builders.evaluation_settings import EvaluateOptions
-    from detection_core.tasks.evaluate import evaluate_config
+    from detection_core.tasks.evaluate import plan_evaluation
 
     options = options or EvaluateOptions()
     if output is None:
         options = dataclasses.replace(options, pictures=0)
     with ScratchFolder() as scratch:
-        return evaluate_config(
+        return plan_evaluation(
             model_path=os.fspath(model),
             config=None if config is None else _config(config),
             examples_dir=_text(examples),
             evaluation_dir=os.path.join(scratch, "evaluation") if output is None else os.fspath(output),
             baseline_path=_text(baseline),
             options=options,
-        )
+        ).run()
 
 
 @with_extensions

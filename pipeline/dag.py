@@ -209,6 +209,8 @@ def _evaluation_step(
             "thresholds": thresholds,
             "slices": settings.evaluate.slices,
             "pictures": settings.evaluate.pictures,
+            "distributed": settings.evaluate.distributed,
+            "beam_args": tuple(settings.beam.args) if settings.evaluate.distributed else (),
         },
         inputs={"examples": _EXAMPLES, **models},
     )

@@ -1,12 +1,16 @@
 """Evaluator: compute metrics, pictures and a verdict of a detector."""
 
+import functools
+import os
 from typing import Any
 
 from component_specs import EvaluatorJob
 from component_specs.annotations import options_of
+from components.runtime.beam_pipeline import in_processes
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.artifacts.evaluation import METRICS
 from detection_core.builders.evaluation_settings import EvaluateOptions
-from detection_core.tasks.evaluate import evaluate_config
+from detection_core.tasks.evaluate import plan_evaluation
 
 
 def run(job: EvaluatorJob) -> dict[str, Any]:
@@ -15,12 +19,21 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
     Returns:
         Properties of the evaluation artifact.
     """
-    report = evaluate_config(
+    plan = functools.partial(
+        plan_evaluation,
         model_path=job.model,
         evaluation_dir=job.evaluation,
         examples_dir=job.examples,
         baseline_path=job.baseline,
         options=options_of(EvaluateOptions, job),
     )
+    if job.distributed:
+        # Importing Beam takes seconds.
+        from components.evaluator.distributed import evaluate_on_beam
+
+        evaluate_on_beam(plan, job.beam_args or in_processes(len(os.sched_getaffinity(0))))
+        report = METRICS.read(job.evaluation)
+    else:
+        report = plan().run()
     write_blessing(job.blessing, bool(report.blessed), report.reasons)
     return {"blessed": report.blessed, "images": report.images, "split": report.split}

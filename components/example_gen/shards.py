@@ -8,16 +8,14 @@ import json
 import logging
 import math
 import os
-import queue
-import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, cast
 
 import google_crc32c
 
 from components.example_gen.image_index import IndexedImages, parse_json, read_record
+from components.runtime.beam_pipeline import IN_PROCESS, in_processes, run_pipeline
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_format import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection
@@ -27,7 +25,6 @@ from detection_core.datasets.encoding import DECODINGS, make_example
 from detection_core.datasets.shapes import SHOWN
 from detection_core.errors import DataError
 from detection_core.progress import Progress
-from detection_core.python_process import python_started_by_libraries
 from detection_core.storage import files
 from detection_core.storage.shard_cache import Shard
 
@@ -178,11 +175,6 @@ _logger = logging.getLogger(__name__)
 _IMAGES_PER_SECOND, _START_SECONDS = 2000, 15
 _POLL_SECONDS = 1.0
 
-# The runner behind DirectRunner. As of Beam 2.77, DirectRunner first tries to download another runner.
-_LOCAL = ["--runner=FnApiRunner"]
-_IN_PROCESSES = "--direct_running_mode=multi_processing"
-IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
-
 
 def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
     """Write the shards of tasks, given as paths from `shards.write_tasks` to numbers of records.
@@ -192,22 +184,16 @@ def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
     needs the data and the examples folder on shared storage.
     """
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
     arguments = list(beam_args) or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
     _logger.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
 
-    def run() -> None:
-        with beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
-            shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
-            _ = shards | "Write" >> beam.Map(_write_shard)
+    def build(pipeline: beam.Pipeline) -> None:
+        shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
+        _ = shards | "Write" >> beam.Map(_write_shard)
 
     with _watched(tasks):
-        if _IN_PROCESSES in arguments:
-            with python_started_by_libraries():
-                run_with_workers(run)
-        else:
-            run()
+        run_pipeline(build, arguments)
 
 
 def _write_shard(task_path: bytes) -> int:
@@ -220,7 +206,7 @@ def choose_arguments(images: int, cores: int) -> list[str]:
     alone = images / _IMAGES_PER_SECOND
     if alone <= _START_SECONDS + alone / cores:
         return IN_PROCESS
-    return [*_LOCAL, _IN_PROCESSES, f"--direct_num_workers={cores}"]
+    return in_processes(cores)
 
 
 @contextlib.contextmanager
@@ -248,69 +234,3 @@ def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
     finally:
         over.set()
         watcher.join()
-
-
-_WORKER_THREAD = "run_worker"
-_WORKER_PROGRAM = b"sdk_worker_main"
-
-
-def run_with_workers(run: Callable[[], None]) -> None:
-    """Run a pipeline on Beam's local runner, and fail when a worker process dies.
-
-    As of Beam 2.77, the thread that waits for a worker process raises if it dies. The runner still waits for
-    the worker's answer (SubprocessSdkWorker in runners/portability/local_job_service.py).
-
-    Raises:
-        RuntimeError: if a worker has died; the others are killed, so that nothing is written afterwards.
-    """
-    outcome: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-    before = threading.excepthook
-
-    def hook(args: threading.ExceptHookArgs) -> None:
-        if args.thread is not None and args.thread.name == _WORKER_THREAD:
-            died = RuntimeError(
-                f"expected Beam's workers to live until the end, found that one has died ({args.exc_value}): "
-                "memory may have been short; run again, with fewer workers (beam.args)"
-            )
-            outcome.put(died)
-        else:
-            before(args)
-
-    def work() -> None:
-        try:
-            run()
-        except BaseException as e:  # passed to the waiting thread
-            outcome.put(e)
-        else:
-            outcome.put(None)
-
-    runner = threading.Thread(target=work, name="beam-runner", daemon=True)
-    threading.excepthook = hook
-    ended = False
-    try:
-        runner.start()
-        error = outcome.get()
-        ended = error is None
-    finally:
-        if not ended:
-            _kill_workers()
-        threading.excepthook = before
-    if error is not None:
-        raise error
-    runner.join()
-
-
-def _kill_workers() -> None:
-    for process in _workers(os.getpid()):
-        with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-
-
-def _workers(parent: int) -> Iterator[int]:
-    """Yield the descendants of a process that run Beam's workers: shells, each after its Python process."""
-    for children in Path(f"/proc/{parent}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield from _workers(child)
-                if _WORKER_PROGRAM in Path(f"/proc/{child}/cmdline").read_bytes():
-                    yield child

@@ -32,6 +32,7 @@ class EvaluateOptions:
         metrics: what to report.
         slices: features to measure parts of the split by, as for `evaluation.slices.load_features`.
         images: number of images, for the progress lines; 0 if unknown.
+        batch_size: most images of one size that are detected in one call, if the detector takes several.
         write_detections: also write the detections as COCO results, `coco_results.json`.
         trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
@@ -44,6 +45,7 @@ class EvaluateOptions:
     metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
     slices: str = ""
     images: int = 0
+    batch_size: int = 1
     write_detections: bool = False
     trust: bool = False
 
@@ -57,6 +59,7 @@ def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> Evaluat
         min_score=message.min_score_threshold if message.HasField("min_score_threshold") else None,
         drawing=_drawing(message),
         metrics=_metrics(message),
+        batch_size=message.batch_size,
     )
 
 

@@ -104,6 +104,12 @@ class Reader:
         """Return a reader whose training samples are undecoded records, string []."""
         return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
+    def by_file(self) -> "list[Reader]":
+        """Return a reader for each file, or one where the records to read are counted over all files."""
+        if self.sequence.sample_1_of_n_examples > 1:
+            return [self]
+        return [dataclasses.replace(self, paths=(path,), groups=(), weights=()) for path in self.paths]
+
     def examples(self) -> int:
         """Count the examples of a training epoch, repeats included.
 

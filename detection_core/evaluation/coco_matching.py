@@ -86,6 +86,10 @@ class MatchTable:
         image, objects = (np.asarray(np.searchsorted(places, p)) for p in (part.image, part.object_image))
         return dataclasses.replace(part, image=image, object_image=objects)
 
+    def shifted(self, first: int) -> "MatchTable":
+        """Return the same rows, with images counted from `first` on instead of 0."""
+        return dataclasses.replace(self, image=self.image + first, object_image=self.object_image + first)
+
     def by_class(self) -> Callable[[int], "MatchTable"]:
         """Return a function of a class to its rows: detections by falling score, then image, then rank."""
         order = np.lexsort((-self.scores, self.label))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,23 +16,33 @@ from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.signature_runner import Runner
+from detection_core.evaluation.signature_runner import Runner, detect_batch
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import Instances
 
+# Images of so many sizes wait for others of their size.
+_SIZES = 4
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Results of one detector on a split.
+    """Results of one detector on a split, or on a part of it.
 
     Attributes:
         images: ground truth and detections of every image, in order.
-        seconds_per_image: mean time of a call, without the first, which prepares the model.
+        seconds_per_image: mean time of the calls, without the first, which prepares the model.
     """
 
     images: tuple[EvaluatedImage, ...]
     seconds_per_image: float
+
+
+def join_measurements(parts: Sequence[Measurement]) -> Measurement:
+    """Join the results of a detector on the parts of a split, in the split's order."""
+    images = tuple(image for part in parts for image in part.images)
+    seconds = sum(part.seconds_per_image * len(part.images) for part in parts)
+    return Measurement(images=images, seconds_per_image=seconds / max(1, len(images)))
 
 
 def measure(
@@ -42,6 +52,8 @@ def measure(
     *,
     job: str = "evaluate",
     total: int = 0,
+    batch_size: int = 1,
+    partial: bool = False,
 ) -> dict[str, Measurement]:
     """Run every detector on every image; only detections are kept.
 
@@ -51,6 +63,8 @@ def measure(
         label_map: classes of the ground truth.
         job: name in the progress lines.
         total: number of images, if known.
+        batch_size: most images of one size that are detected in one call, if the detector takes several.
+        partial: whether the images are a part of the split, which may be empty.
 
     Returns:
         Name to measurement.
@@ -59,27 +73,46 @@ def measure(
         ModelError: if a detector returns NaN, infinity, or a class missing from the label map.
         DataError: if there is no image, or the ground truth has a class missing from the label map.
     """
-    found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
+    found: dict[str, dict[int, EvaluatedImage]] = {name: {} for name in runners}
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     with Progress(job, total=total, unit="image") as progress:
-        for image, image_truth in truth:
-            _check_truth(image_truth, label_map)
+        for batch in _batches(truth, batch_size):
+            pixels, truths = [image for _, image, _ in batch], [objects for _, _, objects in batch]
+            for objects in truths:
+                _check_truth(objects, label_map)
             for name, runner in runners.items():
                 start = time.perf_counter()
-                detections = runner(image, image_truth.source_id)
-                seconds[name].append(time.perf_counter() - start)
-                kept = _of_known_classes(detections, label_map, runner.path)
-                found[name].append(EvaluatedImage(truth=image_truth, detections=kept))
-            progress.advance()
+                detections = detect_batch(runner, pixels, [objects.source_id for objects in truths])
+                seconds[name] += [(time.perf_counter() - start) / len(batch)] * len(batch)
+                for (place, _, objects), each in zip(batch, detections, strict=True):
+                    kept = _of_known_classes(each, label_map, runner.path)
+                    found[name][place] = EvaluatedImage(truth=objects, detections=kept)
+            progress.advance(len(batch))
     for name, images in found.items():
-        if not images:
+        if not images and not partial:
             raise DataError(f"expected images to measure {name} on, found none; choose another split")
     return {
         name: Measurement(
-            images=tuple(found[name]), seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name]))
+            images=tuple(found[name][place] for place in sorted(found[name])),
+            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name] or 0.0)),
         )
         for name in runners
     }
+
+
+def _batches(
+    truth: Iterable[tuple[np.ndarray, Instances]], most: int
+) -> Iterator[list[tuple[int, np.ndarray, Instances]]]:
+    """Yield images of one size with their places in the split; a few sizes at once wait for more images."""
+    waiting: dict[tuple[int, ...], list[tuple[int, np.ndarray, Instances]]] = {}
+    for place, (image, objects) in enumerate(truth):
+        batch = waiting.setdefault(image.shape, [])
+        batch.append((place, image, objects))
+        if len(batch) >= most:
+            yield waiting.pop(image.shape)
+        elif len(waiting) > _SIZES:
+            yield waiting.pop(next(iter(waiting)))
+    yield from waiting.values()
 
 
 def _check_truth(truth: Instances, label_map: LabelMap) -> None:

@@ -21,6 +21,7 @@ from detection_core.config.metric_names import MASK_SETS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.evaluation.bootstrap import known_intervals, resample
+from detection_core.evaluation.coco_matching import MatchTable
 from detection_core.evaluation.coco_results import (
     COCO_RESULTS,
     CocoResults,
@@ -30,7 +31,7 @@ from detection_core.evaluation.coco_results import (
 from detection_core.evaluation.coco_truth import CocoTruth
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import measure, split_to_measure
+from detection_core.evaluation.measure import Measurement, measure, split_to_measure
 from detection_core.evaluation.metric_sets import (
     coco_kinds,
     compute_metrics,
@@ -61,6 +62,132 @@ _DIGITS = 19
 """Fewer digits of an image id fit 64 bits."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A planned evaluation, whose thresholds are checked.
+
+    Attributes:
+        paths: the detector and, if it is compared, the baseline, by name.
+        truth: yields the images and their ground truth.
+        label_map: classes of the ground truth and of the detectors.
+        categories: category id of COCO results to class in [0, C).
+        folder: to write.
+        options: metrics, thresholds and pictures.
+        thresholds: of the options.
+        features: of the options' slices.
+        note: why the baseline is not compared; "" if it is, or there is none.
+        parts: the sources of the same images in parts, in order, where they come from record files.
+    """
+
+    paths: Mapping[str, str]
+    truth: TruthSource
+    label_map: LabelMap
+    categories: Mapping[int, int]
+    folder: str
+    options: EvaluateOptions
+    thresholds: Sequence[Threshold]
+    features: Sequence[Feature]
+    note: str = ""
+    parts: Sequence[TruthSource] = ()
+
+    def run(self) -> EvalReport:
+        """Measure in this process and report."""
+        runners = self.load()
+        measured = self.measure(runners, self.truth)
+        for runner in runners.values():
+            if isinstance(runner, CocoResults):
+                runner.check_all_seen()
+        return self.report(measured, {})
+
+    def load(self) -> dict[str, Runner]:
+        """Load the detectors."""
+        avoid_slow_fusions()
+        return {
+            name: CocoResults(path, self.categories)
+            if isinstance(self.truth, CocoTruth) or _is_results(path)
+            else load_runner(path, trust=self.options.trust)
+            for name, path in self.paths.items()
+        }
+
+    def measure(
+        self, runners: Mapping[str, Runner], truth: TruthSource, *, partial: bool = False
+    ) -> dict[str, Measurement]:
+        """Detect objects in all images, or in a part of them, which may be empty."""
+        total, batch_size = 0 if partial else self.options.images, self.options.batch_size
+        return measure(runners, truth(), self.label_map, total=total, batch_size=batch_size, partial=partial)
+
+    def match(self, measured: Mapping[str, Measurement]) -> dict[str, dict[str, MatchTable]]:
+        """Return each detector's matches by COCO's names of the shapes that the metrics compare."""
+        return {
+            name: {kind.iou_type: split.table(kind) for kind in coco_kinds(self.options.metrics)}
+            for name, split in self._splits(measured).items()
+        }
+
+    def _splits(self, measured: Mapping[str, Measurement]) -> dict[str, EvaluatedSplit]:
+        return {
+            name: split_to_measure(one.images, self.label_map, self.options.metrics, self.truth)
+            for name, one in measured.items()
+        }
+
+    def report(
+        self, measured: Mapping[str, Measurement], matched: Mapping[str, Mapping[str, MatchTable]]
+    ) -> EvalReport:
+        """Compute the metrics, judge the thresholds and write the folder.
+
+        Args:
+            measured: of all images.
+            matched: of all images, as `match` returns it; what is missing is matched.
+        """
+        options, note, splits = self.options, self.note, self._splits(measured)
+        for name, tables in matched.items():
+            splits[name].tables.update(tables)
+        baseline = splits.get(_BASELINE)
+        if baseline and (missing := missing_shapes(baseline.images, options.metrics)):
+            note = f"not compared with the baseline, which finds no {missing}"
+            del splits[_BASELINE]
+        report = self._compute(splits, seconds_per_image=measured[_MODEL].seconds_per_image)
+        if note:
+            report = dataclasses.replace(report, reasons=(note, *report.reasons))
+        with files.atomic_dir(self.folder) as folder:
+            _write_details(folder, splits[_MODEL], options)
+            if options.write_detections:
+                found = map(_with_id, measured[_MODEL].images)
+                write_coco_results(files.join(folder, COCO_RESULTS), found)
+            METRICS.write(folder, report)
+        verdict = "blessed" if report.blessed else "not blessed"
+        _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
+        return report
+
+    def _compute(self, splits: Mapping[str, EvaluatedSplit], *, seconds_per_image: float) -> EvalReport:
+        options, split, baseline = self.options, splits[_MODEL], splits.get(_BASELINE)
+        kinds, demanded = coco_kinds(options.metrics), [t.metric for t in self.thresholds]
+        maps = [kind.map_name for kind in kinds]
+        metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
+        resampled = resample(split, baseline, [*maps, *demanded], groups=options.metrics.groups)
+        slices = []
+        for slice_, parts in cut(splits, self.features):
+            slices.append(slice_)
+            for name, part in parts.items():
+                metrics[name] |= slice_map(part, slice_, kinds)
+            again = resample(parts[_MODEL], parts.get(_BASELINE), maps, groups={})
+            resampled |= {slice_metric(slice_.feature, slice_.value, of): one for of, one in again.items()}
+        verdicts = judge(self.thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
+        return EvalReport(
+            split=options.split,
+            images=len(split.images),
+            metrics=finite(metrics[_MODEL]),
+            baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
+            score_threshold=split.score_threshold,
+            intervals=known_intervals(resampled),
+            slices=tuple(slices),
+            thresholds=verdicts,
+            blessed=all(v.passed for v in verdicts),
+            reasons=reasons_of(verdicts),
+            seconds_per_image=seconds_per_image,
+            peak_memory_bytes=peak_host_memory(),
+        )
+
+
 def evaluate(
     *,
     model_path: str,
@@ -88,60 +215,41 @@ def evaluate(
         ModelError: if a detector cannot be run or returns NaN or infinity.
         DataError: if there is no image.
     """
-    options = options or EvaluateOptions()
-    classes = {c + FIRST_CLASS: c for c in label_map.classes}
-    return _evaluate(model_path, baseline_path, classes, truth, label_map, evaluation_dir, options)
+    categories = {c + FIRST_CLASS: c for c in label_map.classes}
+    return _plan(
+        model_path, baseline_path, categories, truth, label_map, evaluation_dir, options or EvaluateOptions()
+    ).run()
 
 
 def _is_results(path: str) -> bool:
     return path.lower().endswith(".json")
 
 
-def _evaluate(
+def _plan(
     model_path: str,
     baseline_path: str,
-    classes: Mapping[int, int],
+    categories: Mapping[int, int],
     truth: TruthSource,
     label_map: LabelMap,
     evaluation_dir: str,
     options: EvaluateOptions,
-) -> EvalReport:
-    """Do what `evaluate` does; `classes` maps the category ids of COCO results to classes in [0, C)."""
+) -> Evaluation:
+    """Plan what `evaluate` does. Unknown metrics are refused before a detector is loaded."""
     note = _why_not_comparable(baseline_path, label_map.class_names) if baseline_path else ""
-    paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
-    sets = options.metrics
     features = load_features(options.slices)
-    known = [*known_metrics(sets, label_map.class_names), *slice_metrics(features, coco_kinds(sets))]
-    avoid_slow_fusions()
-    # Unknown metrics are refused before a detector is loaded.
-    thresholds = parse_thresholds(options.thresholds, known, "thresholds")
-    runners: dict[str, Runner] = {
-        name: CocoResults(path, classes)
-        if isinstance(truth, CocoTruth) or _is_results(path)
-        else load_runner(path, trust=options.trust)
-        for name, path in paths.items()
-    }
-    measured = measure(runners, truth(), label_map, total=options.images)
-    for runner in runners.values():
-        if isinstance(runner, CocoResults):
-            runner.check_all_seen()
-    splits = {name: split_to_measure(one.images, label_map, sets, truth) for name, one in measured.items()}
-    if missing := missing_shapes(splits[_BASELINE].images, sets) if _BASELINE in splits else "":
-        note = f"not compared with the baseline, which finds no {missing}"
-        del splits[_BASELINE]
-    report = _report(
-        splits, thresholds, options, features, seconds_per_image=measured[_MODEL].seconds_per_image
+    known = known_metrics(options.metrics, label_map.class_names)
+    known = [*known, *slice_metrics(features, coco_kinds(options.metrics))]
+    return Evaluation(
+        paths={_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {}),
+        truth=truth,
+        label_map=label_map,
+        categories=categories,
+        folder=evaluation_dir,
+        options=options,
+        thresholds=parse_thresholds(options.thresholds, known, "thresholds"),
+        features=features,
+        note=note,
     )
-    if note:
-        report = dataclasses.replace(report, reasons=(note, *report.reasons))
-    with files.atomic_dir(evaluation_dir) as folder:
-        _write_details(folder, splits[_MODEL], options)
-        if options.write_detections:
-            found = map(_with_id, measured[_MODEL].images)
-            write_coco_results(files.join(folder, COCO_RESULTS), found)
-        METRICS.write(folder, report)
-    _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
-    return report
 
 
 def _with_id(image: EvaluatedImage) -> tuple[int | str, Instances]:
@@ -153,46 +261,6 @@ def _with_id(image: EvaluatedImage) -> tuple[int | str, Instances]:
     )
 
 
-def _report(
-    splits: Mapping[str, EvaluatedSplit],
-    thresholds: Sequence[Threshold],
-    options: EvaluateOptions,
-    features: Sequence[Feature],
-    *,
-    seconds_per_image: float,
-) -> EvalReport:
-    split, demanded, kinds = splits[_MODEL], [t.metric for t in thresholds], coco_kinds(options.metrics)
-    metrics = {name: compute_metrics(one, options.metrics, demanded) for name, one in splits.items()}
-    resampled = resample(
-        split,
-        splits.get(_BASELINE),
-        [*(kind.map_name for kind in kinds), *demanded],
-        groups=options.metrics.groups,
-    )
-    slices = []
-    for slice_, parts in cut(splits, features):
-        slices.append(slice_)
-        for name, part in parts.items():
-            metrics[name] |= slice_map(part, slice_, kinds)
-        again = resample(parts[_MODEL], parts.get(_BASELINE), [kind.map_name for kind in kinds], groups={})
-        resampled |= {slice_metric(slice_.feature, slice_.value, of): one for of, one in again.items()}
-    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
-    return EvalReport(
-        split=options.split,
-        images=len(split.images),
-        metrics=finite(metrics[_MODEL]),
-        baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
-        score_threshold=split.score_threshold,
-        intervals=known_intervals(resampled),
-        slices=tuple(slices),
-        thresholds=verdicts,
-        blessed=all(v.passed for v in verdicts),
-        reasons=reasons_of(verdicts),
-        seconds_per_image=seconds_per_image,
-        peak_memory_bytes=peak_host_memory(),
-    )
-
-
 def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions) -> None:
     CURVES.write(folder, make_curves(split, split.best_score))
     score_threshold = split.best_score if options.min_score is None else options.min_score
@@ -200,7 +268,7 @@ def _write_details(folder: str, split: EvaluatedSplit, options: EvaluateOptions)
     write_pictures(plan, split, files.join(folder, PICTURES), options.drawing)
 
 
-def evaluate_config(
+def plan_evaluation(
     *,
     model_path: str,
     evaluation_dir: str,
@@ -208,8 +276,8 @@ def evaluate_config(
     examples_dir: str = "",
     baseline_path: str = "",
     options: EvaluateOptions | None = None,
-) -> EvalReport:
-    """Measure a detector on the first `eval_input_reader` of a config, as its `eval_config` says.
+) -> Evaluation:
+    """Plan to measure a detector on the first `eval_input_reader` of a config, as its `eval_config` says.
 
     Args:
         model_path: as in `evaluate`.
@@ -222,7 +290,9 @@ def evaluate_config(
             config defines the rest.
 
     Raises:
-        DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
+        ConfigError: for an `eval_config` or reader that cannot be used, and for a threshold on an unknown
+            metric.
+        DetectionError: for a file that is missing or unusable.
     """
     options = options or EvaluateOptions()
     config = own_config(model_path) if config is None else config
@@ -232,14 +302,10 @@ def evaluate_config(
     config = require_evaluation_input(config, model_path)
     checked = check_evaluation(config)
     label_map = load_label_map(evaluated_label_map(checked))
-    return evaluate(
-        model_path=model_path,
-        truth=eval_reader(checked, label_map).truth,
-        label_map=label_map,
-        evaluation_dir=evaluation_dir,
-        baseline_path=baseline_path,
-        options=with_eval_config(options, checked),
-    )
+    reader, options = eval_reader(checked, label_map), with_eval_config(options, checked)
+    categories = {c + FIRST_CLASS: c for c in label_map.classes}
+    planned = _plan(model_path, baseline_path, categories, reader.truth, label_map, evaluation_dir, options)
+    return dataclasses.replace(planned, parts=[part.truth for part in reader.by_file()])
 
 
 def evaluate_results(
@@ -269,15 +335,8 @@ def evaluate_results(
     truth = CocoTruth(annotations)
     if not metrics.sets:
         metrics = dataclasses.replace(metrics, sets=metric_sets_of(detections)[0])
-    return _evaluate(
-        detections,
-        baseline,
-        truth.classes,
-        truth,
-        truth.label_map,
-        evaluation_dir,
-        dataclasses.replace(options, metrics=metrics, images=len(truth), pictures=0),
-    )
+    options = dataclasses.replace(options, metrics=metrics, images=len(truth), pictures=0)
+    return _plan(detections, baseline, truth.classes, truth, truth.label_map, evaluation_dir, options).run()
 
 
 def own_config(model_path: str) -> PipelineConfig:

@@ -226,6 +226,11 @@ class EvaluateSettings(Settings):
         " config, 10 by default.",
         unit="pictures",
     )
+    distributed: bool = setting(
+        False,
+        "True: workers of Beam run the detector on the files of the split, with `beam.args` or a process per"
+        " core. The result is the same. `data.shard_examples` sets the size of a file.",
+    )
 
 
 class QuantizeSettings(Settings):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from components.example_gen.shards import _workers
+from components.runtime.beam_pipeline import _workers
 from tests.support.beam_programs import shards
 from tests.support.dataset_files import Coco
 

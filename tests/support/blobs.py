@@ -110,8 +110,8 @@ PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
 LABELS = label_map_from_names(["red", "green"])
 
 
-def write_examples(folder: Path, split: str, images) -> None:
-    """Write scenes as PNG, so that pixels stay as they are."""
+def write_examples(folder: Path, split: str, images, *, shard_ends: tuple[int, ...] = ()) -> None:
+    """Write scenes as PNG, so that pixels stay as they are; shards end before these places and the end."""
     (folder / f"Split-{split}").mkdir(parents=True)
     records = []
     for image, truth in images:
@@ -128,7 +128,10 @@ def write_examples(folder: Path, split: str, images) -> None:
         for i, name in enumerate(("ymin", "xmin", "ymax", "xmax")):
             fields[f"image/object/bbox/{name}"] = truth.boxes[:, i].tolist()
         records.append(example(fields))
-    write_records(folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", records)
+    ends = (*shard_ends, len(records))
+    for number, (begin, end) in enumerate(zip((0, *shard_ends), ends, strict=True)):
+        name = f"examples-{number:05d}-of-{len(ends):05d}.tfrecord"
+        write_records(folder / f"Split-{split}" / name, records[begin:end])
     (folder / "label_map.pbtxt").write_text(format_label_map(LABELS))
     (folder / "dataset_card.json").write_text(json.dumps({"splits": {split: {"images": len(images)}}}))
 

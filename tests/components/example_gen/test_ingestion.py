@@ -3,10 +3,6 @@
 import gc
 import json
 import math
-import signal
-import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 
@@ -24,7 +20,6 @@ from components.example_gen.shards import (
     ShardSettings,
     choose_arguments,
     read_reports,
-    run_with_workers,
     write_shard,
     write_tasks,
 )
@@ -36,7 +31,7 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.files import store_of
 from tests.support.beam_programs import shards, worker_pool
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
 from tests.support.input_data import read
 from tests.support.object_store import s3_server
@@ -293,28 +288,6 @@ def test_waiting_for_many_shards_takes_few_requests(monkeypatch):
             events.unregister("before-call.s3", count)
     assert sum(advanced) == 30
     assert "HeadObject" not in requests and requests.count("PutObject") == 3
-
-
-def test_what_the_pipeline_raises_is_raised_and_its_end_is_waited_for():
-    done = []
-    run_with_workers(lambda: done.append(time.sleep(0.05)))
-    assert done == [None]
-    refused(KeyError, "reason", run_with_workers, lambda: {}["reason"])
-
-
-def test_a_dead_worker_ends_the_wait_and_the_others_and_hooks_are_as_before():
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "sdk_worker_main"])
-
-    def dies():
-        raise RuntimeError("exited with return code 137")
-
-    def waits_for_ever():
-        threading.Thread(target=dies, name="run_worker").start()
-        threading.Event().wait(60)
-
-    before = threading.excepthook
-    refused(RuntimeError, r"one has died \(exited with return code 137\)", run_with_workers, waits_for_ever)
-    assert other.wait(10) == -signal.SIGKILL and threading.excepthook is before
 
 
 def test_a_worker_pool_writes_the_same_bytes(tmp_path):

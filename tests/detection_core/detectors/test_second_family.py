@@ -19,7 +19,7 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
-from detection_core.tasks.evaluate import evaluate_config, own_config
+from detection_core.tasks.evaluate import own_config, plan_evaluation
 from detection_core.tasks.export import export_tflite
 from detection_core.tasks.exporting.parity import TFLiteExportOptions
 from detection_core.tasks.predict import predict
@@ -99,12 +99,12 @@ def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):
 def test_it_is_evaluated(trained, tmp_path):
     options = EvaluateOptions(split="train", pictures=2)
     config = point_at_examples(own_config(trained.folder), trained.examples, eval_split="train")
-    report = evaluate_config(
+    report = plan_evaluation(
         model_path=trained.folder,
         config=config,
         evaluation_dir=str(tmp_path / "evaluation"),
         options=options,
-    )
+    ).run()
     assert report.images == 6
     for kind in ("DetectionBoxes", "DetectionMasks", "Keypoints"):
         assert 0 <= report.metrics[f"{kind}_Precision/mAP"] < 1, kind

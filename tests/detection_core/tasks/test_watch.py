@@ -13,7 +13,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, DataError
-from detection_core.tasks.evaluate import evaluate_config
+from detection_core.tasks.evaluate import plan_evaluation
 from detection_core.tasks.watch import CHECKPOINTS, WatchOptions, watch
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
@@ -40,7 +40,7 @@ def test_the_last_checkpoint_of_a_finished_training_measures_as_what_it_wrote(tr
     [line] = watch(str(trained.root / "work"), str(tmp_path / "watched"), QUICK)
     assert line.step == STEPS
     places = {"model_path": str(trained.root / "model"), "evaluation_dir": str(tmp_path / "evaluation")}
-    written = evaluate_config(config=trained.config, **places)
+    written = plan_evaluation(config=trained.config, **places).run()
     assert written.metrics == pytest.approx({n: line.metrics[n] for n in written.metrics}, abs=1e-5)
     assert list((tmp_path / "watched" / "logs" / "eval").iterdir())
     assert [line.step for line in watch(str(trained.folder), str(tmp_path / "watched"), QUICK)] == [STEPS]

@@ -17,7 +17,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.tasks.evaluate import evaluate_config
+from detection_core.tasks.evaluate import plan_evaluation
 from detection_core.tasks.fitting.detector_measure import DetectorMeasure
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
@@ -68,7 +68,7 @@ def test_the_record_has_every_validation_and_what_is_written_measures_as_the_bes
     assert json.loads(history[-1])["step"] == report.steps == 6 and not report.stopped_early
     assert list((trained.root / "run" / "logs" / "eval").iterdir())
     places = {"model_path": str(trained.root / "model"), "evaluation_dir": str(trained.root / "evaluation")}
-    found = evaluate_config(config=trained.config, **places)
+    found = plan_evaluation(config=trained.config, **places).run()
     assert found.metrics == pytest.approx({name: best.metrics[name] for name in found.metrics}, abs=1e-5)
 
 
